@@ -1,16 +1,14 @@
 #!/usr/bin/env bash
-# Builds the programs that run where nothing else is, as static executables, and puts them where they
-# belong: the workload into the images of the testbed, and the guest's program beside the kernel of the
-# virtual machine:
+# Builds static executables for places without libraries: the workload for the images of the testbed, and the guest's
+# program for the virtual machine:
 #
 #     ${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet/testbed/images/NAME-TAG.tar
-#     ${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet/testbed/images/extra/NAME-TAG.tar    (those that few tests import)
+#     ${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet/testbed/images/extra/NAME-TAG.tar    (images that only some tests import)
 #     ${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet/testbed/images/conformance/NAME-TAG.tar    (for `make conformance`)
 #     ${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet/testbed/vm/guest
 #
-# What would come out the same is left alone. What the build needs from the system is in
-# parts/build.sh, which installs it. Called with `images` or `guest`, it makes those alone;
-# `conformance` is made only when it is named.
+# Unchanged files are kept. parts/build.sh installs the packages that the build needs. With `images` or `guest` as
+# argument, only those are built; `conformance` is built only when it is named.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -20,7 +18,7 @@ use_target
 
 # The C library goes into the executables, so that they need no other file. The target is named,
 # although it is the machine's own, because that keeps the setting away from build scripts.
-# The first time takes a while, and people like to see why.
+# The first build takes a while, so its output is shown.
 quiet=--quiet
 [ -d "$testbed/images" ] || quiet=
 target=$(rustc -vV | sed -n 's/^host: //p')
@@ -39,7 +37,7 @@ static() { # package
   echo "$executable"
 }
 
-# Whether something is to be made.
+# Whether something must be built.
 asked() { [ -z "$only" ] || [ "$only" = "$1" ]; }
 
 only=${1:-}

@@ -31,11 +31,11 @@ start_agent() {
 # Restarts the agent when it exits, until a signal arrives. Fails if it exits immediately three times in a row.
 look_after_agent() {
     local code hasty=0 restarts=0
-    while [ -z "$told" ]; do
+    while [ -z "$stopping" ]; do
         code=0
         # Messages of the shell about a killed process would disturb the table.
         wait -n "$agent" "$table" 2>/dev/null || code=$?
-        [ -z "$told" ] || break
+        [ -z "$stopping" ] || break
         if kill -0 "$agent" 2>/dev/null; then
             # The table ended because its reader closed it.
             return "$code"
@@ -53,7 +53,7 @@ look_after_agent() {
         [ -t 1 ] || echo "The agent exited, $(how "$code"). Restarting it."
         restarts=$((restarts + 1))
         sleep 1
-        [ -n "$told" ] || start_agent
+        [ -n "$stopping" ] || start_agent
     done
     case $restarts in
     0) ;;
@@ -66,26 +66,26 @@ look_after_agent() {
 inside() {
     local code=0
     root=$FERROLET_TESTBED_DIR/kubelet log=$FERROLET_TESTBED_DIR/ferrolet.log
-    agent='' table='' told='' started=0
+    agent='' table='' stopping='' started=0
     # Read by scripts/ask.sh and scripts/kubectl.sh.
     local note=${FERROLET_NOTE:-$FERROLET_CACHE/run.root}
-    trap 'told=yes; [ -z "$table" ] || kill -TERM "$table" 2>/dev/null || true' INT TERM
+    trap 'stopping=yes; [ -z "$table" ] || kill -TERM "$table" 2>/dev/null || true' INT TERM
     mkdir -p /run/containerd
     ln -sf "$FERROLET_TESTBED_SOCKET" /run/containerd/containerd.sock
     # There is no network: the runtime would wait 50 s for the host's name server before a pull fails.
     echo 'nameserver 127.0.0.1' >"$FERROLET_TESTBED_DIR/resolv.conf"
     [ ! -e /etc/resolv.conf ] || mount --bind "$FERROLET_TESTBED_DIR/resolv.conf" /etc/resolv.conf
     start_agent
-    until [ -n "$told" ] || [ -S "$root/ferrolet/agent.sock" ] || ! kill -0 "$agent" 2>/dev/null; do
+    until [ -n "$stopping" ] || [ -S "$root/ferrolet/agent.sock" ] || ! kill -0 "$agent" 2>/dev/null; do
         sleep 0.05
     done
-    if [ -z "$told" ] && ! kill -0 "$agent" 2>/dev/null; then
+    if [ -z "$stopping" ] && ! kill -0 "$agent" 2>/dev/null; then
         wait "$agent" || code=$?
         echo "The agent did not start: it exited, $(how "$code"). The end of its log:"
         tail -n 20 "$log"
         return 1
     fi
-    if [ -z "$told" ]; then
+    if [ -z "$stopping" ]; then
         with_note "$note" add_root "$root"
         if [ "$mode" = cluster ]; then
             ln -sf "$KUBECONFIG" "$root/admin.kubeconfig"

@@ -93,7 +93,7 @@ soak_tests() {
 
 histories() {
     within $((seconds + 300)) "$CARGO_TARGET_DIR/sim/sim" --from "$from" --count "$count" --seconds "$seconds" \
-        --jobs "$jobs" --verbose | tally '^seed [0-9]+: [0-9]+ pods, ' '^seed [0-9]+: BROKEN: |^too little happened: '
+        --jobs "$jobs" --verbose | tally '^seed [0-9]+: [0-9]+ pods, ' '^seed [0-9]+: BROKEN: |^too few events: '
 }
 
 part_histories() {
@@ -213,7 +213,7 @@ result() {
 # failures : prints the first failures: histories, mutants, tests, errors of the simulator, and the time limit.
 failures() {
     local lines
-    lines=$(grep -E '^seed [0-9]+: BROKEN: |^too little happened: |^mutant NOT FOUND: |^only [0-9]+ of |^FAILED +[0-9.]+ s  |^sim: |^soak: ' \
+    lines=$(grep -E '^seed [0-9]+: BROKEN: |^too few events: |^mutant NOT FOUND: |^only [0-9]+ of |^FAILED +[0-9.]+ s  |^sim: |^soak: ' \
         "$output" | head -n 20)
     [ -z "$lines" ] || printf '\n```text\n%s\n```\n' "$lines"
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the real programs that the tests run against, and fetches the protocol definitions they
-# compare with. What is already built is left alone, so a second run takes a moment.
+# Builds the real programs that the tests run against, and fetches protocol definitions for comparison. Finished parts
+# are kept, so a second run takes a moment.
 #
 # Each part is a line in the table below plus a directory beside this script that holds a Go module
 # (go.mod, go.sum, tools.go) requiring that part. go.mod names the version and go.sum pins the hash
@@ -15,15 +15,15 @@
 #     NAME/VERSION/FILE        link to a file copied from a part
 #     conformance/FILE         upstream's end-to-end suite
 #     userland/                programs for the images of that suite; see userland.sh
-#     vm/                      what the virtual machine is made of; see vm.sh
+#     vm/                      the parts of the virtual machine; see vm.sh
 #     parts/NAME-VERSION-KEY/  a finished part; KEY covers go.mod, go.sum and the table line
-#     log/NAME.log             what the last build of that part printed
+#     log/NAME.log             the output of the last build of that part
 #     lock                     held while this script runs
 #
-# A part is made in parts/.making.* and renamed when it is complete, so whatever bears its final name
-# is whole. Parts of other versions stay and can be deleted at any time.
+# A part is made in parts/.making.* and renamed when it is complete, so a part with its final name is complete. Parts of
+# other versions stay and can be deleted at any time.
 #
-# Called with names of parts, it makes those alone; `vm` is one of them. `systemd` installs the packages that only
+# With names of parts as arguments, only those are made; `vm` is one of them. `systemd` installs the packages that only
 # `make soak PART=vm` needs. `conformance` is made only when it is named.
 #
 # GOFLAGS and the other settings of the go command apply as usual.
@@ -62,8 +62,8 @@ declare -A VERSION_VARIABLE=(
   [conformance]='k8s.io/component-base/version.gitVersion'
 )
 
-# What the system must have, first to build and then to run the tests:
-# Debian package | Fedora package | command that succeeds when it is there
+# Packages of the system, first for the build and then for the tests:
+# Debian package | Fedora package | command that succeeds when it is installed
 PACKAGES='
 gcc            | gcc                | command -v gcc
 libc6-dev      | glibc-static       | test -e "$(gcc -print-file-name=libc.a)"
@@ -76,7 +76,7 @@ util-linux     | util-linux         | command -v unshare
 mount          | util-linux         | command -v mount
 '
 
-# The same, for the virtual machine: what it runs on, and what is copied into it.
+# The same, for the virtual machine: its emulator, and programs that are copied into it.
 VM_PACKAGES='
 qemu-system-x86 | qemu-system-x86-core | command -v qemu-system-x86_64
 binutils        | binutils             | command -v strip
@@ -173,13 +173,13 @@ required_version() {
   ' go.mod
 }
 
-# The name an item has in the output: what stands before '=', or else the last path element.
+# The name of an item in the output: the part before '=', or else the last path element.
 item_name() {
   local path=${1%%=*}
   echo "${path##*/}"
 }
 
-# The file or package an item stands for, as a path under the module.
+# The file or package of an item, as a path below the module.
 item_path() {
   local path=${1#*=}
   [ "$path" = . ] && path=
@@ -219,7 +219,7 @@ copy_files() { # module output item...
   go mod download "$module" || return
   source=$(go list -mod=readonly -m -f '{{.Dir}}' "$module") || return
   for item in "$@"; do
-    # The module cache is read-only, which a copy that can be deleted must not be.
+    # The module cache is read-only; the copy must be writable, so that it can be deleted.
     install -m 0644 "$source$(item_path "$item")" "$output/$(item_name "$item")" || return
   done
 }
@@ -245,7 +245,7 @@ link_part() { # name version destination part item...
   done
 }
 
-# Makes one part unless it is there, and points the stable names at it.
+# Makes a missing part, and points the stable names at it.
 provide() { # row of PARTS
   local name module destination cgo items version key part making started log
   IFS='|' read -r name module destination cgo items <<<"$1"
@@ -291,10 +291,10 @@ main() { # names of parts; all of them if there are none
   mkdir -p "$testbed/parts" "$testbed/log"
   exec 9>"$testbed/lock"
   flock -n 9 || { echo "waiting for another build"; flock 9; }
-  # Left by a build that was interrupted: nobody else can be making anything now.
+  # Left by an interrupted build: no other build can run now.
   rm -rf "$testbed"/parts/.making.*
 
-  # People who only run the agent need no virtual machine.
+  # Only tests need the virtual machine.
   [[ $# -gt 0 && $wanted != *" vm "* ]] || PACKAGES+=$VM_PACKAGES
   [[ $wanted != *" systemd "* ]] || PACKAGES+=$SYSTEMD_PACKAGES
   [[ $wanted != *" conformance "* ]] || PACKAGES+=$CONFORMANCE_PACKAGES PARTS+=$PARTS_ON_DEMAND

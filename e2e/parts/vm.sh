@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Gets what the virtual machine has of Debian: its kernel for clouds, and the program that loads AppArmor
-# profiles. They come from the system's package sources and are unpacked, not installed: the machine that
-# runs the tests stays as it is. What is there is left alone.
+# Downloads the virtual machine's parts from Debian: its cloud kernel, and the program that loads AppArmor profiles.
+# They come from the system's package sources and are unpacked, not installed: the machine that runs the tests is not
+# changed. Existing parts are kept.
 #
 #     TESTBED/vm/kernel       link to the kernel in use: vmlinuz, and modules/ with modules.builtin
 #     TESTBED/vm/apparmor     link to the unpacked package
@@ -22,7 +22,7 @@ fail() {
   exit 1
 }
 
-# The package that carries a part; nothing when the sources have none.
+# The package with a part; nothing when the sources have none.
 package_of() { # part
   if [ "$1" = kernel ]; then
     apt-cache depends "$newest_kernel" 2>/dev/null | awk '$1 == "Depends:" { print $2; exit }'
@@ -38,7 +38,7 @@ update_sources() {
   apt_get "${as_root[@]}" -- update >"$log" 2>&1 9>&- || { tail -n 20 "$log" >&2; fail "apt-get update failed"; }
 }
 
-# Puts kernel and modules where the machine finds them, whatever their version.
+# Puts kernel and modules to the paths that the machine uses, for any version.
 arrange_kernel() { # directory of the unpacked package
   mv "$1"/boot/vmlinuz-* "$1/vmlinuz"
   mv "$(find "$1" -type d -path '*/lib/modules/*' -prune)" "$1/modules"
@@ -76,7 +76,7 @@ provide() { # part, a file in it
   rm -rf "${vm:?}/$package"
   mv -T "$making/tree" "$vm/$package"
   rm -rf "$making"
-  # A package that is called like its part needs no link.
+  # A package with the name of its part needs no link.
   if [ "$package" != "$part" ]; then
     ln -s "$package" "$vm/$part.new.$$"
     mv -T "$vm/$part.new.$$" "$vm/$part"

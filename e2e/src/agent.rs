@@ -7,8 +7,8 @@ use testbed::{Cache, Command};
 
 use crate::node::program;
 
-/// An agent sets kernel parameters of the whole machine at its start. It gets files of its own in their place, below the
-/// first argument. What else it mounts are volumes, which the runtime has to see.
+/// An agent sets kernel parameters of the whole machine at its start. This script gives it files of its own in their
+/// place, below the directory in the first argument. The agent's other mounts are volumes, which the runtime must see.
 pub const KEEP_OFF_THE_KERNEL: &str = r#"
 set -e
 own=$1; shift
@@ -22,13 +22,13 @@ done
 exec "$@"
 "#;
 
-/// Which program is the agent of a node.
+/// The program that is the agent of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Agent {
     /// Ours.
     #[default]
     Ferrolet,
-    /// The upstream kubelet: what a test asks of our agent it must ask of this one, too.
+    /// The upstream kubelet: tests require the same of it as of our agent.
     Upstream,
 }
 
@@ -41,7 +41,7 @@ impl Agent {
         }
     }
 
-    /// How it is called, before its flags. A directory is for what it would leave on the machine otherwise.
+    /// The command, without its flags. Files that it would otherwise leave on the machine go below the directory.
     pub fn command(self, own: &Path) -> Result<Command> {
         match self {
             Self::Ferrolet => {

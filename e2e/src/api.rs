@@ -14,22 +14,22 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::time::timeout_at;
 
-/// How long one answer may take.
+/// The timeout of one request.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// How long to look again: every look costs the API server something.
+/// The pause between two requests while waiting: each costs the API server CPU.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What a patch means.
+/// The kind of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Patch {
     /// Members replace members, `null` removes one.
     Merge,
-    /// The same, with lists merged by their keys.
+    /// As `Merge`, with lists merged by their keys.
     Strategic,
 }
 
-/// A client with one user's credentials. It blocks; what drives its connections is its own.
+/// A blocking client with one user's credentials. Its own runtime drives its connections.
 pub struct Api {
     runtime: Runtime,
     client: Client,
@@ -89,7 +89,7 @@ impl Api {
         }
     }
 
-    /// Changes an object, or a part of it that has a path of its own, such as `…/status`.
+    /// Patches an object or one of its subresources, such as `…/status`.
     pub fn patch(&self, path: &str, kind: Patch, change: &Value) -> Result<Value> {
         let kind = match kind {
             Patch::Merge => "application/merge-patch+json",
@@ -98,12 +98,12 @@ impl Api {
         self.request("PATCH", path, Some((kind, change)))
     }
 
-    /// Asks for the end of an object, as the object itself says.
+    /// Deletes an object with its own grace period.
     pub fn delete(&self, path: &str) -> Result<Value> {
         self.request("DELETE", path, None)
     }
 
-    /// Asks for the end of a pod with a grace of so many seconds; none is at once.
+    /// Deletes a pod with a grace period in seconds; 0 deletes it at once.
     pub fn delete_with_grace(&self, path: &str, seconds: u32) -> Result<Value> {
         let options = json!({
             "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": seconds,
@@ -111,8 +111,7 @@ impl Api {
         self.request("DELETE", path, Some(("application/json", &options)))
     }
 
-    /// Looks at an object until `wanted` gives a value. That the API server does not answer is something
-    /// to wait through.
+    /// Polls an object until `wanted` returns a value. Failed requests are retried.
     pub fn wait<T>(
         &self,
         path: &str,
@@ -134,8 +133,8 @@ impl Api {
         }
     }
 
-    /// Looks at every version of an object, however short it is there, until `wanted` gives a value. The time begins
-    /// anew with each of them, up to ten times.
+    /// Watches an object until `wanted` returns a value for one of its versions. The timeout begins anew with each
+    /// version, up to ten times.
     pub fn watch<T>(
         &self,
         path: &str,
@@ -152,7 +151,7 @@ impl Api {
                 let request = Request::get(&path).body(Vec::new()).context("make a request")?;
                 let events = self.client.request_events::<Value>(request).await;
                 let mut events = pin!(events.with_context(|| format!("watch {path}"))?);
-                // Whoever hears nothing for long hears nothing more; then it begins anew, with the object as it is.
+                // A watch may go silent. Then another one begins, with the current object.
                 while let Ok(Ok(Some(event))) = timeout_at(end.into(), events.try_next()).await {
                     let (WatchEvent::Added(object) | WatchEvent::Modified(object)) = event else {
                         continue;
@@ -178,7 +177,7 @@ impl Api {
     }
 }
 
-/// A client with the credentials of a kubeconfig; an answer that takes longer is given up.
+/// A client with the credentials of a kubeconfig; requests that take longer than the timeout fail.
 pub(crate) async fn client(kubeconfig: &Path, answer: Option<Duration>) -> Result<Client> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).context("read the kubeconfig")?;
     let options = KubeConfigOptions::default();
@@ -192,7 +191,7 @@ fn version(object: &Value) -> &Value {
     &object["metadata"]["resourceVersion"]
 }
 
-/// The code with which the API server refused.
+/// The status code of an API server's error.
 pub fn status_code(error: &anyhow::Error) -> Option<u16> {
     match error.downcast_ref::<kube::Error>()? {
         kube::Error::Api(status) => Some(status.code),

@@ -1,5 +1,5 @@
-//! A proxy between a program and the API server: it keeps what was asked, and a test can do something
-//! just before a request goes on.
+//! A proxy between a program and the API server. It records requests, and a test can act just before a request is
+//! forwarded.
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,19 +20,19 @@ use tokio::runtime::Runtime;
 
 use crate::api::client;
 
-/// A request, as it came by.
+/// A recorded request.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct RecordedRequest {
     pub method: Method,
-    /// With the query.
+    /// With its query.
     pub path: String,
-    /// What was sent with it; `null` for nothing.
+    /// The request body; `null` if there is none.
     pub body: Value,
-    /// What was answered; none while the answer is waited for.
+    /// The status of the response; none until it arrives.
     pub status: Option<StatusCode>,
 }
 
-/// What happens once, before the first request of its kind goes on.
+/// An action that runs once, before the first request of its kind is forwarded.
 struct Before {
     method: Method,
     path_end: String,
@@ -41,7 +41,7 @@ struct Before {
 
 #[derive(Default)]
 struct Traffic {
-    asked: Vec<Asked>,
+    asked: Vec<RecordedRequest>,
     before: Vec<Before>,
 }
 
@@ -49,7 +49,7 @@ struct Traffic {
 pub struct ApiProxy {
     address: SocketAddr,
     traffic: Arc<Mutex<Traffic>>,
-    /// Dropped with it: connections and all.
+    /// Dropped with the proxy: this closes all connections.
     _runtime: Runtime,
 }
 
@@ -60,7 +60,7 @@ impl std::fmt::Debug for ApiProxy {
 }
 
 impl ApiProxy {
-    /// Listens on an address of this machine and calls with the credentials of a kubeconfig.
+    /// Listens on an address of this machine and calls the API server with the credentials of a kubeconfig.
     pub fn start(on: Ipv4Addr, kubeconfig: &Path) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -75,7 +75,7 @@ impl ApiProxy {
         Ok(Self { address, traffic, _runtime: runtime })
     }
 
-    /// Writes a kubeconfig that leads to the proxy.
+    /// Writes a kubeconfig with the proxy as its server.
     pub fn write_kubeconfig(&self, path: &Path) -> Result<()> {
         let config = json!({
             "apiVersion": "v1",
@@ -88,20 +88,20 @@ impl ApiProxy {
         std::fs::write(path, config.to_string()).context("write a kubeconfig")
     }
 
-    /// Does something once, before the next request whose path, without its query, ends so goes on.
+    /// Runs an action once, before the next request is forwarded whose path, without its query, has this end.
     pub fn before(&self, method: Method, path_end: &str, then: impl FnOnce() + Send + 'static) {
         let path_end = path_end.to_owned();
         lock(&self.traffic).before.push(Before { method, path_end, then: Box::new(then) });
     }
 
     /// All requests so far.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<RecordedRequest> {
         lock(&self.traffic).asked.clone()
     }
 }
 
 fn lock(traffic: &Mutex<Traffic>) -> std::sync::MutexGuard<'_, Traffic> {
-    // It is never left half changed.
+    // A poisoned lock is usable: its value is never half changed.
     traffic.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -111,7 +111,7 @@ async fn serve(listener: TcpListener, client: Client, traffic: Arc<Mutex<Traffic
         tokio::spawn(async move {
             let answer = service_fn(|request| pass(request, &client, &traffic));
             let connection = hyper::server::conn::http1::Builder::new();
-            // The program hanging up is no failure of the proxy.
+            // The program closing its connection is no failure of the proxy.
             connection.serve_connection(TokioIo::new(stream), answer).await.ok();
         });
     }
@@ -142,7 +142,7 @@ async fn forward(
     let path = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
     let number = {
         let mut traffic = lock(traffic);
-        traffic.asked.push(Asked {
+        traffic.asked.push(RecordedRequest {
             method: parts.method.clone(),
             path: path.clone(),
             body: serde_json::from_slice(&body).unwrap_or_default(),
@@ -152,9 +152,9 @@ async fn forward(
     };
     let then = take_before(traffic, &parts.method, parts.uri.path());
     if let Some(then) = then {
-        tokio::task::spawn_blocking(then).await.context("what is done before failed")?;
+        tokio::task::spawn_blocking(then).await.context("an earlier step failed")?;
     }
-    // What speaks of this connection, or of the address of the proxy, is not for the next.
+    // Headers about this connection or the proxy's address are not forwarded.
     for name in ["host", "connection", "content-length", "transfer-encoding"] {
         parts.headers.remove(name);
     }

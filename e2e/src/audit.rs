@@ -1,4 +1,4 @@
-//! What the API server notes of the calls of one user.
+//! The API server's audit log of one user.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,18 +7,18 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The calls of a user. Its files go with it.
+/// The audit log of a user. Its files are removed with it.
 #[derive(Debug)]
 pub struct Audit {
     directory: TempDir,
 }
 
-/// What a node may see as soon as a pod of it refers to it. The server hears of pods by a watch of its own, which may be a moment
-/// behind that of the agent.
+/// A node may read these as soon as one of its pods refers to them. The API server learns of pods by its own watch,
+/// which may lag behind the agent's.
 const LATE: [&str; 2] = ["configmaps", "secrets"];
 
 impl Audit {
-    /// For an API server that is started with its flags.
+    /// For an API server with the flags of this log.
     pub fn of(user: &str) -> Result<Self> {
         let audit = Self { directory: tempfile::tempdir().context("make a directory")? };
         let policy = json!({
@@ -35,21 +35,21 @@ impl Audit {
         self.directory.path().join(name)
     }
 
-    /// What the API server is told of it.
+    /// The API server's flags for this audit log.
     pub fn flags(&self) -> Vec<String> {
         let flag = |name: &str, file: &str| format!("--audit-{name}={}", self.file(file).display());
         vec![flag("policy-file", "policy"), flag("log-path", "calls")]
     }
 
-    /// All calls so far. A watch is there twice: when it begins, and when it ends.
+    /// All calls so far. A watch has two entries: for its begin and its end.
     pub fn calls(&self) -> Result<Vec<Value>> {
         let text = fs::read_to_string(self.file("calls")).context("read the calls")?;
-        // The last line may be being written.
+        // The last line may be incomplete.
         let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
         lines.map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()
     }
 
-    /// Of the calls so far, none was refused, but for those that were made a moment too early and then were granted.
+    /// Checks that no call was refused, except calls that were too early and succeeded later.
     pub fn nothing_was_refused(&self) -> Result<()> {
         let calls = self.calls()?;
         let refused = refused(&calls);
@@ -58,7 +58,7 @@ impl Audit {
     }
 }
 
-/// Whether the API server did not let its caller do something, whoever it is.
+/// Whether the API server refused a call: unauthenticated or unauthorized.
 fn is_refused(call: &Value) -> bool {
     [401, 403].iter().any(|code| call["responseStatus"]["code"] == *code)
 }
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_is_found_unless_it_was_asked_a_moment_too_early() {
+    fn refused_calls_are_found_except_early_ones_that_were_granted_later() {
         let calls = [
             call("pods", "web", 404),
             call("secrets", "early", 403),

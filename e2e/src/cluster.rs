@@ -1,5 +1,4 @@
-//! A cluster: an instance of the testbed with a control plane in it, and no node but the objects that a
-//! test makes.
+//! A cluster: an instance of the testbed with a control plane, and no nodes but the objects that a test makes.
 
 use std::ops::{Deref, DerefMut};
 
@@ -8,7 +7,7 @@ use testbed::{ControlPlaneOptions, Instance, Options, Runtime};
 
 use crate::plane::Plane;
 
-/// A control plane in an instance of its own.
+/// A control plane in its own instance.
 #[derive(Debug)]
 pub struct Cluster {
     instance: Instance,
@@ -27,7 +26,7 @@ impl Cluster {
         &self.instance
     }
 
-    /// Takes the cluster down and fails if that left anything behind.
+    /// Stops the cluster. Fails if anything is left behind.
     pub fn stop(self) -> Result<()> {
         Ok(self.instance.stop()?)
     }

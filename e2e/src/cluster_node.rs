@@ -16,31 +16,31 @@ use crate::api_proxy::ApiProxy;
 use crate::containerd::{self, RuntimeContainer};
 use crate::cri_proxy::CriProxy;
 use crate::node::{NODE_NAME, Node, PATIENCE, one_running};
+use crate::observations::Record;
 use crate::plane::Plane;
-use crate::seen::Record;
 
-/// The namespace that the pods of a test are in.
+/// The namespace of a test's pods.
 pub const NAMESPACE: &str = "shop";
 
-/// Where the pods of the namespace are.
+/// The path of the pods in the namespace.
 pub const PODS: &str = "/api/v1/namespaces/shop/pods";
 
-/// The image that containers have.
+/// The image of the containers.
 pub const IMAGE: &str = "ferrolet.test/workload:1";
 
-/// What the upstream kubelet needs to run on a machine like this one; ours gets the same.
+/// The configuration that the upstream kubelet needs on a machine like this one; our agent gets the same.
 const CONFIGURATION: &str = "cgroupDriver: cgroupfs\nfailSwapOn: false\n\
     evictionHard: {memory.available: 1Mi, nodefs.available: 1%, imagefs.available: 1%}\n\
     imageGCHighThresholdPercent: 100\nimageGCLowThresholdPercent: 99\n\
     registryPullQPS: 0\n";
 
-/// A node with the control plane that it belongs to.
+/// A node with its control plane.
 #[derive(Debug)]
 pub struct ClusterNode {
     node: Node,
     plane: Plane,
     kubeconfig: PathBuf,
-    /// What was seen of pods so far.
+    /// The observed objects of pods so far.
     record: RefCell<Record>,
 }
 
@@ -50,7 +50,7 @@ impl ClusterNode {
         Self::start_with(&Options::default(), options, Agent::Ferrolet)
     }
 
-    /// The same, with a runtime set up otherwise, or another agent.
+    /// As `start`, with other options for the runtime, or another agent.
     pub fn start_with(
         runtime: &Options,
         options: &ControlPlaneOptions,
@@ -69,7 +69,7 @@ impl ClusterNode {
         &self.node
     }
 
-    /// Puts a proxy before the API server; an agent started after this calls through it.
+    /// Puts a proxy before the API server; agents started later call through it.
     pub fn put_proxy_before_api(&mut self) -> Result<ApiProxy> {
         let instance = self.node.instance();
         let proxy = ApiProxy::start(instance.host_ip(), &self.kubeconfig)?;
@@ -79,8 +79,8 @@ impl ClusterNode {
         Ok(proxy)
     }
 
-    /// Puts the node's certificate and its key into one file, where agents keep what a cluster gave them. An agent
-    /// started after this has both from there.
+    /// Writes the node's certificate and key to one file, where agents store what a cluster issued. Agents started
+    /// later read both from there.
     pub fn put_identity_into_one_file(&mut self) -> Result<()> {
         let mut config: Value = serde_json::from_str(&fs::read_to_string(&self.kubeconfig)?)?;
         let user = &mut config["users"][0]["user"];
@@ -96,8 +96,7 @@ impl ClusterNode {
         fs::write(&self.kubeconfig, config.to_string()).context("write a kubeconfig")
     }
 
-    /// Puts a proxy before the runtime; an agent started after this calls through it, with `more` in its
-    /// configuration.
+    /// Puts a proxy before the runtime; agents started later call through it, with `more` in their configuration.
     pub fn put_proxy_before_runtime(&mut self, more: &str) -> Result<CriProxy> {
         let proxy = self.node.put_proxy_before_runtime()?;
         self.node.configure(&format!("{CONFIGURATION}{more}"))?;
@@ -109,7 +108,7 @@ impl ClusterNode {
         self.start_agent_with_flags(&[])
     }
 
-    /// The same, with these flags too.
+    /// As `start_agent`, with additional flags.
     pub fn start_agent_with_flags(&mut self, more: &[&str]) -> Result<()> {
         let kubeconfig = self.kubeconfig.display().to_string();
         let certificates = self.node.root_dir().join("pki").display().to_string();
@@ -122,29 +121,29 @@ impl ClusterNode {
         self.node.wait_agent_ends()
     }
 
-    /// Kills the agent so that it notices nothing.
+    /// Kills the agent with SIGKILL.
     pub fn kill_agent(&mut self) -> Result<()> {
         self.node.kill_agent()
     }
 
-    /// Stops the agent, and starts another in its place: with the same flags and files, and on what it left.
+    /// Stops the agent and starts another in its place, with the same flags, files and root directory.
     pub fn hand_over_to(&mut self, agent: Agent) -> Result<()> {
         self.node.stop_agent()?;
         self.node.set_agent(agent);
         self.start_agent()
     }
 
-    /// Where a pod of the namespace is.
+    /// The path of a pod in the namespace.
     pub fn pod_path(name: &str) -> String {
         format!("{PODS}/{name}")
     }
 
-    /// Makes a pod of one container, bound to the node.
+    /// Creates a pod with one container, bound to the node.
     pub fn make_pod(&self, name: &str, args: &[&str]) -> Result<Value> {
         self.api().create(PODS, &pod(name, args))
     }
 
-    /// Waits until an object is as `wanted` says; an error has the agent's last words.
+    /// Waits until an object is as `wanted` says; an error has the end of the agent's log.
     pub fn wait_for<T>(
         &self,
         path: &str,
@@ -154,7 +153,7 @@ impl ClusterNode {
         self.node.explained(self.api().wait(path, what, PATIENCE, wanted))
     }
 
-    /// Looks at every version of a pod until one is as `wanted` says: for what may be told for a moment only.
+    /// Watches a pod until a version is as `wanted` says: for a status that may be there for a moment only.
     pub fn watch_pod<T>(
         &self,
         name: &str,
@@ -165,8 +164,8 @@ impl ClusterNode {
         self.node.explained(self.api().watch(&path, what, PATIENCE, wanted))
     }
 
-    /// Waits until nothing is left, of which `left` says how much there is. It takes as long as it comes nearer: what
-    /// many pods take is a matter of who else uses the machine.
+    /// Waits until `left` returns 0. The timeout begins anew with each decrease: the time for many pods depends on the
+    /// machine's load.
     pub fn wait_none_left(
         &self,
         path: &str,
@@ -182,7 +181,7 @@ impl ClusterNode {
         Ok(())
     }
 
-    /// Waits until the pods that a selector selects, such as `app=web`, are as `wanted` says.
+    /// Waits until the pods of a selector, such as `app=web`, are as `wanted` says.
     pub fn wait_for_pods<T>(
         &self,
         selector: &str,
@@ -192,7 +191,7 @@ impl ClusterNode {
         self.wait_for(&selected(selector), what, |list| wanted(list?["items"].as_array()?))
     }
 
-    /// Waits until there is no pod any more that a selector selects.
+    /// Waits until no pod of a selector is left.
     pub fn wait_for_no_pods(&self, selector: &str) -> Result<()> {
         self.wait_none_left(&selected(selector), &format!("no pod with {selector}"), |list| {
             list["items"].as_array().map(Vec::len)
@@ -204,7 +203,7 @@ impl ClusterNode {
         self.wait_ready_for(path, PATIENCE)
     }
 
-    /// The same, where upstream may take longer: it asks again for pods, and for its own node, when it gets to it.
+    /// As `wait_ready`, with more time: upstream lists pods and its own node again only after a while.
     pub fn wait_ready_at_last(&self, path: &str) -> Result<Value> {
         self.wait_ready_for(path, 5 * PATIENCE)
     }
@@ -216,7 +215,7 @@ impl ClusterNode {
         )
     }
 
-    /// Waits until the node is ready. Upstream may look for its own node before it has made it, and then takes
+    /// Waits until the node is ready. Upstream may look up its own node before it has created it, and then takes
     /// minutes to look again.
     pub fn wait_node_ready(&self) -> Result<()> {
         let path = format!("/api/v1/nodes/{NODE_NAME}");
@@ -225,7 +224,7 @@ impl ClusterNode {
         }))
     }
 
-    /// Waits until the node is ready and takes pods of the scheduler.
+    /// Waits until the node is ready and schedulable.
     pub fn wait_schedulable(&self) -> Result<()> {
         self.wait_node_ready()?;
         self.wait_for(&format!("/api/v1/nodes/{NODE_NAME}"), "the node has no taint", |node| {
@@ -233,7 +232,7 @@ impl ClusterNode {
         })
     }
 
-    /// Waits until a pod is over: it succeeded or failed.
+    /// Waits until a pod has succeeded or failed.
     pub fn wait_over(&self, path: &str) -> Result<Value> {
         self.wait_for(path, &format!("{path} is over"), |pod| {
             let is_over = |phase: &Value| phase == "Succeeded" || phase == "Failed";
@@ -246,13 +245,13 @@ impl ClusterNode {
         self.node.explained(self.api().wait_gone(path, time))
     }
 
-    /// Deletes a pod of the namespace and waits until it is gone from the API. It is looked at before, unless it
+    /// Deletes a pod of the namespace and waits until it is gone from the API. Its object is recorded before, unless it
     /// was already.
     pub fn remove_pod(&self, name: &str) -> Result<()> {
         self.remove_pods(&[name])
     }
 
-    /// The same of several pods.
+    /// Removes several pods, as [`Self::remove_pod`] does.
     pub fn remove_pods(&self, names: &[&str]) -> Result<()> {
         for name in names {
             let path = Self::pod_path(name);
@@ -264,17 +263,17 @@ impl ClusterNode {
         names.iter().try_for_each(|name| self.wait_gone(&Self::pod_path(name), PATIENCE))
     }
 
-    /// What was seen of pods so far.
+    /// The observed objects of pods so far.
     pub(crate) fn record(&self) -> &RefCell<Record> {
         &self.record
     }
 
-    /// Waits for an event of a reason about a pod of the namespace, with a part of its message.
+    /// Waits for an event of a pod in the namespace, by its reason and a part of its message.
     pub fn wait_for_event(&self, pod: &str, reason: &str, part: &str) -> Result<Value> {
         self.wait_for_event_in(NAMESPACE, pod, reason, part)
     }
 
-    /// The same of an event about the node.
+    /// Waits for an event of the node, likewise.
     pub fn wait_for_node_event(&self, reason: &str, part: &str) -> Result<Value> {
         self.wait_for_event_in("default", NODE_NAME, reason, part)
     }
@@ -295,7 +294,7 @@ impl ClusterNode {
         })
     }
 
-    /// What the first try of a container has printed.
+    /// The log of the first instance of a container.
     pub fn log(&self, pod: &Value, container: &str) -> Result<String> {
         let file = format!("{}/{container}/0.log", log_directory(pod));
         let lines = self.node.read(&file)?;
@@ -303,7 +302,8 @@ impl ClusterNode {
         Ok(text.flat_map(|line| [line, "\n"]).collect())
     }
 
-    /// Waits until a container has printed something. The runtime may report its end before it has written the last lines.
+    /// Waits until the log of a container has a text. The runtime may report the container's end before it has written
+    /// the last lines.
     pub fn wait_log(
         &self,
         pod: &Value,
@@ -317,20 +317,20 @@ impl ClusterNode {
         }))
     }
 
-    /// The containers of a pod in the runtime, sandboxes aside.
+    /// The containers of a pod in the runtime, without sandboxes.
     pub fn containers(&self, pod: &str) -> Result<Vec<RuntimeContainer>> {
         let mut containers = containerd::containers(self.node.instance())?;
         containers.retain(|container| container.pod == pod && !container.name.is_empty());
         Ok(containers)
     }
 
-    /// The one container of a pod that runs.
+    /// The only running container of a pod.
     pub fn running(&self, pod: &str) -> Result<RuntimeContainer> {
         let containers = self.containers(pod)?;
         one_running(&containers).with_context(|| format!("not one runs: {containers:?}"))
     }
 
-    /// Takes all down and fails if that left anything behind.
+    /// Stops everything. Fails if anything is left behind.
     pub fn stop(self) -> Result<()> {
         self.node.stop()
     }
@@ -350,7 +350,7 @@ impl DerefMut for ClusterNode {
     }
 }
 
-/// Where the pods of the namespace are that a selector selects.
+/// The path of the pods in the namespace that match a selector.
 fn selected(selector: &str) -> String {
     format!("{PODS}?labelSelector={}", selector.replace('=', "%3D"))
 }
@@ -366,20 +366,20 @@ pub fn is_ready(pod: &Value) -> bool {
     pod["status"]["phase"] == "Running" && condition(pod, "Ready")["status"] == "True"
 }
 
-/// Where the logs of a pod are on its node.
+/// The log directory of a pod on its node.
 pub fn log_directory(pod: &Value) -> String {
     let of = |key: &str| pod["metadata"][key].as_str().unwrap_or_default();
     format!("/var/log/pods/{}_{}_{}", of("namespace"), of("name"), of("uid"))
 }
 
-/// A pod of one container, bound to the node.
+/// A pod with one container, bound to the node.
 pub fn pod(name: &str, args: &[&str]) -> Value {
     let mut spec = pod_spec(args);
     spec["nodeName"] = NODE_NAME.into();
     json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name }, "spec": spec })
 }
 
-/// What a pod of one container is.
+/// The spec of a pod with one container.
 pub fn pod_spec(args: &[&str]) -> Value {
     json!({
         "automountServiceAccountToken": false,

@@ -1,4 +1,5 @@
-//! The files of a running container, as it sees them. Images of tests have no shell, hence from outside.
+//! The files of a running container, as the container sees them. Test images have no shell, so they are read from
+//! outside.
 
 use anyhow::{Context, Result};
 
@@ -17,7 +18,7 @@ impl<'a> ContainerFiles<'a> {
         Self { node, pid }
     }
 
-    /// The path for programs of the node.
+    /// The path of a container's file on the node.
     pub fn path(&self, path: &str) -> String {
         format!("/proc/{}/root{path}", self.pid)
     }
@@ -58,7 +59,7 @@ impl<'a> ContainerFiles<'a> {
     }
 }
 
-/// What the node has mounted in the directories of its pods, as the kernel lists it.
+/// The node's mounts in the directories of its pods, as the kernel lists them.
 pub fn pod_mounts(node: &Node) -> Result<Vec<String>> {
     let pods = node.root_dir().join("pods").display().to_string();
     let table = node.run("cat", &["/proc/self/mountinfo"])?;

@@ -1,5 +1,5 @@
-//! The containers and images of containerd, from its own API and not through the CRI: what the tests see does not
-//! depend on the agent.
+//! The containers and images of containerd, from its own API instead of the CRI: what tests see does not depend on the
+//! agent.
 
 mod client;
 mod messages;
@@ -53,7 +53,7 @@ impl RuntimeContainer {
         self.name.is_empty()
     }
 
-    /// Whether something of it may run.
+    /// Whether any process of it may run.
     pub fn is_alive(&self) -> bool {
         !matches!(self.state.as_str(), "" | "STOPPED")
     }

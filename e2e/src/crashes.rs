@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use cri::CriRuntime;
 use hostfs::HostSegments;
-use journal::{Became, Entry, Query, find};
+use journal::{Entry, EntryOutcome, Query, find};
 use model::observed::{Container, ContainerState, SandboxState};
 use model::ports::runtime::{ContainerFilter, ContainerService, SandboxFilter, SandboxService};
 use tempfile::TempDir;
@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use crate::hollow::{Hollow, LONG, Program};
 use crate::node::program;
 
-/// How many nodes there are at a time.
+/// How many nodes run at a time.
 const SIDE_BY_SIDE: usize = 8;
 
 /// The containers, sandboxes and files of a node, without parts of names that differ each time.
@@ -37,7 +37,7 @@ struct State {
 }
 
 impl State {
-    /// With three manifests, or after one of them was removed: then nothing is left of its pod.
+    /// The state with three manifests, or with one of them removed and nothing left of its pod.
     fn expected(gone: bool) -> Self {
         use ContainerState::{Exited, Running};
         use SandboxState::{NotReady, Ready};
@@ -66,8 +66,8 @@ struct Node {
 
 impl Node {
     fn new() -> Result<Self> {
-        let place = tempfile::tempdir().context("make a place")?;
-        fs::create_dir(place.path().join("manifests")).context("make a place for manifests")?;
+        let place = tempfile::tempdir().context("make a directory")?;
+        fs::create_dir(place.path().join("manifests")).context("make a directory for manifests")?;
         let options = ["--image", "ferrolet.test/workload:1", "--write-logs"];
         let hollow = Hollow::start(place.path(), &options)?;
         let client = hollow.client()?;
@@ -102,7 +102,7 @@ impl Node {
     }
 
     fn start(&self, ends: Option<Moment>) -> Result<Program> {
-        let mut agent = Program::start(&program("mortal")?, |command| {
+        let mut agent = Program::start(&program("crash-agent")?, |command| {
             command.arg("--socket").arg(self.hollow.socket());
             command.arg("--root").arg(self.place.path());
             if let Some(moment) = ends {
@@ -184,7 +184,8 @@ impl Node {
         let journal = HostSegments::new(self.place.path().join("journal"));
         for id in seen.difference(&there) {
             let found = find(&journal, &Query::new(id), 10).context("read the journal")?;
-            let is_of_it = |entry: &&Entry| entry.id == *id && entry.outcome == Became::Removed;
+            let is_of_it =
+                |entry: &&Entry| entry.id == *id && entry.outcome == EntryOutcome::Removed;
             ensure!(found.entries.iter().any(|entry| is_of_it(&entry)), "{id}: {found:?}");
         }
         Ok(())

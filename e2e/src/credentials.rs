@@ -72,7 +72,7 @@ fn write(plane: &Plane, name: &str, certificate: &str, key: &KeyPair) -> Result<
     Ok(path)
 }
 
-/// The same token of a service account, as if it had been issued in the past and were over. Its signature is right.
+/// The same service account token with validity in the past. Its signature is right.
 pub fn expired_token(plane: &Plane, token: &str) -> Result<String> {
     let mut parts = token.split('.');
     let (header, claims) = (parts.next().context("a header")?, parts.next().context("claims")?);
@@ -86,7 +86,7 @@ pub fn expired_token(plane: &Plane, token: &str) -> Result<String> {
     Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
 }
 
-/// An ECDSA signature as tokens have it: its two numbers with 32 bytes each, without ASN.1 around them.
+/// An ECDSA signature as tokens have it: two numbers with 32 bytes each, without ASN.1.
 fn fixed_length(signature: &[u8]) -> Result<Vec<u8>> {
     let [0x30, _, rest @ ..] = signature else { bail!("not a sequence") };
     let (mut rest, mut fixed) = (rest, Vec::new());

@@ -1,4 +1,4 @@
-//! A proxy between the agent and containerd that spoils calls.
+//! A proxy between the agent and containerd that injects faults.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -57,12 +57,12 @@ impl CriProxy {
         self.ask(&format!("fault {fault}")).map(drop)
     }
 
-    /// Takes all faults back.
+    /// Removes all faults.
     pub fn clear(&self) -> Result<()> {
         self.ask("clear").map(drop)
     }
 
-    /// The methods that were called, each with the number of calls that were spoilt.
+    /// The called methods, each with the number of calls that met a fault.
     pub fn spoilt(&self) -> Result<BTreeMap<String, u64>> {
         let counts: BTreeMap<String, Count> = serde_json::from_value(self.ask("counts")?)?;
         Ok(counts.into_iter().map(|(method, count)| (method, count.spoilt)).collect())
@@ -75,7 +75,7 @@ impl CriProxy {
         Ok((left, answer["late"].as_u64().context("read the number of late calls")?))
     }
 
-    /// Waits until every fault has met its call.
+    /// Waits until every fault has met a call.
     pub fn wait_until_met(&self, time: Duration) -> Result<()> {
         wait::until("every fault meets a call", time, || {
             let (left, _) = self.left()?;
@@ -83,7 +83,7 @@ impl CriProxy {
         })
     }
 
-    /// Waits until the runtime has finished what is late.
+    /// Waits until the runtime has finished all late calls.
     pub fn wait_until_done(&self, time: Duration) -> Result<()> {
         wait::until("late calls are done", time, || {
             let (_, late) = self.left()?;
@@ -99,12 +99,13 @@ impl CriProxy {
     }
 
     fn ask(&self, line: &str) -> Result<Value> {
-        let mut stream = UnixStream::connect(&self.control).context("reach the proxy")?;
+        let mut stream = UnixStream::connect(&self.control).context("connect to the proxy")?;
         stream.set_read_timeout(Some(PATIENCE))?;
         writeln!(stream, "{line}")?;
         let mut answer = String::new();
-        BufReader::new(stream).read_line(&mut answer).context("hear the proxy")?;
-        let answer: Value = serde_json::from_str(&answer).context("understand the proxy")?;
+        BufReader::new(stream).read_line(&mut answer).context("read the response of the proxy")?;
+        let answer: Value =
+            serde_json::from_str(&answer).context("parse the response of the proxy")?;
         ensure!(answer.get("error").is_none(), "{line}: {answer}");
         Ok(answer)
     }

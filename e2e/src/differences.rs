@@ -1,21 +1,21 @@
-//! What two agents say of the same thing, and where they differ.
+//! Differences between what two agents report of the same thing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde_json::Value;
 
-/// A difference that is right. A `*` stands for anything; in a path, for anything but a `/`.
+/// An accepted difference. In patterns, `*` matches any text; in a path, any text without `/`.
 #[derive(Debug, Clone, Copy)]
 pub struct Known {
-    /// Of which leaves.
+    /// The paths of the leaves.
     pub path: &'static str,
-    /// What ours is. Empty: it is not there; `*`: whatever it is, or nothing; `a|b`: one of them. Where the same is right for both, be it
-    /// nothing, they need not be different: not all differences are met each time.
+    /// A pattern for our value. Empty: there is none; `*`: any value, or none; `a|b`: one of them. If a value (or none)
+    /// is right for both agents, the difference need not occur: not all differences occur in each run.
     pub ours: &'static str,
-    /// What upstream's is, likewise.
+    /// A pattern for upstream's value, likewise.
     pub upstream: &'static str,
-    /// Why that is right: what is wrong with upstream's, or where ours is promised.
+    /// Why it is accepted: upstream's defect, or the page that documents our value.
     pub why: &'static str,
 }
 
@@ -26,7 +26,7 @@ impl Known {
             && is_value(self.upstream, found.upstream)
     }
 
-    /// Whether it is right that this was not met: what ours are is right for both.
+    /// Whether the difference may be absent: all our values are right for upstream, too.
     fn need_not_be(&self, ours: &BTreeMap<String, String>, paths: &BTreeSet<&String>) -> bool {
         let mut found = paths.iter().filter(|path| fits(self.path, path, Some('/'))).peekable();
         let is_right = |value| is_value(self.ours, value) && is_value(self.upstream, value);
@@ -44,7 +44,7 @@ impl fmt::Display for Known {
     }
 }
 
-/// A leaf that is not the same.
+/// A leaf with different values.
 #[derive(Debug, Clone, Copy)]
 struct Difference<'a> {
     path: &'a str,
@@ -60,7 +60,7 @@ impl fmt::Display for Difference<'_> {
     }
 }
 
-/// Whether a text is what a pattern says. A wall is what `*` does not go through.
+/// Whether a text matches a pattern. `*` does not match the wall character.
 fn fits(pattern: &str, text: &str, wall: Option<char>) -> bool {
     let Some((before, after)) = pattern.split_once('*') else { return pattern == text };
     let Some(rest) = text.strip_prefix(before) else { return false };
@@ -76,7 +76,7 @@ fn is_value(pattern: &str, value: Option<&String>) -> bool {
     })
 }
 
-/// The leaves of a value, by their paths. A text is as it is, all else as in JSON.
+/// The leaves of a value, by their paths. Strings are as they are, other values as JSON.
 pub fn leaves(value: &Value) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     gather(value, "", &mut all);
@@ -101,14 +101,14 @@ fn gather(value: &Value, path: &str, all: &mut BTreeMap<String, String>) {
     }
 }
 
-/// Whether a leaf is a time, which is different for whoever writes it.
+/// Whether a leaf is a time, which differs with every write.
 pub fn is_time(path: &str) -> bool {
     ["Time", "Timestamp", "timeAdded", "startedAt", "finishedAt", "config.seen"]
         .iter()
         .any(|end| path.ends_with(end))
 }
 
-/// Whether one has something in what is empty for the other: all that is in it is a leaf of its own.
+/// Whether one side has values inside of what is empty on the other: each of them is a leaf of its own.
 fn is_shape(found: &Difference<'_>, all: &BTreeMap<String, String>) -> bool {
     let is_empty =
         |value: Option<&String>| value.is_some_and(|value| value == "{}" || value == "[]");
@@ -118,7 +118,7 @@ fn is_shape(found: &Difference<'_>, all: &BTreeMap<String, String>) -> bool {
         && after.next().is_some_and(|(path, _)| path.starts_with(&below))
 }
 
-/// What is different and not known to be right, and what is known and is not different any more.
+/// Unknown differences, and known ones that did not occur.
 pub fn differences(
     ours: &BTreeMap<String, String>,
     upstream: &BTreeMap<String, String>,
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_must_be_known_and_what_is_known_must_be_different() {
+    fn known_differences_are_the_only_ones_and_all_occur() {
         let ours = leaves(&json!({ "a": { "x/y": 1 }, "list": ["p", "q"], "same": [] }));
         let upstream = leaves(&json!({ "a": { "x/y": 2 }, "list": ["p"], "same": [] }));
         let all = [known("/list/*", "q", ""), known("/same", "[]", "[1]")];
@@ -164,16 +164,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_met_at_times_need_not_be_different() {
+    fn occasional_difference_may_be_absent() {
         let none = BTreeMap::new();
         let one = leaves(&json!({ "events": { "done": "twice" } }));
         let met_at_times = known("/events/*", "", "*");
         assert!(differences(&none, &one, &[met_at_times]).is_empty());
         assert!(differences(&none, &none, &[met_at_times]).is_empty());
-        // What is there for both is the same: nothing is known of it.
+        // Equal values on both sides: the known difference did not occur.
         assert_eq!(differences(&one, &one, &[met_at_times]).len(), 1);
         assert_eq!(differences(&none, &none, &[known("/events/*", "", "twice")]).len(), 1);
-        // The same may be right for both.
+        // One value may be right for both.
         let single = leaves(&json!({ "events": { "done": "once" } }));
         let again_at_times = known("/events/*", "once", "once|twice");
         assert!(differences(&single, &one, &[again_at_times]).is_empty());
@@ -187,20 +187,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_something_that_is_empty_for_the_other_is_told_by_itself() {
+    fn leaves_of_an_object_that_is_empty_on_the_other_side_differ_one_by_one() {
         let empty = leaves(&json!({ "resources": {} }));
         let full = leaves(&json!({ "resources": { "limits": { "memory": "all" } } }));
         let no_limit = known("/resources/limits/memory", "", "all");
         assert!(differences(&empty, &full, &[no_limit]).is_empty());
         assert_eq!(differences(&full, &empty, &[]).len(), 1);
-        // That there is nothing at all is another thing.
+        // A missing value differs from an empty one.
         let none = BTreeMap::new();
         let found = differences(&empty, &none, &[]);
         assert_eq!(found, ["/resources\n    ours:       {}\n    upstream's: (nothing)"]);
     }
 
     #[test]
-    fn what_is_known_is_of_its_paths_and_values_alone() {
+    fn known_difference_matches_only_its_paths_and_values() {
         let ours = leaves(&json!({ "pods": { "web": { "message": "it is late" } } }));
         let upstream =
             leaves(&json!({ "pods": { "web": { "message": "rpc error: it is late" } } }));
@@ -209,11 +209,11 @@ mod tests {
         };
         assert!(is_known("/pods/*/message", "it is late", "rpc error: *"));
         assert!(is_known("/pods/w*b/mess*", "*late", "*"));
-        // Another place, or a part of it.
+        // Another path, or a part of the path.
         assert!(!is_known("/pods/*", "*", "*"));
         assert!(!is_known("/*/message", "*", "*"));
         assert!(!is_known("message", "*", "*"));
-        // Something else is said there.
+        // Another value.
         assert!(!is_known("/pods/web/message", "it is early", "*"));
         assert!(!is_known("/pods/web/message", "", "*"));
         assert!(!is_known("/pods/web/message", "it is", "*"));

@@ -1,10 +1,10 @@
-//! Rounds of a node's life in which calls to the runtime go wrong: pods come, run, end and are removed
-//! again, whatever happened on the way.
+//! Rounds of a node's life with faults in calls to the runtime: pods are started, run, are stopped and removed, despite
+//! the faults.
 
 mod between;
 mod held;
 mod names;
-mod told_of_addresses;
+mod pod_cidr;
 
 use std::fmt::{self, Write as _};
 use std::time::Duration;
@@ -19,28 +19,27 @@ use crate::registry::Registry;
 use crate::tidy::{WantedPod, wait_tidy};
 
 pub use held::{HeldRunc, slow_start};
-pub use told_of_addresses::told_of_addresses;
+pub use pod_cidr::pod_cidr_faults;
 
-/// How long a stage of a round may take. A pod that failed waits up to 15 s for its next try, and one
-/// call that goes wrong may lead to another.
+/// How long a stage of a round may take. The retry of a pod takes up to 15 s, and one failed call may cause another.
 const STAGE: Duration = Duration::from_mins(2);
 
-/// How long the agent waits for the runtime.
+/// The agent's timeout of runtime requests.
 const IMPATIENT: &str = "runtimeRequestTimeout: 2s";
 
 /// How often `node clean` is tried: once for every fault, and once more.
 const CLEANINGS: usize = 3;
 
-/// When in a round a method is called.
+/// The stage of a round in which a method is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// The agent and the pods start.
     Start,
-    /// The pods get other resources as they run.
+    /// Running pods are resized.
     Resize,
-    /// An image goes that nobody uses.
+    /// An unused image is removed.
     Images,
-    /// The pods end, and what is left of them is removed.
+    /// The pods are stopped and their leftovers removed.
     Stop,
 }
 
@@ -51,7 +50,7 @@ pub struct Row {
     pub method: &'static str,
     /// When it is called.
     pub stage: Stage,
-    /// The fault without which it would not be called.
+    /// The fault that causes the call, if there is no call without it.
     pub cause: Option<&'static str>,
 }
 
@@ -63,8 +62,8 @@ const fn caused_by(cause: &'static str, method: &'static str, stage: Stage) -> R
     Row { method, stage, cause: Some(cause) }
 }
 
-/// Every method that the agent calls in a round. Pods are resized, and images go, only where a fault waits
-/// for that. The node is of no cluster; what only a node of one calls has rounds of its own, `told_of_addresses`.
+/// Every method that the agent calls in a round. Pods are resized and images removed only if a fault needs it. The node
+/// is in no cluster; the call that only a node of a cluster makes has its own rounds, `pod_cidr_faults`.
 pub const METHODS: [Row; 25] = [
     row("Version", Stage::Start),
     row("RuntimeConfig", Stage::Start),
@@ -97,25 +96,24 @@ pub const METHODS: [Row; 25] = [
 #[derive(Debug, Clone, Copy)]
 pub struct Fault {
     row: Row,
-    /// What happens to one call of it, and when: `late after=3s`.
+    /// What happens to one call, and when: `late after=3s`.
     how: &'static str,
 }
 
 impl Fault {
-    /// What happens to one call of a method.
+    /// A fault of one call of a method.
     pub fn new(method: &str, how: &'static str) -> Result<Self> {
         let row = METHODS.into_iter().find(|row| row.method == method);
         Ok(Self { row: row.with_context(|| format!("{method} has no row"))?, how })
     }
 
-    /// What happens to the command that a container of the pods runs right after its start.
+    /// A fault of the `postStart` command of the pods' containers.
     pub fn after_start(how: &'static str) -> Result<Self> {
         let command = Self::new("ExecSync", how)?;
         Ok(Self { row: Row { stage: Stage::Start, ..command.row }, ..command })
     }
 
-    /// The agent gives a command after the start as long as it likes: one that is not answered must come
-    /// to an end here.
+    /// The agent sets no timeout for `postStart` commands, so a call without a response must end in the proxy.
     fn is_waited_for(&self) -> bool {
         let is_silent = self.how.contains("hang") || self.how.contains("late");
         self.row.stage == Stage::Start && self.row.method == "ExecSync" && is_silent
@@ -128,22 +126,22 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A node whose agent reaches the runtime through a proxy and waits for it 2 s, not 2 minutes.
+/// A node whose agent calls the runtime through a proxy, with a timeout of 2 s instead of 2 minutes.
 #[derive(Debug)]
 pub struct FaultyNode {
     node: Node,
     proxy: CriProxy,
-    /// Serves the images of containers that want a pull.
+    /// Serves the images of containers that pull them.
     registry: Registry,
 }
 
-/// Thousandths of a processor that the first container of a pod asks for; it may use ten times as much.
+/// The CPU request of the first container of a pod in millicores; its limit is ten times as much.
 const SMALL: u32 = 20;
 const LARGE: u32 = 30;
 
-/// The containers of each pod that run: a sidecar, one whose image is there, and one whose image is always pulled.
+/// The running containers of each pod: a sidecar, one whose image is present, and one whose image is always pulled.
 const CONTAINERS: [&str; 3] = ["side", "main", "pulled"];
-/// The one that ends before the last two start, and after the first one has.
+/// The init container, which ends before the last two start, and starts after the first one.
 const INIT: &str = "init";
 
 impl FaultyNode {
@@ -152,7 +150,7 @@ impl FaultyNode {
         Self::start_with(&Options::default())
     }
 
-    /// The same, with a runtime set up otherwise.
+    /// As `start`, with other options for the runtime.
     pub fn start_with(options: &Options) -> Result<Self> {
         let mut node = Node::start_with(options)?;
         let registry = Registry::start(node.instance())?;
@@ -161,13 +159,13 @@ impl FaultyNode {
         Ok(Self { node, proxy, registry })
     }
 
-    /// Takes the node down and fails if that left anything behind.
+    /// Stops the node. Fails if anything is left behind.
     pub fn stop(self) -> Result<()> {
         self.node.stop()
     }
 
-    /// A round in which each of these faults happens once: the pods run in the end, they end when they
-    /// should, and nothing is left of them. One without faults finds all names free.
+    /// A round in which each of these faults happens once: the pods run, stop when they should, and leave nothing. A
+    /// round without faults finds all names free.
     pub fn round(&mut self, pods: &[&str], faults: &[Fault]) -> Result<()> {
         let faults_at = |stage| faults.iter().filter(move |fault| fault.row.stage == stage);
         let has = |stage| faults_at(stage).next().is_some();
@@ -191,11 +189,11 @@ impl FaultyNode {
 
         if has(Stage::Resize) {
             self.resize(pods, faults_at(Stage::Resize)).context("the pods are resized")?;
-            wait_tidy(&self.node, &wanted, STAGE).context("the pods run on")?;
+            wait_tidy(&self.node, &wanted, STAGE).context("the pods keep running")?;
         }
         if has(Stage::Images) {
-            self.collect_images(faults_at(Stage::Images)).context("an image goes")?;
-            wait_tidy(&self.node, &wanted, STAGE).context("the pods run on")?;
+            self.collect_images(faults_at(Stage::Images)).context("an image is removed")?;
+            wait_tidy(&self.node, &wanted, STAGE).context("the pods keep running")?;
         }
 
         self.add(faults_at(Stage::Stop))?;
@@ -213,8 +211,8 @@ impl FaultyNode {
         if faults.is_empty() { Ok(()) } else { self.names_are_free(pods) }
     }
 
-    /// Waits until nothing is left of any pod in the runtime, nor a log: what went wrong is made up for by the next pass.
-    /// Containers of the next round, with the same UIDs, would have higher numbers than those logs.
+    /// Waits until no container, sandbox or log of any pod is left: the next GC pass compensates failures. Containers
+    /// of the next round have the same UIDs; with those logs they would get higher attempt numbers.
     fn wait_until_collected(&self) -> Result<()> {
         self.node.explained(wait::until("nothing is left of the pods", STAGE, || {
             let left = containerd::containers(self.node.instance())?;
@@ -224,7 +222,7 @@ impl FaultyNode {
         }))
     }
 
-    /// A round in which the pod goes while its sandbox is being made, and the sandbox comes after it.
+    /// A round in which the pod is deleted while its sandbox is being created, so that the sandbox is created too late.
     pub fn round_with_a_late_sandbox(&mut self, pod: &str) -> Result<()> {
         self.proxy.fault("RunPodSandbox=late after=6s")?;
         self.node.write_manifest("late.yaml", &self.manifest(pod, SMALL))?;
@@ -232,23 +230,25 @@ impl FaultyNode {
         self.wait_until_met()?;
         self.node.remove_manifest("late.yaml")?;
         self.wait_until_done()?;
-        wait_tidy(&self.node, &[], STAGE).context("the sandbox that nobody wants ends")?;
-        self.node.wait_for_log(&["stopping sandbox", pod]).context("there was such a sandbox")?;
+        wait_tidy(&self.node, &[], STAGE).context("the orphaned sandbox is stopped")?;
+        self.node
+            .wait_for_log(&["Stopping sandbox", pod])
+            .context("the late sandbox was stopped")?;
         self.stop_agent()?;
         self.clean()?;
         self.names_are_free(&[pod])
     }
 
-    /// A round in which a fetch hangs: the agent gives it up and tries again, and lets the pod go, whichever
-    /// try it is. The pods that come after it fetch theirs.
+    /// A round in which a pull hangs: the agent cancels and retries it, and can remove the pod during any try. Later
+    /// pods pull their images.
     pub fn round_with_a_fetch_that_hangs(&mut self, pod: &str) -> Result<()> {
         self.proxy.fault("PullImage=hang times=all")?;
         self.node.write_manifest("hangs.yaml", &self.manifest(pod, SMALL))?;
         self.start_agent(false)?;
         let given_up = ["Failed to pull image", "DeadlineExceeded"];
-        self.node.wait_for_log(&given_up).context("the agent gives it up")?;
+        self.node.wait_for_log(&given_up).context("the agent's call times out")?;
         let spoilt = || anyhow::Ok(self.proxy.spoilt()?.get("PullImage").copied().unwrap_or(0));
-        self.node.explained(wait::until("it is tried again", STAGE, || {
+        self.node.explained(wait::until("there is a retry", STAGE, || {
             let tries = spoilt()?;
             Ok(if tries >= 2 { Ok(()) } else { Err(format!("{tries} tries")) })
         }))?;
@@ -260,7 +260,7 @@ impl FaultyNode {
         self.names_are_free(&[pod])
     }
 
-    /// A round in which no call works for a time, while one pod goes and another comes.
+    /// A round in which all calls fail for a time, while one pod is removed and another added.
     pub fn round_with_an_outage(&mut self, kind: &str, time: Duration) -> Result<()> {
         let wanted = |name| [WantedPod { name, containers: &CONTAINERS }];
         self.node.write_manifest("pod.yaml", &self.manifest("before", SMALL))?;
@@ -272,7 +272,7 @@ impl FaultyNode {
             self.proxy.fault(&format!("{}={kind} times=all", row.method))?;
         }
         self.node.write_manifest("pod.yaml", &self.manifest("after", SMALL))?;
-        // The outage itself: nothing is waited for.
+        // The duration of the outage: there is no event to wait for.
         std::thread::sleep(time);
         self.proxy.clear()?;
         ensure!(spoilt()? > before, "the agent did not notice the outage");
@@ -296,7 +296,7 @@ impl FaultyNode {
         check_methods(&self.proxy, None)
     }
 
-    /// A pod that stays the same pod whatever it asks for.
+    /// A pod whose UID does not depend on its spec.
     fn manifest(&self, pod: &str, cpu: u32) -> String {
         let image = self.registry.image("workload:1");
         let limit = cpu * 10;
@@ -349,12 +349,12 @@ spec:
         self.node.explained(self.proxy.wait_until_met(STAGE))
     }
 
-    /// Waits until the runtime has finished what is late.
+    /// Waits until the runtime has finished all late calls.
     fn wait_until_done(&self) -> Result<()> {
         self.node.explained(self.proxy.wait_until_done(STAGE))
     }
 
-    /// Cleans until that works, as people would.
+    /// Runs `node clean` until it succeeds.
     fn clean(&self) -> Result<()> {
         let mut tries = String::new();
         for _ in 0..CLEANINGS {
@@ -362,7 +362,7 @@ spec:
                 Ok(_) => {
                     let left = containerd::containers(self.node.instance())?;
                     ensure!(left.is_empty(), "still there after cleaning: {left:?}");
-                    return wait_tidy(&self.node, &[], STAGE).context("all is removed");
+                    return wait_tidy(&self.node, &[], STAGE).context("everything is removed");
                 }
                 Err(error) => writeln!(tries, "{error:#}")?,
             }
@@ -371,7 +371,7 @@ spec:
     }
 }
 
-/// Fails when an agent called a method through a proxy that has no row, and is not this one.
+/// Fails if an agent called a method through a proxy that has no row, other than this one.
 fn check_methods(proxy: &CriProxy, besides: Option<&str>) -> Result<()> {
     let mut called: Vec<String> = proxy.spoilt()?.into_keys().collect();
     called.retain(|method| !METHODS.iter().any(|row| row.method == *method));

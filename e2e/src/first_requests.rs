@@ -1,26 +1,26 @@
-//! What an agent asks of the API server from its start until its node is ready and pods run.
+//! The API requests of an agent from its start until its node is ready and pods run.
 
 use anyhow::{Result, ensure};
 use hyper::Method;
 use testbed::{ControlPlaneOptions, Options, wait};
 
 use crate::agent::Agent;
-use crate::api_proxy::Asked;
+use crate::api_proxy::RecordedRequest;
 use crate::cluster_node::ClusterNode;
 use crate::node::{NODE_NAME, PATIENCE};
 use crate::scenarios::MANIFEST;
 
-/// What is asked before what, and why. It is the same for whoever is the agent.
+/// Which request comes before which, and why. It is the same for both agents.
 const ORDER: [(&str, &str, &str); 5] = [
-    ("follow node", "follow pods", "pods are let in by what the node's object says"),
+    ("follow node", "follow pods", "admission uses the node's object"),
     ("make node", "make lease", "the lease has the node as its owner"),
     ("make node", "make mirror", "a mirror has the node as its owner"),
     ("follow pods", "make mirror", "there may be a mirror already"),
-    ("follow pods", "tell web", "nothing is told of a pod that was not heard of"),
+    ("follow pods", "tell web", "the status of a pod is written only after the pod was received"),
 ];
 
-/// What a request is for, in short; nothing if it is none of those that have an order, or was refused.
-fn short(asked: &Asked) -> Option<String> {
+/// A short name of a request; nothing if it has no place in the order, or was refused.
+fn short(asked: &RecordedRequest) -> Option<String> {
     let (path, query) = asked.path.split_once('?').unwrap_or((&asked.path, ""));
     if !asked.status.is_some_and(|status| status.is_success()) {
         return None;
@@ -40,7 +40,7 @@ fn short(asked: &Asked) -> Option<String> {
     Some(what.to_owned())
 }
 
-/// Starts an agent with a pod of its own and one of the API that wait for it, and looks at the order of what it asks.
+/// Starts an agent with a static pod and an API pod that wait for it, and checks the order of its requests.
 pub fn in_order(agent: Agent) -> Result<()> {
     let options = ControlPlaneOptions::default();
     let mut cluster = ClusterNode::start_with(&Options::default(), &options, agent)?;
@@ -53,7 +53,7 @@ pub fn in_order(agent: Agent) -> Result<()> {
     let mirror = format!("/api/v1/namespaces/default/pods/fixed-{NODE_NAME}");
     cluster.wait_ready(&mirror)?;
     let first = |all: &[String], what: &str| all.iter().position(|one| one == what);
-    let all = wait::until("all is asked", PATIENCE, || {
+    let all = wait::until("all requests were sent", PATIENCE, || {
         let all: Vec<String> = proxy.asked().iter().filter_map(short).collect();
         let is_there = |what: &str| first(&all, what).is_some();
         let are_there = ORDER.iter().all(|(one, then, _)| is_there(one) && is_there(then));

@@ -1,4 +1,4 @@
-//! Programs that end with the test, among them `hollow`: a runtime without containers.
+//! Programs that end with the test, among them `hollow`, a runtime without containers.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -14,7 +14,7 @@ use testbed::wait;
 use crate::agent::KEEP_OFF_THE_KERNEL;
 use crate::node::program;
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any wait here on a busy machine.
 pub const LONG: Duration = Duration::from_mins(2);
 
 /// A program that is killed when this is dropped, and when the thread that started it ends: also when the
@@ -64,13 +64,13 @@ impl Program {
         let output = self.0.stdout.take().context("its output is piped")?;
         let mut ready = String::new();
         BufReader::new(output).read_line(&mut ready).context("read the output of a program")?;
-        ensure!(ready.contains("ready"), "it did not get ready: {ready:?}");
+        ensure!(ready.contains("ready"), "it did not become ready: {ready:?}");
         Ok(())
     }
 
-    /// Whether it was killed. Any other end is an error: it never ends by itself.
+    /// Whether it was killed. Any other end is an error: it never ends on its own.
     pub fn was_killed(&mut self) -> Result<bool> {
-        match self.0.try_wait().context("look at a program")? {
+        match self.0.try_wait().context("inspect a program")? {
             None => Ok(false),
             Some(status) if status.signal() == Some(9) => Ok(true),
             Some(status) => bail!("the program ended by itself: {status}"),
@@ -83,7 +83,7 @@ impl Program {
         let sent = Command::new("kill").args(["-s", "TERM", &pid]).status().context("run kill")?;
         ensure!(sent.success(), "kill: {sent}");
         wait::until("the program ends", LONG, || {
-            let ended = self.0.try_wait().context("look at a program")?;
+            let ended = self.0.try_wait().context("inspect a program")?;
             Ok(ended.ok_or_else(|| "it runs".to_owned()))
         })
     }
@@ -91,7 +91,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended; then both fail, and that is as good.
+        // If it has ended already, both calls fail, which is fine.
         drop(self.0.kill());
         drop(self.0.wait());
     }
@@ -121,7 +121,7 @@ impl Hollow {
         self.directory.join("cri.sock").display().to_string()
     }
 
-    /// A client of its own. Must be called inside a tokio runtime.
+    /// A new client. Must be called inside a tokio runtime.
     pub fn client(&self) -> Result<CriRuntime> {
         let endpoint = Endpoint::parse(&format!("unix://{}", self.socket()))?;
         Ok(CriRuntime::new(&endpoint, &endpoint, Deadlines::default()))
@@ -130,9 +130,9 @@ impl Hollow {
     /// Returns its answer to a line on the second socket.
     pub fn ask(&self, line: &str) -> Result<serde_json::Value> {
         let socket = self.directory.join("counters.sock");
-        let mut stream = UnixStream::connect(socket).context("ask hollow")?;
-        stream.set_read_timeout(Some(LONG)).context("ask hollow")?;
-        writeln!(stream, "{line}").context("ask hollow")?;
+        let mut stream = UnixStream::connect(socket).context("send a request to hollow")?;
+        stream.set_read_timeout(Some(LONG)).context("send a request to hollow")?;
+        writeln!(stream, "{line}").context("send a request to hollow")?;
         let mut answer = String::new();
         BufReader::new(stream).read_line(&mut answer).context("read the answer of hollow")?;
         serde_json::from_str(&answer).context("decode the answer of hollow")

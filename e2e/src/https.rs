@@ -32,7 +32,7 @@ pub enum Who {
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub status: u16,
-    /// By their names in lower case; of one that is given twice, the last.
+    /// By lower-case names; the last value of a repeated header.
     pub headers: BTreeMap<String, String>,
     pub body: String,
 }
@@ -58,7 +58,7 @@ impl<'a> Port<'a> {
         Ok(Self { plane, tasks, address, is_self_signed: false })
     }
 
-    /// The same of a port whose certificate is not verified.
+    /// As `new`, for a port whose certificate is not verified.
     #[must_use]
     pub fn self_signed(self) -> Self {
         Self { is_self_signed: true, ..self }

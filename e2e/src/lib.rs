@@ -1,9 +1,8 @@
-//! Tests of the whole agent on a real container runtime, and of what talks to an API server on a real
-//! control plane.
+//! Tests of the whole agent on a real container runtime, and of API clients on a real control plane.
 //!
-//! Inputs: the programs under test and the parts that `make testbed` built. Outputs: a [`node`] of
-//! its own for each test, looked at from the outside: through the runtime's own tools and through
-//! files, never through the agent; and a [`cluster`], looked at through the [`api`].
+//! Inputs: the programs under test and the parts that `make testbed` built. Outputs: a [`node`] for each test, observed
+//! from the outside: through the runtime's own tools and through files, never through the agent; and a [`cluster`],
+//! observed through the [`api`].
 //!
 //! Invariant: nothing of a node or a cluster is left when its test ends, however it ends.
 #![allow(
@@ -11,13 +10,14 @@
     reason = "a test tool: it works on real files, processes and time"
 )]
 
-pub mod absence;
 pub mod agent;
 pub mod api;
+pub mod api_outage;
 pub mod api_proxy;
 pub mod audit;
 pub mod cluster;
 pub mod cluster_node;
+mod completeness;
 pub mod container_files;
 pub mod containerd;
 pub mod crashes;
@@ -31,17 +31,16 @@ pub mod https;
 pub mod log_writer;
 pub mod node;
 pub mod node_api;
-pub mod node_told;
+pub mod node_values;
+mod normalize;
+pub mod observations;
 pub mod own_settings;
-mod plain;
 pub mod plane;
 pub mod registry;
 pub mod scenarios;
-pub mod seen;
 pub mod terminal;
 pub mod tidy;
 pub mod vm_limits;
 pub mod vm_node;
-pub mod vm_told;
+pub mod vm_status;
 pub mod volume_pods;
-mod whole;

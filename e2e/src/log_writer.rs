@@ -1,4 +1,4 @@
-//! A container that writes its log as fast as 20 MB/s, and checks of what is kept of it.
+//! A container that writes its log at 20 MB/s, and checks of the rotated files.
 
 use std::thread;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use crate::node::{NODE_NAME, Node, PATIENCE};
 const UID: &str = "0c6e5f5e-0000-4000-8000-000000000020";
 /// Lines a second.
 const RATE: u64 = 20_000;
-/// Bytes of a line. The runtime puts some 45 before them.
+/// Bytes of a line. The runtime adds a prefix of some 45.
 const LINE: u64 = 1000;
 /// `containerLogMaxSize`.
 const LIMIT: u64 = 10 << 20;
 /// `containerLogMaxFiles`.
 const FILES: usize = 5;
-/// What is written in 1.2 s. A writer that was held up for a moment catches up, so this is a quarter more.
+/// Bytes that are written in 1.2 s. A blocked writer catches up, so this is a quarter above the average.
 const SLACK: u64 = RATE * (LINE + 45) * 12 / 10 * 5 / 4;
 /// The pause between two checks of sizes.
 const CHECK: Duration = Duration::from_millis(200);
@@ -56,7 +56,7 @@ impl<'a> LogWriter<'a> {
         Ok(Self::of(node, time))
     }
 
-    /// A writer that was started.
+    /// The handle of a writer that was started before.
     pub fn of(node: &'a Node, time: Duration) -> Self {
         Self { node, lines: RATE * time.as_secs() }
     }
@@ -64,7 +64,7 @@ impl<'a> LogWriter<'a> {
     /// The files of its log.
     pub fn files(&self) -> Result<Vec<File>> {
         let directory = format!("/var/log/pods/default_writer-{NODE_NAME}_{UID}/main");
-        // A file may go between the list and the look.
+        // A file may be removed between the list and the read.
         let script = format!("cd {directory} 2>/dev/null && stat -c '%s %n' * 2>/dev/null; true");
         let listed = self.node.run("/bin/sh", &["-c", &script])?;
         let files = listed.lines().map(|line| {
@@ -74,7 +74,7 @@ impl<'a> LogWriter<'a> {
         files.collect()
     }
 
-    /// Waits until it has ended. Until then, checks that files stay within the promised sizes.
+    /// Waits until it has ended. Until then, checks that file sizes stay within the documented limits.
     pub fn check_until_it_ends(&self) -> Result<()> {
         while !self.has_ended() {
             let files = self.files()?;
@@ -82,7 +82,7 @@ impl<'a> LogWriter<'a> {
             ensure!(live <= LIMIT + SLACK, "the live file has {live} bytes: {files:?}");
             let all: u64 = files.iter().map(|file| file.size).sum();
             ensure!(all <= FILES as u64 * (LIMIT + SLACK), "{all} bytes: {files:?}");
-            // One more between a rotation and the removal of the oldest, and one that is being compressed.
+            // One more between a rotation and the removal of the oldest file, and one during compression.
             ensure!(files.len() <= FILES + 2, "{files:?}");
             thread::sleep(CHECK);
         }
@@ -102,7 +102,8 @@ impl<'a> LogWriter<'a> {
         log.lines().any(|line| line.contains("pod has ended") && line.contains("writer"))
     }
 
-    /// Checks that the log, as the agent reads it, is the last lines without a gap, and most of what may be kept.
+    /// Checks that the log, as the agent reads it, consists of the last lines without a gap, and has most of what may
+    /// be kept.
     pub fn check_lines(&self) -> Result<()> {
         let text = self.node.ask(&["logs", "writer"])?;
         let numbers = text.lines().map(|line| {

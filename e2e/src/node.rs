@@ -15,7 +15,7 @@ use crate::agent::Agent;
 use crate::containerd::{self, RuntimeContainer};
 use crate::cri_proxy::CriProxy;
 
-/// How long things may take that take a moment: these machines are shared and slow at times.
+/// The timeout of short operations: the machines are shared and slow at times.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The name of the node, which is part of the names of its pods.
@@ -26,12 +26,12 @@ pub const NODE_NAME: &str = "e2e";
 pub struct Node {
     instance: Instance,
     directory: PathBuf,
-    /// Where the agent finds its runtime.
+    /// The socket of the agent's runtime.
     runtime_socket: PathBuf,
     agent: Option<Process>,
-    /// Which program it is.
+    /// The agent's program.
     kind: Agent,
-    /// How often the agent was started: each start has a log of its own.
+    /// How often the agent was started: each start has its own log.
     starts: u32,
 }
 
@@ -41,7 +41,7 @@ impl Node {
         Self::start_with(&Options::default())
     }
 
-    /// The same, with a runtime set up otherwise.
+    /// As `start`, with other options for the runtime.
     pub fn start_with(options: &Options) -> Result<Self> {
         let instance = Instance::start(options).context("start an instance of the testbed")?;
         let directory = instance.dir().join("node");
@@ -58,14 +58,14 @@ impl Node {
         &self.instance
     }
 
-    /// Puts a proxy before the runtime; an agent configured after this calls through it.
+    /// Puts a proxy before the runtime; agents configured later call through it.
     pub fn put_proxy_before_runtime(&mut self) -> Result<CriProxy> {
         let proxy = CriProxy::start(&self.instance)?;
         proxy.socket().clone_into(&mut self.runtime_socket);
         Ok(proxy)
     }
 
-    /// Writes the agent's configuration; `more` is put behind it.
+    /// Writes the agent's configuration; `more` is appended.
     pub fn configure(&self, more: &str) -> Result<()> {
         let config = format!(
             "apiVersion: kubelet.config.k8s.io/v1beta1\n\
@@ -83,7 +83,7 @@ impl Node {
         fs::write(self.directory.join("config.yaml"), config).context("write the configuration")
     }
 
-    /// Writes a manifest. It appears whole, as a careful tool would write it.
+    /// Writes a manifest atomically.
     pub fn write_manifest(&self, name: &str, text: &str) -> Result<()> {
         let temporary = self.directory.join("manifest.tmp");
         fs::write(&temporary, text).context("write a manifest")?;
@@ -99,13 +99,13 @@ impl Node {
         self.directory.join("manifests").join(name)
     }
 
-    /// Another program is the agent, from its next start on.
+    /// Uses another program as the agent, from the next start on.
     #[must_use]
     pub fn with_agent(self, kind: Agent) -> Self {
         Self { kind, ..self }
     }
 
-    /// The same of a node that is there: what it has is left to the next agent.
+    /// As `with_agent`, for a node that exists: the next agent finds its state.
     pub fn set_agent(&mut self, kind: Agent) {
         self.kind = kind;
     }
@@ -125,12 +125,12 @@ impl Node {
         self.spawn_agent(&[], &[])
     }
 
-    /// The same, with these flags too.
+    /// As `start_agent`, with additional flags.
     pub fn start_agent_with_flags(&mut self, flags: &[&str]) -> Result<()> {
         self.spawn_agent(flags, &[])
     }
 
-    /// The same, with these variables in its environment.
+    /// As `start_agent`, with these environment variables.
     pub fn start_agent_with(&mut self, environment: &[(&str, String)]) -> Result<()> {
         self.spawn_agent(&[], environment)
     }
@@ -157,7 +157,7 @@ impl Node {
         self.agent.as_ref().context("the agent was not started")
     }
 
-    /// Kills the agent so that it notices nothing.
+    /// Kills the agent with SIGKILL.
     pub fn kill_agent(&mut self) -> Result<()> {
         let agent = self.agent.take().context("the agent was not started")?;
         agent.kill()?;
@@ -178,7 +178,7 @@ impl Node {
         Ok(agent.wait(PATIENCE)?)
     }
 
-    /// What the agent logged since it was started last.
+    /// The agent's log since its last start.
     pub fn agent_log(&self) -> String {
         self.agent.as_ref().map(Process::log).unwrap_or_default()
     }
@@ -193,7 +193,7 @@ impl Node {
         }))
     }
 
-    /// Waits until the containers of a pod, sandboxes aside, are as `wanted` says.
+    /// Waits until the containers of a pod, without sandboxes, are as `wanted` says.
     pub fn wait_for_containers<T>(
         &self,
         pod: &str,
@@ -208,12 +208,12 @@ impl Node {
         }))
     }
 
-    /// Waits until exactly one container of a pod runs, and answers it.
+    /// Waits until exactly one container of a pod runs, and returns it.
     pub fn wait_running(&self, pod: &str) -> Result<RuntimeContainer> {
         self.wait_for_containers(pod, &format!("one container of {pod} runs"), one_running)
     }
 
-    /// Waits until this container of a pod runs, which is not the same as its first one if there are init containers.
+    /// Waits until the container with this name runs, for pods with init containers.
     pub fn wait_container_running(&self, pod: &str, name: &str) -> Result<RuntimeContainer> {
         self.wait_for_containers(pod, &format!("container {name} of {pod} runs"), |all| {
             all.iter().find(|one| one.name == name && one.state == "RUNNING").cloned()
@@ -225,7 +225,7 @@ impl Node {
         Ok(self.instance.restart_containerd()?)
     }
 
-    /// Stops the runtime; containers go on.
+    /// Stops the runtime; containers keep running.
     pub fn stop_runtime(&mut self) -> Result<()> {
         Ok(self.instance.stop_containerd()?)
     }
@@ -235,7 +235,7 @@ impl Node {
         Ok(self.instance.start_containerd()?)
     }
 
-    /// What the agent is told is its root directory.
+    /// The agent's root directory.
     pub fn root_dir(&self) -> PathBuf {
         self.directory.join("root")
     }
@@ -245,7 +245,7 @@ impl Node {
         Ok(self.agent()?.is_alive()?)
     }
 
-    /// Runs a command of the agent's program on this node and answers what it printed.
+    /// Runs a command of the agent's program on this node and returns its output.
     pub fn ask(&self, args: &[&str]) -> Result<String> {
         let program = program("ferrolet")?.display().to_string();
         let root = self.root_dir().display().to_string();
@@ -253,12 +253,12 @@ impl Node {
         self.run(&program, &args)
     }
 
-    /// The container runtime, as the agent is told of it.
+    /// The endpoint of the container runtime in the agent's configuration.
     pub fn endpoint(&self) -> String {
         format!("unix://{}", self.runtime_socket.display())
     }
 
-    /// The container runtime itself, whoever stands between it and the agent.
+    /// The container runtime itself, without the proxy that may stand between it and the agent.
     pub fn runtime(&self) -> Result<CriRuntime> {
         let socket = self.instance.containerd_socket();
         let endpoint = Endpoint::parse(&format!("unix://{}", socket.display()))?;
@@ -266,7 +266,7 @@ impl Node {
         Ok(CriRuntime::new(&endpoint, &endpoint, deadlines))
     }
 
-    /// Asks it for something, behind the agent's back.
+    /// Calls the runtime directly.
     pub fn ask_runtime<T>(&self, ask: impl AsyncFnOnce(CriRuntime) -> Result<T>) -> Result<T> {
         let calls = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let calls = calls.context("start a runtime for calls")?;
@@ -279,7 +279,7 @@ impl Node {
         self.ask(&["node", "clean", "--config", &config])
     }
 
-    /// Asks until the answer has a part. An agent that has just been started may not answer yet.
+    /// Runs a command until its output has a text. An agent that was just started may not answer yet.
     pub fn wait_for_answer(&self, args: &[&str], part: &str) -> Result<String> {
         self.explained(wait::until(&format!("{args:?} says {part:?}"), PATIENCE, || {
             Ok(match self.ask(args) {
@@ -290,7 +290,7 @@ impl Node {
         }))
     }
 
-    /// Runs a program inside the instance and answers what it printed.
+    /// Runs a program inside the instance and returns its output.
     pub fn run(&self, program: &str, args: &[&str]) -> Result<String> {
         let output = self.instance.run(&Command::new(program).args(args.iter().copied()))?;
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -298,7 +298,7 @@ impl Node {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Reads a file inside the instance; see [`Instance::read_file`]. It costs no process.
+    /// Reads a file inside the instance without starting a process; see [`Instance::read_file`].
     pub fn read(&self, path: &str) -> Result<String> {
         let content = self.instance.read_file(path).with_context(|| format!("read {path}"))?;
         Ok(String::from_utf8_lossy(&content).into_owned())
@@ -314,12 +314,12 @@ impl Node {
         self.instance.names_in(directory).with_context(|| format!("list {directory}"))
     }
 
-    /// Takes the node down and fails if that left anything behind.
+    /// Stops the node. Fails if anything is left behind.
     pub fn stop(self) -> Result<()> {
         Ok(self.instance.stop()?)
     }
 
-    /// Adds the agent's last words to an error: they mostly say why.
+    /// Adds the end of the agent's log to an error.
     pub fn explained<T>(&self, result: Result<T>) -> Result<T> {
         result.map_err(|error| {
             let log = self.agent_log();
@@ -333,7 +333,7 @@ impl Node {
     }
 }
 
-/// The one container that runs, if it is exactly one.
+/// The running container, if there is exactly one.
 pub fn one_running(containers: &[RuntimeContainer]) -> Option<RuntimeContainer> {
     let mut running = containers.iter().filter(|container| container.state == "RUNNING");
     let first = running.next()?;

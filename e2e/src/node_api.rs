@@ -17,7 +17,7 @@ use crate::plane::Plane;
 /// The image with the programs that kubectl runs in containers.
 pub const TOOLS: &str = "ferrolet.test/tools:1";
 
-/// How long kubectl may take, in seconds. It stays in the process group of its terminal, which signals it.
+/// The timeout of kubectl in seconds. It stays in the process group of its terminal, which sends it signals.
 const LONGEST: &str = "300";
 
 /// Starts a cluster whose node serves its API; its agent gets these flags too.
@@ -28,12 +28,12 @@ pub fn start(agent: Agent, more: &[&str]) -> Result<ClusterNode> {
     Ok(cluster)
 }
 
-/// Starts the agent of a cluster's node so that it serves its API, with these flags too.
+/// Starts the agent of a cluster's node with its API port and these additional flags.
 pub fn serve(cluster: &mut ClusterNode, more: &[&str]) -> Result<()> {
     let authority = format!("--client-ca-file={}", file(cluster, "ca.crt"));
     cluster.start_agent_with_flags(&[&["--enable-server=true", &authority], more].concat())?;
     cluster.wait_node_ready()?;
-    // The API server connects to the node's address, which a busy machine may find after it is ready.
+    // The API server connects to the node's address, which may be in the node's status only after it is ready.
     cluster.wait_for(&format!("/api/v1/nodes/{NODE_NAME}"), "the node has an address", |node| {
         let addresses = node?["status"]["addresses"].as_array()?;
         addresses.iter().any(|address| address["type"] == "InternalIP").then_some(())
@@ -47,14 +47,14 @@ pub fn import_tools(node: &Node) -> Result<()> {
     let output = node.instance().ctr(&["images", "import", &archive])?;
     let stderr = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "import {archive}: {stderr}");
-    // The CRI learns of it a moment later.
+    // The CRI plugin sees it a moment later.
     wait::until("the runtime has the tools", PATIENCE, || {
         let found = node.ask_runtime(async |runtime| Ok(runtime.image_status(TOOLS).await?));
         Ok(found?.map(drop).ok_or_else(|| "it has not".to_owned()))
     })
 }
 
-/// Makes a pod with tools, and waits until it is ready.
+/// Creates a pod with the tools, and waits until it is ready.
 pub fn make_tools(cluster: &ClusterNode, name: &str) -> Result<Value> {
     let mut tools = pod(name, &["sleep", "forever"]);
     tools["spec"]["containers"][0]["image"] = TOOLS.into();
@@ -62,7 +62,7 @@ pub fn make_tools(cluster: &ClusterNode, name: &str) -> Result<Value> {
     cluster.wait_ready(&ClusterNode::pod_path(name))
 }
 
-/// Makes a pod that prints what is attached to its standard input, once.
+/// Creates a pod that prints its attached standard input, once.
 pub fn make_reader(cluster: &ClusterNode, name: &str) -> Result<Value> {
     let mut reader = pod(name, &["copy"]);
     reader["spec"]["restartPolicy"] = "Never".into();
@@ -74,7 +74,7 @@ pub fn make_reader(cluster: &ClusterNode, name: &str) -> Result<Value> {
     cluster.wait_ready(&ClusterNode::pod_path(name))
 }
 
-/// The words of a kubectl command in the namespace of the tests, for a program outside of the instance.
+/// The command line of kubectl in the namespace of the tests, for a program outside of the instance.
 pub fn kubectl_words(plane: &Plane, args: &[&str]) -> Result<Vec<String>> {
     let program = Cache::from_env()?.parts().program("kubectl").display().to_string();
     let kubeconfig = plane.control_plane().admin_kubeconfig().display().to_string();
@@ -108,7 +108,7 @@ pub fn kubectl_with_input(plane: &Plane, args: &[&str], input: &str) -> Result<S
     printed(args, &child.wait_with_output()?)
 }
 
-/// Starts kubectl outside of the instance, with a pipe to each of its streams. It ends with the value.
+/// Starts kubectl outside of the instance, with a pipe to each of its streams. It is killed when the value is dropped.
 pub fn spawn_kubectl(plane: &Plane, args: &[&str]) -> Result<Running> {
     let mut command = kubectl_command(plane, args)?;
     Ok(Running(command.stdin(Stdio::piped()).stderr(Stdio::inherit()).spawn()?))
@@ -120,13 +120,13 @@ fn printed(args: &[&str], output: &Output) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A program that is ended when it is dropped.
+/// A program that is killed when it is dropped.
 #[derive(Debug)]
 pub struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // `timeout` passes this on; it may have ended already.
+        // `timeout` forwards the signal; the program may have ended already.
         if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(rustix::process::Pid::from_raw)
         {
             _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);

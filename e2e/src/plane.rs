@@ -1,4 +1,4 @@
-//! A control plane in an instance of the testbed, with a client that may do everything.
+//! A control plane in an instance of the testbed, with an administrator's client.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ pub fn with_controllers(names: &[&str]) -> ControlPlaneOptions {
     }
 }
 
-/// A control plane and a client that may do everything. It ends with its instance.
+/// A control plane and an administrator's client. It ends with its instance.
 #[derive(Debug)]
 pub struct Plane {
     parts: ControlPlane,
@@ -37,23 +37,22 @@ impl Plane {
         &self.parts
     }
 
-    /// For stopping and starting its parts.
+    /// To stop and start its parts.
     pub fn control_plane_mut(&mut self) -> &mut ControlPlane {
         &mut self.parts
     }
 
-    /// The client of somebody who may do everything.
+    /// The administrator's client.
     pub fn api(&self) -> &Api {
         &self.api
     }
 
-    /// The kubeconfig of a user, for a program inside or outside.
+    /// The kubeconfig of a user, for programs inside or outside of the instance.
     pub fn kubeconfig(&self, user: &User) -> Result<PathBuf> {
         Ok(self.parts.kubeconfig(user)?)
     }
 
-    /// Makes a namespace in which pods can be made: with the service account that they have unless they
-    /// say otherwise, which a controller makes where one runs.
+    /// Creates a namespace with its default service account, which pods need; a controller creates it if one runs.
     pub fn make_namespace(&self, name: &str) -> Result<()> {
         let namespace =
             json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
@@ -68,7 +67,7 @@ impl Plane {
         }
     }
 
-    /// Runs kubectl as somebody who may do everything, and answers what it printed.
+    /// Runs kubectl as an administrator, and returns its output.
     pub fn kubectl(&self, args: &[&str]) -> Result<String> {
         let output = self.parts.kubectl(args)?;
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -81,12 +80,12 @@ impl Plane {
         Ok(self.parts.kill_component(Component::ApiServer)?)
     }
 
-    /// Starts it again, as it was.
+    /// Starts it again with the same options.
     pub fn start_api_server(&mut self) -> Result<()> {
         Ok(self.parts.start_component(Component::ApiServer, &self.flags)?)
     }
 
-    /// All that was ever told to it is lost: it starts anew, without controllers and scheduler.
+    /// All its objects are lost: it starts with an empty store, without controllers and scheduler.
     pub fn lose_everything(&mut self) -> Result<()> {
         for component in Component::ALL.into_iter().rev() {
             self.parts.kill_component(component)?;

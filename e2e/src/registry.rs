@@ -16,12 +16,22 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Starts a registry and waits until it can be used.
+    /// Starts a registry and waits until it is ready.
     pub fn start(instance: &Instance) -> Result<Self> {
+        Self::start_with(instance, &[])
+    }
+
+    /// The same for clients with a user name and a password: `NAME:PASSWORD`.
+    pub fn start_private(instance: &Instance, login: &str) -> Result<Self> {
+        Self::start_with(instance, &["--login", login])
+    }
+
+    fn start_with(instance: &Instance, flags: &[&str]) -> Result<Self> {
         let images = Cache::from_env()?.parts().images_dir();
         let command = Command::new(program("test-images")?.display().to_string())
             .args(["serve", "--from"])
-            .arg(images.display().to_string());
+            .arg(images.display().to_string())
+            .args(flags.iter().copied());
         let process = instance.spawn("registry", &command).context("start the registry")?;
         let address = wait::until("address of the registry", PATIENCE, || {
             let log = process.log();
@@ -32,12 +42,17 @@ impl Registry {
         Ok(Self { process, address })
     }
 
-    /// What containerd calls an image of the registry: `workload:1`, or one with a digest.
+    /// The name of an image of the registry for containerd: `workload:1`, or one with a digest.
     pub fn image(&self, name: &str) -> String {
         format!("{}/ferrolet/{name}", self.address)
     }
 
-    /// The requests so far, each with the status of its answer.
+    /// The address, as keys of docker configurations have it.
+    pub fn address(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// The requests so far, each with the status of its response.
     pub fn requests(&self) -> Vec<String> {
         self.process.log().lines().skip(1).map(ToOwned::to_owned).collect()
     }

@@ -1,5 +1,5 @@
-//! What a cluster asks of a node, one thing after the other on one node. Whoever is its agent, ours or the
-//! upstream kubelet, it must come to the same.
+//! Scenarios of a node in a cluster, one after the other on one node. With our agent and with the upstream kubelet,
+//! the result must be the same.
 
 mod classes;
 mod deletion;
@@ -31,11 +31,11 @@ pub use self::mirror::MANIFEST;
 
 use self::classes::SecondRuntime;
 
-/// Something that is asked of a node; it leaves nothing behind.
+/// A scenario; it leaves nothing behind.
 type Scenario<'a> = (&'static str, &'a dyn Fn(&ClusterNode) -> Result<()>);
 
-/// What people ask for by the API: there are no controllers, and pods are bound to the node from the start. In the
-/// end somebody may look at the node.
+/// Scenarios of users of the API: there are no controllers, and pods are bound to the node from the start. `look`
+/// inspects the node at the end.
 pub fn of_pods<T>(agent: Agent, look: impl FnOnce(&ClusterNode) -> Result<T>) -> Result<T> {
     let second = SecondRuntime::make()?;
     let runtime =
@@ -47,7 +47,7 @@ pub fn of_pods<T>(agent: Agent, look: impl FnOnce(&ClusterNode) -> Result<T>) ->
     cluster.start_agent()?;
     let classes = |cluster: &ClusterNode| classes::classes(cluster, &second);
     let scenarios: [Scenario<'_>; 11] = [
-        // The first one: the node gets a network by it, and is ready.
+        // The first one: the node gets a network in it, and becomes ready.
         ("no network yet", &network::network),
         ("pods of all kinds", &kinds::kinds),
         ("environment", &environment::environment),
@@ -67,7 +67,7 @@ pub fn of_pods<T>(agent: Agent, look: impl FnOnce(&ClusterNode) -> Result<T>) ->
     Ok(seen)
 }
 
-/// What controllers and the scheduler ask for. In the end somebody may look at the node.
+/// Scenarios of controllers and the scheduler. `look` inspects the node at the end.
 pub fn of_controllers<T>(agent: Agent, look: impl FnOnce(&ClusterNode) -> Result<T>) -> Result<T> {
     let audit = Audit::of(User::node(NODE_NAME).name())?;
     let options = ControlPlaneOptions {
@@ -93,20 +93,24 @@ pub fn of_controllers<T>(agent: Agent, look: impl FnOnce(&ClusterNode) -> Result
     Ok(seen)
 }
 
-/// How our agent presents itself; the crates have one version.
+/// The user agent of our agent; all crates have one version.
 const USER_AGENT: &str = concat!("kubelet/v1.36.3 ferrolet/", env!("CARGO_PKG_VERSION"));
 
-/// What a node may do by the Node authorizer and `NodeRestriction` is all that our agent asked for, and it said who it is.
+/// Checks that our agent made only calls that the Node authorizer and `NodeRestriction` permit, with its user agent.
 fn suffices(agent: Agent, audit: &Audit) -> Result<()> {
     let calls = audit.calls()?;
-    let is_telling = |call: &&Value| {
+    let is_status_patch = |call: &&Value| {
         let object = &call["objectRef"];
         let is_status = object["resource"] == "pods" && object["subresource"] == "status";
         is_status && call["verb"] == "patch" && call["responseStatus"]["code"] == 200
     };
-    let told = calls.iter().filter(is_telling).count();
-    println!("{}: {} calls, {told} of them tell of pods", agent.name(), calls.len());
-    ensure!(told > 0, "nothing was told of any pod: {calls:#?}");
+    let updates = calls.iter().filter(is_status_patch).count();
+    println!(
+        "{}: {} calls, {updates} of them update the status of a pod",
+        agent.name(),
+        calls.len()
+    );
+    ensure!(updates > 0, "no status of a pod was updated: {calls:#?}");
     if agent != Agent::Ferrolet {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Whether a node has what its pods want, and nothing that nobody wants.
+//! Whether a node has what its pods need, and nothing else.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use testbed::wait;
 use crate::containerd::{self, RuntimeContainer};
 use crate::node::{NODE_NAME, Node};
 
-/// A pod that should run, by its name in the manifest, with the names of its containers.
+/// A pod that should run: its name in the manifest and its containers.
 #[derive(Debug, Clone, Copy)]
 pub struct WantedPod<'a> {
     /// The name in the manifest.
@@ -21,8 +21,8 @@ pub struct WantedPod<'a> {
     pub containers: &'a [&'a str],
 }
 
-/// Waits until just these pods run, each container once in one sandbox, and no address or network
-/// namespace is without a sandbox.
+/// Waits until exactly these pods run, each container once in one sandbox, and every address and network namespace
+/// belongs to a sandbox.
 pub fn wait_tidy(node: &Node, wanted: &[WantedPod<'_>], time: Duration) -> Result<()> {
     let what = format!("just {} pod(s) run, and nothing else is taken", wanted.len());
     node.explained(wait::until(&what, time, || {
@@ -31,7 +31,7 @@ pub fn wait_tidy(node: &Node, wanted: &[WantedPod<'_>], time: Duration) -> Resul
     }))
 }
 
-/// What is missing, and what is too much.
+/// What is missing, and what is left over.
 fn problems(node: &Node, wanted: &[WantedPod<'_>]) -> Result<Vec<String>> {
     let mut alive = containerd::containers(node.instance())?;
     alive.retain(RuntimeContainer::is_alive);
@@ -43,7 +43,7 @@ fn problems(node: &Node, wanted: &[WantedPod<'_>]) -> Result<Vec<String>> {
     let slots: BTreeSet<(String, String)> = slots.collect();
     for found in &alive {
         if !slots.contains(&(found.pod.clone(), found.name.clone())) {
-            problems.push(format!("nobody wants {found:?}"));
+            problems.push(format!("left over: {found:?}"));
         }
     }
     let sandboxes: Vec<&RuntimeContainer> =
@@ -80,18 +80,18 @@ fn differences(what: &str, taken: &BTreeSet<String>, used: &BTreeSet<String>) ->
     idle.chain(lacking).collect()
 }
 
-/// The sandboxes that addresses are given to, as the plugin that gives them keeps it in files.
+/// The sandboxes that have addresses, from the files of the IPAM plugin.
 fn holders_of_addresses(node: &Node) -> Result<BTreeSet<String>> {
     let directory = node.instance().dir().join("ipam/testbed");
     let mut holders = BTreeSet::new();
-    // Made with the first address.
+    // The directory is created with the first address.
     for entry in fs::read_dir(directory).into_iter().flatten() {
         let entry = entry.context("read the directory of addresses")?;
         let name = entry.file_name().to_string_lossy().into_owned();
         if name.parse::<IpAddr>().is_err() {
             continue;
         }
-        // One that was given back just now is no more.
+        // The address was released just now.
         let Ok(text) = fs::read_to_string(entry.path()) else { continue };
         holders.insert(text.lines().next().unwrap_or_default().trim().to_owned());
     }

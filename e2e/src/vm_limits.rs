@@ -1,24 +1,24 @@
-//! A pod with limits, and what the kernel of a virtual machine has of them.
+//! A pod with limits, and its cgroups in the kernel of a virtual machine.
 
 use anyhow::{Context, Result, ensure};
 
 use crate::vm_node::{CGROUPS, VmContainer, VmNode};
 
-/// What the cgroups of pods are called: that depends on who makes them.
+/// The names of pods' cgroups, by cgroup driver.
 #[derive(Debug)]
 pub struct Names {
-    /// Of all pods together.
+    /// The cgroup of all pods.
     pub pods: &'static str,
-    /// Of the pods of two classes.
+    /// The cgroups of burstable and best-effort pods.
     pub burstable: &'static str,
     pub besteffort: &'static str,
-    /// How that of a pod in `burstable` begins.
+    /// The prefix of a burstable pod's cgroup.
     pub pod: &'static str,
-    /// Of whom something is kept back for, which is there before the agent is.
+    /// The cgroup that resources are reserved for; it exists before the agent starts.
     pub reserved: &'static str,
 }
 
-/// The agent makes them.
+/// With the cgroupfs driver.
 pub const CGROUPFS: Names = Names {
     pods: "/kubepods",
     burstable: "/kubepods/burstable",
@@ -27,7 +27,7 @@ pub const CGROUPFS: Names = Names {
     reserved: "/reserved",
 };
 
-/// systemd makes them.
+/// With the systemd driver.
 pub const SYSTEMD: Names = Names {
     pods: "/kubepods.slice",
     burstable: "/kubepods.slice/kubepods-burstable.slice",
@@ -57,7 +57,7 @@ spec:
 
 pub const MEBIBYTE: u64 = 1 << 20;
 
-/// The files of a cgroup say this.
+/// Checks files of a cgroup.
 pub fn has(node: &VmNode, cgroup: &str, values: &[(&str, &str)]) -> Result<()> {
     for (file, expected) in values {
         let found = node.cgroup_file(cgroup, file)?;
@@ -68,33 +68,33 @@ pub fn has(node: &VmNode, cgroup: &str, values: &[(&str, &str)]) -> Result<()> {
 
 /// The machine's memory, in bytes.
 fn memory(node: &VmNode) -> Result<u64> {
-    let told = node.vm().read("/proc/meminfo")?;
-    let total = told.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let meminfo = node.vm().read("/proc/meminfo")?;
+    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let kibibytes = total.and_then(|total| total.split_whitespace().next());
     Ok(kibibytes.context("meminfo has a total")?.parse::<u64>()? * 1024)
 }
 
-/// How many processes the machine can have.
+/// The machine's limit of processes.
 fn most_processes(node: &VmNode) -> Result<u64> {
     let [pids, threads] = ["pid_max", "threads-max"].map(|file| {
-        let told = node.vm().read(&format!("/proc/sys/kernel/{file}"))?;
-        Ok::<u64, anyhow::Error>(told.trim().parse()?)
+        let value = node.vm().read(&format!("/proc/sys/kernel/{file}"))?;
+        Ok::<u64, anyhow::Error>(value.trim().parse()?)
     });
     Ok(pids?.min(threads?))
 }
 
-/// How ready the kernel is to kill a process when memory is short.
+/// The OOM score adjustment of a process.
 pub fn oom_score(node: &VmNode, pid: i32) -> Result<i64> {
     Ok(node.vm().read(&format!("/proc/{pid}/oom_score_adj"))?.trim().parse()?)
 }
 
-/// What that is for a container that asks for so much memory, and may use more.
+/// The OOM score adjustment of a burstable container with this memory request.
 pub fn oom_score_of(node: &VmNode, request: u64) -> Result<i64> {
     let share = i64::try_from(1000 * request / memory(node)?)?;
     Ok((1000 - share).clamp(3, 999))
 }
 
-/// A pod with limits that runs.
+/// A running pod with limits.
 #[derive(Debug)]
 pub struct Limited {
     /// Its cgroup.
@@ -103,10 +103,10 @@ pub struct Limited {
     pub small: VmContainer,
 }
 
-/// A pod with limits comes and goes. While it is there, the kernel has of its limits what the kubelet's and the
-/// runtime's arithmetic make of them; afterwards there is no cgroup of it. No agent runs yet.
+/// A pod with limits is created and removed. While it runs, its cgroups have the limits that the kubelet and the
+/// runtime compute; afterwards it has no cgroup. The agent is not started yet.
 pub fn play(node: &mut VmNode, names: &Names) -> Result<()> {
-    // A cgroup is made with the first file of it that is written.
+    // Writing the file creates the cgroup.
     node.vm().write(&format!("{CGROUPS}{}/cgroup.freeze", names.reserved), "0")?;
     let limited = begin(node, names)?;
     has_limits(node, names, &limited)?;
@@ -114,7 +114,7 @@ pub fn play(node: &mut VmNode, names: &Names) -> Result<()> {
     end(node, names)
 }
 
-/// Lets the pod run. The cgroup of whom something is kept back for is there.
+/// Runs the pod. The cgroup that resources are reserved for exists.
 pub fn begin(node: &mut VmNode, names: &Names) -> Result<Limited> {
     node.configure(&format!(
         "podPidsLimit: 200\nkubeReserved: {{cpu: 250m, memory: 100Mi, pid: '1000'}}\n\
@@ -131,13 +131,13 @@ pub fn begin(node: &mut VmNode, names: &Names) -> Result<Limited> {
     Ok(Limited { cgroup: pod.to_owned(), large, small })
 }
 
-/// The kernel has of all limits what it should.
+/// Checks that the cgroups have the right limits.
 pub fn has_limits(node: &VmNode, names: &Names, limited: &Limited) -> Result<()> {
     let Limited { cgroup: pod, large, small } = limited;
-    // Shares of 250m and 100m together, in the kubelet's arithmetic: 358 of 262144 are 14 of 10000.
+    // CPU shares of 250m and 100m together, by the kubelet's formula: 358 of 262144 are 14 of 10000.
     has(node, pod, &[("cpu.weight", "14"), ("cpu.max", "60000 100000"), ("pids.max", "200")])?;
     has(node, pod, &[("memory.max", &(80 * MEBIBYTE).to_string())])?;
-    // A container's shares become a weight in the runtime, by another formula.
+    // The runtime converts a container's shares to a weight by another formula.
     has(node, &large.cgroup, &[("cpu.weight", "35"), ("cpu.max", "50000 100000")])?;
     has(node, &large.cgroup, &[("memory.max", &(64 * MEBIBYTE).to_string())])?;
     has(node, &small.cgroup, &[("cpu.weight", "17"), ("cpu.max", "10000 100000")])?;
@@ -158,22 +158,22 @@ pub fn has_limits(node: &VmNode, names: &Names, limited: &Limited) -> Result<()>
     Ok(())
 }
 
-/// When a process of a container gets no more memory, all of them go.
+/// At the memory limit of a container all its processes are killed.
 pub fn dies_as_a_whole(node: &VmNode, limited: &Limited) -> Result<()> {
     let mut containers = [&limited.large, &limited.small].into_iter();
     containers.try_for_each(|one| has(node, &one.cgroup, &[("memory.oom.group", "1")]))
 }
 
-/// Lets the pod go.
+/// Removes the pod.
 pub fn end(node: &VmNode, names: &Names) -> Result<()> {
-    // A container runs before the status of its pod says so.
+    // A container runs before its pod is reported as ready.
     node.until("both containers are ready", || {
         let pods = node.ask(&["get", "pods"])?;
         Ok(if pods.contains("limited") && pods.contains("2/2") { Ok(()) } else { Err(pods) })
     })?;
     node.remove_manifest("limited.yaml")?;
     node.wait_for_no_pod_cgroup()?;
-    node.until("the class has no shares any more", || {
+    node.until("the CPU shares of the QoS class are at their minimum", || {
         let weight = node.cgroup_file(names.burstable, "cpu.weight")?;
         Ok(if weight == "1" { Ok(()) } else { Err(weight) })
     })

@@ -1,4 +1,4 @@
-//! A node in a virtual machine: with the second version of cgroups, and a kernel of its own.
+//! A node in a virtual machine, with cgroup v2 and its own kernel.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,23 +11,23 @@ use vm::{Machine, Root, Vm};
 
 use crate::node::{NODE_NAME, program};
 
-/// A processor of software on a busy machine takes its time.
+/// An emulated CPU on a busy machine is slow.
 pub const PATIENCE: Duration = Duration::from_mins(8);
-/// How long to look again. A look costs the machine more than a moment.
+/// The pause between two looks. Each takes the machine some time.
 const PAUSE: Duration = Duration::from_millis(250);
 
 const MANIFESTS: &str = "/etc/kubernetes/manifests";
 const CONFIG: &str = "/etc/kubernetes/config.yaml";
 const CONTAINERD_CONFIG: &str = "/etc/containerd/config.toml";
 const CONTAINERD_LOG: &str = "/var/log/containerd.log";
-/// Where a machine has its cgroups.
+/// The mount point of the cgroups.
 pub const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// What containers need of the kernel.
+/// Kernel modules that containers need.
 const MODULES: [&str; 3] = ["overlay", "bridge", "veth"];
 const IMAGES: [&str; 2] = ["pause-1.tar", "workload-1.tar"];
 
-/// What of containerd is left out: parts that no pod here uses and that take time to start.
+/// containerd without plugins that no pod here uses and that take time to start.
 const CONTAINERD: &str = r#"version = 3
 imports = []
 disabled_plugins = [
@@ -56,7 +56,7 @@ disabled_plugins = [
     conf_dir = "/etc/cni"
 "#;
 
-/// Makes systemd the one who makes the cgroups of containers.
+/// The systemd cgroup driver for containers.
 const SYSTEMD_CGROUPS: &str = r#"
   [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
@@ -64,25 +64,25 @@ const SYSTEMD_CGROUPS: &str = r#"
       SystemdCgroup = true
 "#;
 
-/// How a node in a virtual machine is made.
+/// The options of a node in a virtual machine.
 #[derive(Debug, Default)]
 pub struct VmOptions {
-    /// Files that it has too.
+    /// Additional files.
     pub root: Root,
     /// The program that is pid 1, in place of the machine's own.
     pub init: Option<String>,
-    /// Whether the runtime has systemd make cgroups.
+    /// Whether the runtime uses the systemd cgroup driver.
     pub systemd_cgroups: bool,
-    /// What its kernel is told besides what all are.
+    /// Further parameters of its kernel.
     pub parameters: &'static str,
 }
 
-/// A container that runs, as the kernel tells.
+/// A running container, as the kernel shows it.
 #[derive(Debug, Clone)]
 pub struct VmContainer {
     /// Its id.
     pub id: String,
-    /// The first of its processes.
+    /// Its first process.
     pub pid: i32,
     /// Its cgroup, below the mount.
     pub cgroup: String,
@@ -104,7 +104,7 @@ impl VmNode {
         Self::start_with(VmOptions::default())
     }
 
-    /// The same, made otherwise.
+    /// As `start`, with options.
     pub fn start_with(options: VmOptions) -> Result<Self> {
         let VmOptions { mut root, init, systemd_cgroups, parameters } = options;
         let stripped = tempfile::tempdir().context("make a directory")?;
@@ -132,7 +132,7 @@ impl VmNode {
             let up = log.contains("containerd successfully booted");
             Ok(if up { Ok(()) } else { Err(log) })
         })?;
-        // Side by side: there is more than one processor.
+        // In parallel: there is more than one CPU.
         let mut imports = Vec::new();
         for image in IMAGES {
             let log = format!("/var/log/{image}.log");
@@ -147,7 +147,7 @@ impl VmNode {
         Ok(())
     }
 
-    /// Writes the agent's configuration; `more` is put behind it.
+    /// Writes the agent's configuration; `more` is appended.
     pub fn configure(&self, more: &str) -> Result<()> {
         let config = format!(
             "apiVersion: kubelet.config.k8s.io/v1beta1\n\
@@ -173,7 +173,7 @@ impl VmNode {
         self.vm.remove(&format!("{MANIFESTS}/{name}"))
     }
 
-    /// How the agent is started here.
+    /// The agent's command.
     pub const fn agent_command() -> [&'static str; 7] {
         ["ferrolet", "run", "--hostname-override", NODE_NAME, "-v=4", "--config", CONFIG]
     }
@@ -195,12 +195,12 @@ impl VmNode {
         self.vm.output(&command, PATIENCE)
     }
 
-    /// What the agent logged: the end of it, if it is much.
+    /// The end of the agent's log.
     pub fn agent_log(&self) -> Result<String> {
         self.vm.read(Self::AGENT_LOG)
     }
 
-    /// Waits until the agent's log has a line with all the given parts, and answers it.
+    /// Waits until the agent's log has a line with all the given parts, and returns it.
     pub fn wait_for_log(&self, parts: &[&str]) -> Result<String> {
         self.until(&format!("log line with {parts:?}"), || {
             let log = self.agent_log()?;
@@ -213,7 +213,7 @@ impl VmNode {
         })
     }
 
-    /// Waits until a container of a pod runs, and finds it.
+    /// Waits until a container of a pod runs, and returns it.
     pub fn wait_running(&self, pod: &str, container: &str) -> Result<VmContainer> {
         let pod = format!("pod=\"default/{pod}-{NODE_NAME}\"");
         let container = format!("container=\"{container}\"");
@@ -223,11 +223,11 @@ impl VmNode {
         self.container(id)
     }
 
-    /// The container, or sandbox, with this id, which runs: that is asked of the kernel, which is the cheapest.
+    /// The running container or sandbox with this id. The kernel is asked, which is the fastest way.
     pub fn container(&self, id: &str) -> Result<VmContainer> {
         let all = self.vm.directories(CGROUPS)?;
         let mut found = all.iter().filter_map(|path| path.strip_prefix(CGROUPS));
-        // systemd puts more around it.
+        // systemd adds a prefix and a suffix.
         let is_own = |path: &str| path.rsplit('/').next().is_some_and(|name| name.contains(id));
         let cgroup = found.find(|path| is_own(path));
         let cgroup = cgroup.with_context(|| format!("{id} has no cgroup: {all:?}"))?;
@@ -236,7 +236,7 @@ impl VmNode {
         Ok(VmContainer { id: id.to_owned(), pid: pid.parse()?, cgroup: cgroup.to_owned() })
     }
 
-    /// What a container of a pod printed when it ran first, as the runtime wrote it down.
+    /// The log of the first instance of a container, as the runtime wrote it.
     pub fn pod_log(&self, pod: &str, container: &str) -> Result<String> {
         let mut found = self.vm.directories("/var/log/pods")?;
         let pod = format!("/default_{pod}-{NODE_NAME}_");
@@ -245,12 +245,12 @@ impl VmNode {
         self.vm.read(&format!("{directory}/0.log"))
     }
 
-    /// What a file of a cgroup says.
+    /// The content of a cgroup's file.
     pub fn cgroup_file(&self, cgroup: &str, file: &str) -> Result<String> {
         Ok(self.vm.read(&format!("{CGROUPS}{cgroup}/{file}"))?.trim().to_owned())
     }
 
-    /// The cgroups of pods, and those in them.
+    /// The cgroups of pods and their children.
     pub fn pod_cgroups(&self) -> Result<Vec<String>> {
         let mut found = self.vm.directories(CGROUPS)?;
         let is_pods = |path: &str| path.contains("/pod") || path.contains("-pod");
@@ -266,7 +266,7 @@ impl VmNode {
         })
     }
 
-    /// Looks until there is a value; says what the agent said when the time is over.
+    /// Polls until there is a value; a timeout error has the agent's log.
     pub fn until<T>(
         &self,
         what: &str,
@@ -286,7 +286,7 @@ impl VmNode {
     }
 }
 
-/// Puts a node's programs and their settings into a machine's files.
+/// Adds a node's programs and their configuration to a machine's files.
 fn put_node(root: &mut Root, stripped: &Path) -> Result<()> {
     let parts = Cache::from_env()?.parts();
     for name in ["containerd", "containerd-shim-runc-v2", "ctr", "runc"] {
@@ -298,7 +298,7 @@ fn put_node(root: &mut Root, stripped: &Path) -> Result<()> {
     for name in IMAGES {
         root.copy(&format!("/images/{name}"), &parts.images_dir().join(name));
     }
-    // Most of a program that was built for tests is for whoever debugs it.
+    // Most of a program that was built for tests is debug information.
     let agent = stripped.join("ferrolet");
     let strip = Command::new("strip").arg("-o").arg(&agent).arg(program("ferrolet")?).status();
     ensure!(strip.context("run strip")?.success(), "strip failed");
@@ -317,7 +317,7 @@ fn put_node(root: &mut Root, stripped: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Where a program of the host is.
+/// The path of a program of the host.
 fn on_path(name: &str) -> Result<std::path::PathBuf> {
     let places = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
     let mut found = places.iter().map(|place| Path::new(place).join(name));

@@ -1,4 +1,4 @@
-//! Pods with a volume of every kind that a node has without a driver, and what can be seen of these volumes.
+//! Pods with volumes of all kinds that need no driver, and the observable state of these volumes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use crate::api::Patch;
 use crate::cluster_node::{ClusterNode, NAMESPACE, PODS, pod};
 use crate::container_files::{ContainerFiles, pod_mounts};
 
-/// How long the files of a removed pod may stay: upstream looks for them once a minute.
+/// How long the files of a removed pod may stay: upstream removes them once a minute.
 const CLEANED: Duration = Duration::from_secs(150);
 
-/// What is put in the place of a directory that is named after a moment.
+/// The placeholder for a directory named after a time.
 const MOMENT: &str = "..MOMENT";
 
-/// A pod, by what its volumes are.
+/// A pod, named after its volumes.
 #[derive(Debug)]
 pub struct VolumePod {
     /// Its name.
@@ -231,7 +231,7 @@ impl ClusterNode {
         {
             spec[kind] = part.clone();
             if kind == "local" {
-                // The API server wants to know which node has it.
+                // The API server requires the node of a local volume.
                 let node = json!({ "key": "kubernetes.io/hostname", "operator": "Exists" });
                 let terms = json!([{ "matchExpressions": [node] }]);
                 spec["nodeAffinity"] = json!({ "required": { "nodeSelectorTerms": terms } });
@@ -280,7 +280,7 @@ impl ClusterNode {
         Ok(found["metadata"]["uid"].as_str().context("a pod has a uid")?.to_owned())
     }
 
-    /// What can be seen of the volumes of a pod, without what is another thing each time: files with mode, owner and
+    /// The observable state of a pod's volumes, without values that differ each time: files with mode, owner and
     /// content, mounts of the node, and mounts of the container.
     pub fn volume_layout(&self, pod: &str) -> Result<Value> {
         let uid = self.uid(pod)?;
@@ -293,7 +293,7 @@ impl ClusterNode {
             "cd {own} && for d in volumes volumeDevices plugins volume-subpaths; do \
              [ ! -e $d ] || find $d -printf '%p %y %m %U:%G %l\\n'; done"
         );
-        // The content of tokens is another one each time.
+        // The content of tokens differs each time.
         let sums = format!("cd {own} && find volumes -type f ! -name token -exec md5sum {{}} +");
         let mut files: BTreeMap<String, String> = BTreeMap::new();
         for line in self.node().run("sh", &["-c", &find])?.lines() {
@@ -321,8 +321,8 @@ impl ClusterNode {
         }))
     }
 
-    /// What must stay while another agent takes over: the container, its mounts and those of the node with the numbers
-    /// that the kernel gave them, and the inodes of the files that are not written anew.
+    /// What must not change when another agent takes over: the container, its mounts and the node's mounts with their
+    /// kernel ids, and the inodes of files that are not rewritten.
     pub fn volume_identity(&self, pod: &str) -> Result<Vec<String>> {
         let uid = self.uid(pod)?;
         let container = self.running(pod)?;
@@ -333,7 +333,7 @@ impl ClusterNode {
         all.extend(
             ContainerFiles::of(self.node(), container.pid).table()?.lines().map(str::to_owned),
         );
-        // A token is requested anew by an agent that has just been started.
+        // A newly started agent requests new tokens.
         let find = format!(
             "cd {own} && for d in $(ls -d volumes/* volume-subpaths 2>/dev/null | grep -v projected); do \
              find $d -printf '%p %i %m %U:%G %l\\n'; done"
@@ -348,8 +348,7 @@ fn is_of_volume(path: &str) -> bool {
     ["/v", "/own", "/var/run/secrets"].iter().any(|begin| path.starts_with(begin))
 }
 
-/// Path, and file system with options, of a line of the kernel's table. Numbers of mounts and of groups of mounts are left
-/// out.
+/// Path, file system and options of a line of the kernel's mount table, without ids of mounts and peer groups.
 fn mount(line: &str) -> (String, String) {
     let (mount, file_system) = line.split_once(" - ").unwrap_or((line, ""));
     let fields: Vec<&str> = mount.split(' ').collect();
@@ -359,7 +358,7 @@ fn mount(line: &str) -> (String, String) {
     (field(4).to_owned(), format!("{} {} {} {file_system}", field(3), field(5), groups.join(",")))
 }
 
-/// A text in which directories that are named after a moment have the same name: `..2026_11_19_02_06_47.1234`.
+/// A text with the same name for all directories that are named after a time, such as `..2026_11_19_02_06_47.1234`.
 fn without_moments(text: &str) -> String {
     let mut parts = text.split("..20");
     let mut plain = parts.next().unwrap_or_default().to_owned();
@@ -376,7 +375,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_and_numbers_are_left_out() {
+    fn times_and_numbers_are_left_out() {
         assert_eq!(
             without_moments("a/..2026_11_19_02_06_47.12/k ..2026_1.2"),
             "a/..MOMENT/k ..MOMENT"

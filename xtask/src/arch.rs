@@ -1,7 +1,6 @@
 //! The layers of the workspace, checked against `cargo metadata`.
 //!
-//! Arrows point down only; normal dependencies count, and development dependencies may in addition
-//! reach the test crates.
+//! Dependencies go downwards only; development dependencies may in addition reach the test crates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,24 +9,24 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-/// Layer of a workspace crate. A crate that is not listed here is a problem: it has no place yet.
+/// The layer of a workspace crate. A crate that is not listed here is a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layer {
-    /// Types, ports and generated code that everybody may use.
+    /// Types, ports and generated code that all layers may use.
     Model,
     /// Generated protocol code, raw system calls, and threads for calls that block: for adapters.
     Ground,
     /// Libraries next to the model, for subsystems.
     Shared,
-    /// Towards the outside: runtime, files, API server.
+    /// Access to the outside: runtime, files, API server.
     Adapter,
-    /// One concern of the node each; they never import one another.
+    /// One concern of the node each; subsystems never import one another.
     Subsystem,
     /// Wires the parts of one program.
     Agent,
     /// The command line, which starts the agents.
     Binary,
-    /// In-memory twins of the outside.
+    /// In-memory implementations of the outside.
     Testkit,
     /// Whole-system tests and their tools.
     Test,
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn arrows_point_down_only() {
+    fn dependencies_on_upper_layers_are_reported() {
         let rows = [
             ("pleg", "model", None, true),
             ("model", "pleg", None, false),
@@ -233,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_without_a_layer_is_reported() {
+    fn crate_without_a_layer_is_reported() {
         let problems = violations(&metadata("newcomer", "model", None));
         assert_eq!(problems, ["newcomer: has no layer; give it one in xtask/src/arch.rs"]);
     }

@@ -1,5 +1,5 @@
-//! A function names its arguments: a tuple such as `(a, b): (A, B)` hides one from the argument limit of
-//! clippy. What belongs together is a struct.
+//! Function parameters have names: a tuple such as `(a, b): (A, B)` hides parameters from clippy's limit. Values that
+//! belong together are a struct.
 
 use std::path::Path;
 
@@ -32,8 +32,8 @@ fn problems(mut found: Vec<String>, limit: usize) -> Vec<String> {
     found
 }
 
-/// The functions and methods that take a tuple apart in their parameters. Closures may: nothing limits
-/// their arguments.
+/// The functions and methods with a tuple pattern among their parameters. Closures may have them: their parameters are
+/// not limited.
 fn tuple_functions(text: &str) -> Result<Vec<String>> {
     let mut finder = Finder::default();
     finder.visit_file(&syn::parse_file(text)?);

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::tree;
 
-/// What shapes the output.
+/// Crates that determine the output.
 const GENERATORS: &[&str] =
     &["prettyplease", "prost-build", "protox", "tonic-build", "tonic-prost-build"];
 

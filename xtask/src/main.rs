@@ -3,8 +3,8 @@
 //! `cargo xtask arch` asserts the layers of the workspace and the purity of `decide/` folders,
 //! `cargo xtask size` the length of files and that few functions take tuples apart, `cargo xtask docs` that documents name files that exist,
 //! `cargo xtask behaviour` that `make test` runs a test for every row of the behaviour tables, `cargo xtask generated`
-//! that generated code was made with the generators of `Cargo.lock`, `cargo xtask words` that words of
-//! a private dialect become fewer (`--lower` stores the lower counts).
+//! that generated code was made with the generators of `Cargo.lock`, `cargo xtask words` that nothing
+//! uses banned words and former names.
 //! `cargo xtask test` builds all tests once and runs a stage of them.
 //! `cargo run -p xtask --features proto -- proto` writes the generated code of `crates/proto`,
 //! `make record` the picture of the README.
@@ -48,11 +48,7 @@ fn main() -> Result<()> {
         Some("docs") => docs::check(&root)?,
         Some("behaviour") => behaviour::check(&root)?,
         Some("generated") => generated::check(&root)?,
-        Some("words") => match args.next().as_deref() {
-            None => words::check(&root)?,
-            Some("--lower") => words::lower(&root)?,
-            Some(_) => bail!("usage: cargo xtask words [--lower]"),
-        },
+        Some("words") => words::check(&root)?,
         Some("test") => {
             tests::run(&root, &args.collect::<Vec<_>>())?;
             Vec::new()

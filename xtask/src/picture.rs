@@ -1,7 +1,7 @@
 //! The picture of the README: a session of `make run`, recorded and drawn.
 //!
-//! Everything in the picture happened. Only waits are shortened, lines are coloured, and the paths of
-//! this machine are replaced by those that a user would see.
+//! The picture shows a real session. Only waits are shortened, lines are coloured, and the paths of this machine are
+//! replaced by those that a user would see.
 
 mod session;
 mod svg;
@@ -18,13 +18,13 @@ use self::session::Session;
 const COLUMNS: u16 = 108;
 const ROWS: u16 = 13;
 
-/// Where the picture goes.
+/// The file of the picture.
 const PICTURE: &str = "docs/make-run.svg";
 
-/// How long a look at each step takes in the picture.
+/// How long each step is shown.
 const LOOK: Duration = Duration::from_millis(2500);
 
-/// What the second pod does. Its arguments are its own, so that its process can be found.
+/// The second pod. Its arguments are unique, so that its process can be found.
 const SECOND: &str = "apiVersion: v1
 kind: Pod
 metadata:
@@ -42,10 +42,10 @@ const SECOND_ARGS: &str = "logs --rate 3 --size 7";
 pub(crate) fn record(root: &Path) -> Result<()> {
     let manifest = root.join("examples/standalone/manifests/second.yaml");
     if manifest.exists() {
-        bail!("{} is in the way: remove it", manifest.display());
+        bail!("{} exists: remove it", manifest.display());
     }
     let recorded = perform(root, &manifest);
-    // Whatever happened: the next one must not find it.
+    // Also after a failure: the next run must not find it.
     if manifest.exists() {
         fs::remove_file(&manifest).context("remove the second manifest")?;
     }
@@ -72,12 +72,13 @@ fn perform(root: &Path, manifest: &Path) -> Result<Session> {
     session.wait_for("a restart", |text| row(text, "second").contains("1 ("))?;
     session.look(LOOK);
     session.typed("sed -i s/image:/imagine:/ examples/standalone/manifests/second.yaml");
-    fs::write(manifest, SECOND.replace("image:", "imagine:")).context("break the manifest")?;
-    session.wait_for("a refusal", |text| text.contains("is not taken"))?;
+    fs::write(manifest, SECOND.replace("image:", "imagine:"))
+        .context("make the manifest invalid")?;
+    session.wait_for("a refusal", |text| text.contains("was refused"))?;
     session.look(LOOK * 2);
     session.typed("rm examples/standalone/manifests/second.yaml");
     fs::remove_file(manifest).context("remove the second manifest")?;
-    session.wait_for("the second pod to go", |text| row(text, "second").is_empty())?;
+    session.wait_for("the end of the second pod", |text| row(text, "second").is_empty())?;
     session.look(LOOK);
     session.interrupt()?;
     session.end()?;
@@ -111,7 +112,7 @@ fn process_with(args: &str) -> Result<String> {
     }
 }
 
-/// What is shown instead of paths of this machine.
+/// Replacements for paths of this machine.
 fn replacements(root: &Path) -> Vec<(String, String)> {
     let home = std::env::var("HOME").unwrap_or_default();
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_default();

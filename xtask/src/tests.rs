@@ -35,7 +35,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<()> {
     report::print(&results);
     times.record(&results);
     if let Err(error) = times.save() {
-        println!("the times of the tests are not kept: {error:#}");
+        println!("cannot store the times of the tests: {error:#}");
     }
     let failed = results.iter().filter(|result| !result.passed).count();
     if failed > 0 {

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// The folder that holds the workspace's `Cargo.toml`. Cargo tells it when it runs a program; what it
-/// told when it built this one may be the place of another checkout that shares the target directory.
+/// The folder that holds the workspace's `Cargo.toml`. Cargo sets the variable when it runs a program. Its value at build
+/// time may be another checkout that shares the target directory.
 pub(crate) fn workspace_root() -> Result<PathBuf> {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").context("run by cargo")?;
     let root = Path::new(&here).parent().context("xtask lies in the workspace root")?;
@@ -40,7 +40,7 @@ pub(crate) fn files(dir: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The path as people name it: relative to the workspace.
+/// The path relative to the workspace.
 pub(crate) fn relative<'a>(root: &Path, path: &'a Path) -> std::path::Display<'a> {
     path.strip_prefix(root).unwrap_or(path).display()
 }

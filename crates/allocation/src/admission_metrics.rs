@@ -1,8 +1,8 @@
-//! Counts pods that were not let in, and those that made room.
+//! Counts rejected and preempted pods.
 
 use prometheus::{IntCounterVec, Opts, Registry};
 
-/// Reasons that are counted by name; extended resources and whatever else there is are two more.
+/// Reasons that are counted by name; extended resources and other reasons have one label each.
 const REASONS: [&str; 20] = [
     "AppArmor",
     "PodOSSelectorNodeLabelDoesNotMatch",
@@ -34,7 +34,7 @@ pub struct AdmissionMetrics {
 }
 
 impl AdmissionMetrics {
-    /// Metrics that show up in a registry.
+    /// Creates metrics and registers them.
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let counter = |name: &str, help: &str, label: &str| {
             let counter = IntCounterVec::new(Opts::new(name, help), &[label])?;
@@ -55,12 +55,12 @@ impl AdmissionMetrics {
         })
     }
 
-    /// A pod was not let in.
+    /// Counts a rejected pod.
     pub fn rejected(&self, reason: &str) {
         self.rejections.with_label_values(&[label(reason)]).inc();
     }
 
-    /// A pod made room, because of that resource.
+    /// Counts a pod that was preempted for that resource.
     pub fn preempted(&self, resource: &str) {
         self.preemptions.with_label_values(&[resource]).inc();
     }
@@ -84,7 +84,7 @@ mod tests {
 
     // behaviour: ADM-22
     #[test]
-    fn what_is_not_let_in_is_counted_by_few_reasons() {
+    fn rejections_are_counted_by_few_reasons() {
         let registry = Registry::new();
         let metrics = AdmissionMetrics::new(&registry).unwrap();
         for reason in ["OutOfcpu", "OutOfcpu", "OutOfexample.com/gpu", "NodeAffinity"] {

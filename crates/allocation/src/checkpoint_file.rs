@@ -1,6 +1,6 @@
 //! When the checkpoint of allocations is written.
 //!
-//! It is written beside the sync loop: one write for all pods that were admitted within a moment, or were granted
+//! It is written in the background of the sync loop: one write for all pods that were admitted within a moment, or were granted
 //! a resize since the last write. A pod starts without waiting for it; a resize takes effect once it is saved.
 //! The removal of a pod is written with the next change, or when there is time.
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::chain::Chain;
-use model::checkpoint::{Aside, Checkpoint, Format, TakenOver};
+use model::checkpoint::{Checkpoint, Format, MovedAside, TakenOver};
 use model::ids::PodUid;
 use model::ports::files::{FileError, HostFiles};
 use podspec::SavedAllocation;
@@ -45,10 +45,10 @@ pub(crate) struct CheckpointFile {
 
 /// A write has ended, or is due.
 #[derive(Debug)]
-pub struct Written(pub(crate) Option<Result<(), FileError>>);
+pub struct CheckpointWrite(pub(crate) Option<Result<(), FileError>>);
 
 impl CheckpointFile {
-    /// A file of this directory.
+    /// Creates the file in this directory.
     pub(crate) fn new(files: Arc<dyn HostFiles>, state: &Path) -> Self {
         Self {
             file: Arc::new(Checkpoint::new(files, state.join(FILE), FORMAT)),
@@ -64,29 +64,29 @@ impl CheckpointFile {
     /// be overwritten.
     pub(crate) async fn load(&self) -> Result<Vec<(PodUid, SavedAllocation)>, FileError> {
         let TakenOver { value, aside } = self.file.take_over().await?;
-        if let Some(Aside { path, why }) = aside {
+        if let Some(MovedAside { path, why }) = aside {
             warn!(path = %path.display(), error = %Chain(&why), "Allocation checkpoint is corrupt, moved aside; using container state");
         }
         let saved = value.unwrap_or_default().into_iter();
         Ok(saved.map(|(uid, saved)| (PodUid::from(uid.as_str()), saved)).collect())
     }
 
-    /// An allocation is not in the file.
+    /// Records that an allocation is not in the file.
     pub(crate) fn changed(&mut self) {
         self.unwritten = true;
     }
 
-    /// The file has a pod that was removed.
+    /// Records that the file has a pod that was removed.
     pub(crate) fn removed(&mut self) {
         self.stale = true;
     }
 
-    /// The next write does not wait for more.
+    /// Makes the next write start immediately.
     pub(crate) fn hurry(&mut self) {
         self.urgent = true;
     }
 
-    /// Everything that the file does not have is written at once: there is time.
+    /// Writes everything immediately that the file does not have.
     pub(crate) fn tidy(&mut self) {
         self.unwritten |= self.stale;
         self.hurry();
@@ -100,7 +100,7 @@ impl CheckpointFile {
             }
             return false;
         }
-        // The next write follows the one that is under way.
+        // The next write follows the one in progress.
         if !self.writing.is_empty() {
             return false;
         }
@@ -108,20 +108,20 @@ impl CheckpointFile {
         self.unwritten || are_granted
     }
 
-    /// Begins a write.
+    /// Starts a write.
     pub(crate) fn write(&mut self, record: Record) {
         (self.unwritten, self.stale) = (false, false);
         let file = Arc::clone(&self.file);
         self.writing.spawn(async move { file.write(&record).await });
     }
 
-    /// Whether a write is under way.
+    /// Whether a write is in progress.
     pub(crate) fn is_writing(&self) -> bool {
         !self.writing.is_empty()
     }
 
     /// Waits until a write has ended, or is due; for ever while there is none.
-    pub(crate) async fn written(&mut self) -> Written {
+    pub(crate) async fn written(&mut self) -> CheckpointWrite {
         let Self { file, gathering, writing, .. } = self;
         let ended = async {
             match writing.join_next().await {
@@ -142,12 +142,12 @@ impl CheckpointFile {
         // Biased: both come at most once for a change.
         tokio::select! {
             biased;
-            ended = ended => Written(Some(ended)),
-            () = due => Written(None),
+            ended = ended => CheckpointWrite(Some(ended)),
+            () = due => CheckpointWrite(None),
         }
     }
 
-    /// A write failed.
+    /// Handles a failed write.
     pub(crate) fn failed(&mut self, error: &FileError) {
         let path = self.file.path().display();
         warn!(%path, error = %Chain(error), "Cannot write allocation checkpoint, retrying later");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use model::admission::{PendingResize, Preemption};
 use model::ids::PodUid;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::ports::clock::WallClock;
 use model::ports::events::EventType::{Normal, Warning};
 use model::ports::events::{EventType, Events, PodEvent};
@@ -16,12 +16,12 @@ use podspec::{Sizes, view};
 use tracing::debug;
 
 use crate::admission_metrics::AdmissionMetrics;
-use crate::checkpoint_file::{CheckpointFile, Record, Written};
+use crate::checkpoint_file::{CheckpointFile, CheckpointWrite, Record};
 use crate::decide::admission::Occupancy;
 use crate::decide::next_resize::{NextResize, RefusalEvent, next_resize};
-use crate::decide::pod_allocation::{Found, PodAllocation};
+use crate::decide::pod_allocation::{ObservedResize, PodAllocation};
 use crate::decide::resize::{Waiting, requested, resize, turn, undeclared_for_change};
-use crate::decide::{AdmissionChain, AdmissionDecision, Arrival, decide_arrival, remembered};
+use crate::decide::{AdmissionChain, AdmissionDecision, Arrival, decide_arrival, restored};
 use crate::resize_message::resize_message;
 use crate::resize_metrics::Trigger;
 use crate::resizes::Resizes;
@@ -29,7 +29,7 @@ use crate::resizes::Resizes;
 /// The event of a change that needs a feature which the node does not declare.
 const UNDECLARED: &str = "FailedNodeDeclaredFeaturesCheck";
 
-/// What the manager is made of.
+/// Dependencies of the manager.
 #[derive(Debug)]
 pub struct AllocationParts {
     /// The rules of admission, and the node.
@@ -42,7 +42,7 @@ pub struct AllocationParts {
     pub events: Arc<dyn Events>,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
-    /// Where the checkpoint is.
+    /// Access to the checkpoint.
     pub files: Arc<dyn HostFiles>,
 }
 
@@ -62,10 +62,10 @@ pub struct AllocationManager {
 /// Something that the sync loop handles.
 #[derive(Debug)]
 pub enum AllocationEvent {
-    /// Workers have completed resizes, which may have made room.
+    /// Workers have completed resizes, which may have freed resources.
     ResizesCompleted,
     /// A write of the checkpoint has ended, or is due.
-    Checkpoint(Written),
+    Checkpoint(CheckpointWrite),
 }
 
 /// A granted resize that is saved.
@@ -73,13 +73,13 @@ pub enum AllocationEvent {
 pub struct Grant {
     /// The pod.
     pub uid: PodUid,
-    /// As it is now.
+    /// The new version.
     pub pod: Arc<Pod>,
-    /// As it was.
+    /// The previous version.
     pub before: Arc<Pod>,
 }
 
-/// A decision about a resize, as far as others carry it out.
+/// A decision about a resize, as far as the sync loop carries it out.
 #[derive(Debug)]
 pub struct DecidedResize {
     /// The pod with its allocated resources.
@@ -91,7 +91,7 @@ pub struct DecidedResize {
 }
 
 impl AllocationManager {
-    /// Without pods; the checkpoint is in this directory.
+    /// Creates a manager without pods; the checkpoint is in this directory.
     pub fn new(parts: AllocationParts, state: &Path) -> Self {
         let AllocationParts { chain, resizes, metrics, events, clock, files } = parts;
         let file = CheckpointFile::new(files, state);
@@ -103,7 +103,7 @@ impl AllocationManager {
         self.resizes.pending(uid)
     }
 
-    /// Reads what an earlier agent allocated.
+    /// Loads the allocations of an earlier agent.
     pub async fn load(&mut self) -> Result<(), FileError> {
         let saved = self.file.load().await?;
         self.resizes.write(|table| {
@@ -120,51 +120,51 @@ impl AllocationManager {
         allocated.unwrap_or_else(|| Arc::clone(pod))
     }
 
-    /// A pod as it is to be admitted: with what an earlier agent allocated.
-    pub fn remembered(
+    /// A pod for admission: with the resources that an earlier agent allocated.
+    pub fn restored(
         &self,
         pod: &Arc<Pod>,
-        observed: Option<&PodStatus>,
+        observed: Option<&RuntimePodStatus>,
         sizes: &Sizes,
     ) -> Arc<Pod> {
         let saved = |entry: &PodAllocation| Some(entry.saved.as_ref()?.allocated.clone());
         let saved = self.resizes.entry(&view::uid(pod), saved).flatten();
-        remembered(pod, saved.as_ref(), observed, sizes).applied(pod)
+        restored(pod, saved.as_ref(), observed, sizes).applied(pod)
     }
 
-    /// A pod that is removed, with the last that is known of its resources.
+    /// A removed pod, with its last known resources.
     pub fn last_known(
         &self,
         pod: &Arc<Pod>,
-        observed: Option<&PodStatus>,
+        observed: Option<&RuntimePodStatus>,
         sizes: &Sizes,
     ) -> Arc<Pod> {
         let admitted =
             |entry: &PodAllocation| entry.admitted.is_some().then(|| entry.allocated(pod));
         let admitted = self.resizes.entry(&view::uid(pod), admitted).flatten();
-        admitted.unwrap_or_else(|| self.remembered(pod, observed, sizes))
+        admitted.unwrap_or_else(|| self.restored(pod, observed, sizes))
     }
 
-    /// What a pod takes of the node, by its allocated version.
+    /// The pod with the resources that it uses, by its allocated version.
     pub fn taken(&self, uid: &PodUid, allocated: Arc<Pod>) -> Arc<Pod> {
         let taken = self.resizes.entry(uid, |entry| entry.taken(Arc::clone(&allocated)));
         taken.unwrap_or(allocated)
     }
 
-    /// Whether a pod is admitted beside those that are there.
+    /// Decides whether a pod is admitted in addition to the pods of the node.
     pub fn decide(&self, arrival: &Arrival, there: &Occupancy) -> AdmissionDecision {
         decide_arrival(&self.chain, arrival, there)
     }
 
-    /// A pod is admitted with these resources. An earlier agent may have been resizing it.
+    /// Admits a pod with these resources. An earlier agent may have been resizing it.
     pub fn admit(
         &mut self,
         desired: &Arc<Pod>,
         allocated: &Arc<Pod>,
-        observed: Option<&PodStatus>,
+        observed: Option<&RuntimePodStatus>,
         sizes: &Sizes,
     ) {
-        let found = Found { observed, sizes, now: self.clock.now() };
+        let found = ObservedResize { observed, sizes, now: self.clock.now() };
         let is_new = self.resizes.change(&view::uid(desired), |entry| {
             let is_new = entry.admit(Arc::clone(desired), Arc::clone(allocated));
             entry.resume(desired, allocated, &found);
@@ -175,7 +175,7 @@ impl AllocationManager {
         }
     }
 
-    /// An admitted pod has another version. Returns that with the allocated resources; what it requests is
+    /// Updates an admitted pod. Returns it with the allocated resources; its request is
     /// decided with the other requests.
     pub fn update(&mut self, desired: &Arc<Pod>) -> Arc<Pod> {
         let uid = view::uid(desired);
@@ -200,8 +200,8 @@ impl AllocationManager {
         self.resizes.read(|table| table.totals.requests > 0)
     }
 
-    /// The pods whose requests are to be decided, in their order. `find` returns the version of a pod that its
-    /// source has, unless its decision is postponed.
+    /// The pods with requests to decide, in their order. `find` returns the latest version of a pod from its
+    /// source, unless its decision is postponed.
     pub fn waiting(&self, find: impl Fn(&PodUid) -> Option<Arc<Pod>>) -> Vec<(PodUid, Arc<Pod>)> {
         let mut found = self.resizes.read(|table| {
             let waiting = table.pods.iter().filter_map(|(uid, entry)| {
@@ -218,7 +218,7 @@ impl AllocationManager {
         found.into_iter().map(|(_, uid, pod)| (uid, pod)).collect()
     }
 
-    /// Decides about a request beside the pods that are there.
+    /// Decides about a resize request, given the pods of the node.
     pub fn decide_resize(
         &mut self,
         uid: &PodUid,
@@ -227,7 +227,7 @@ impl AllocationManager {
         trigger: Trigger,
     ) -> DecidedResize {
         let allocated = self.allocated(desired);
-        // Beside the others, and without what is reserved for it.
+        // With the other pods, and without its own reservation.
         let counted = there.remove(uid).is_some();
         let decision =
             resize(desired, &allocated, &self.chain.node, || self.chain.decide(desired, there));
@@ -272,17 +272,17 @@ impl AllocationManager {
         self.events.record(PodEvent { kind, ..event });
     }
 
-    /// The victims of a pod have terminated: if they did for a resize, it is decided again.
+    /// Records that the victims of a pod have terminated: a resize that waited for them is decided again.
     pub fn room_made(&mut self, uid: &PodUid) {
         self.resizes.change(uid, PodAllocation::room_made);
     }
 
-    /// Which victims have terminated is unknown: all resizes that waited for some are decided again.
+    /// Decides all resizes again that waited for victims, because it is unknown which have terminated.
     pub fn rooms_lost(&mut self) {
         self.resizes.write(|table| table.pods.values_mut().for_each(PodAllocation::room_made));
     }
 
-    /// A granted resize is saved: its actuation begins. Returns the pod with its allocated resources.
+    /// Starts the actuation of a saved resize. Returns the pod with its allocated resources.
     pub fn actuate(&mut self, grant: &Grant, desired: &Arc<Pod>) -> Arc<Pod> {
         let Grant { uid, pod, before } = grant;
         let allocated = self.resizes.change(uid, |entry| entry.actuate(pod, before, desired));
@@ -290,7 +290,7 @@ impl AllocationManager {
         allocated
     }
 
-    /// A pod is gone, or was rejected.
+    /// Drops a pod that is gone or was rejected.
     pub fn forget(&mut self, uid: &PodUid) {
         let Some(gone) = self.resizes.write(|table| table.remove(uid)) else { return };
         if gone.saved.is_some() || gone.is_saving() {
@@ -298,7 +298,7 @@ impl AllocationManager {
         }
     }
 
-    /// Removes other pods than these from the checkpoint.
+    /// Removes all other pods from the checkpoint.
     pub fn keep_only(&mut self, pods: &BTreeSet<PodUid>) {
         let are_gone = self.resizes.write(|table| {
             let gone = table
@@ -316,13 +316,13 @@ impl AllocationManager {
         }
     }
 
-    /// Begins to write everything that the checkpoint does not have: there is time.
+    /// Starts to write everything that the checkpoint does not have.
     pub fn tidy(&mut self) {
         self.file.tidy();
         self.save();
     }
 
-    /// Writes what the checkpoint does not have: now, or in a moment.
+    /// Writes changes of the checkpoint: now, or after a moment.
     pub fn save(&mut self) {
         let are_granted = self.resizes.read(|table| table.totals.granted > 0);
         if !self.file.is_due(are_granted) {
@@ -357,9 +357,9 @@ impl AllocationManager {
         }
     }
 
-    /// A write has ended, or is due. Returns the granted resizes that are saved. Those that could not be saved
-    /// are decided again.
-    pub fn finish(&mut self, Written(written): Written) -> Vec<Grant> {
+    /// Handles the end of a write, or one that is due. Returns the granted resizes that are saved. Those that could not
+    /// be saved are decided again.
+    pub fn finish(&mut self, CheckpointWrite(written): CheckpointWrite) -> Vec<Grant> {
         let Some(written) = written else {
             self.file.hurry();
             self.save();
@@ -382,12 +382,12 @@ impl AllocationManager {
         grants
     }
 
-    /// Waits for the write that is under way, and writes the rest: the agent stops.
+    /// Waits for the write in progress, and writes the rest, because the agent stops.
     pub async fn flush(&mut self) {
         self.tidy();
         while self.file.is_writing() {
             let written = self.file.written().await;
-            let failed = matches!(written, Written(Some(Err(_))));
+            let failed = matches!(written, CheckpointWrite(Some(Err(_))));
             self.finish(written);
             if failed {
                 return;

@@ -48,7 +48,7 @@ fn asking(name: &str, cpu: &str) -> Arc<Pod> {
 }
 
 impl AllocationManager {
-    fn let_in(&mut self, desired: &Arc<Pod>, allocated: &Arc<Pod>) {
+    fn admit_allocated(&mut self, desired: &Arc<Pod>, allocated: &Arc<Pod>) {
         self.admit(desired, allocated, None, &Sizes::new());
     }
 
@@ -84,12 +84,12 @@ async fn finished(manager: &mut AllocationManager) -> Vec<String> {
 
 // behaviour: RSZ-1
 #[tokio::test(start_paused = true)]
-async fn what_is_granted_is_given_when_it_is_on_record_and_several_in_one_write() {
+async fn granted_resizes_are_actuated_once_saved_and_share_one_write() {
     let files = Arc::new(MemoryFiles::new());
     let mut allocations = manager(&files);
     let uid = |name: &str| view::uid(&asking(name, "1"));
     for name in ["a", "b", "c", "d"] {
-        allocations.let_in(&asking(name, "1"), &asking(name, "1"));
+        allocations.admit_allocated(&asking(name, "1"), &asking(name, "1"));
     }
     files.hold_writes();
     let wanted = asking("a", "2");
@@ -102,7 +102,7 @@ async fn what_is_granted_is_given_when_it_is_on_record_and_several_in_one_write(
     let waits = timeout(Duration::from_mins(1), allocations.file.written()).await;
     assert!(waits.is_err() && allocations.is_granted(&uid("a")));
     let given = Allocation::of(&allocations.allocated(&wanted));
-    assert_eq!(given, Allocation::of(&asking("a", "1")), "not before it is on record");
+    assert_eq!(given, Allocation::of(&asking("a", "1")), "not before it is saved");
     allocations.forget(&uid("d"));
     files.release_writes();
     assert_eq!(finished(&mut allocations).await, [uid("a").as_str()]);
@@ -110,11 +110,11 @@ async fn what_is_granted_is_given_when_it_is_on_record_and_several_in_one_write(
     let mut next = manager(&files);
     next.load().await.unwrap();
     let before = next.resizes.entry(&uid("a"), |entry| entry.before().cloned()).flatten();
-    assert_eq!(before, Some(Allocation::of(&asking("a", "1"))), "which it may still have");
+    assert_eq!(before, Some(Allocation::of(&asking("a", "1"))), "the pod may still have it");
     allocations.resizes.change(&uid("a"), PodAllocation::settle);
     assert_eq!(finished(&mut allocations).await, [uid("b").as_str(), uid("c").as_str()]);
     assert_eq!(on_disk(&files).await, ["a", "b", "c"].map(|name| uid(name).to_string()));
-    // One that goes while it is written is not given anything, and not on record in the end.
+    // A pod that is removed during the write is not actuated, and not in the final checkpoint.
     allocations.grant(&uid("a"), &asking("a", "3"));
     allocations.save();
     allocations.forget(&uid("a"));
@@ -125,17 +125,17 @@ async fn what_is_granted_is_given_when_it_is_on_record_and_several_in_one_write(
 
 // behaviour: RSZ-1
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_kept_is_not_given() {
+async fn resize_that_cannot_be_saved_is_not_actuated() {
     let files = Arc::new(MemoryFiles::new());
     let mut allocations = manager(&files);
     let (has, wanted) = (asking("a", "1"), asking("a", "2"));
     let uid = view::uid(&has);
-    allocations.let_in(&has, &has);
+    allocations.admit_allocated(&has, &has);
     files.fail(PATH, ErrorKind::StorageFull);
     allocations.grant(&uid, &wanted);
     allocations.save();
     assert_eq!(finished(&mut allocations).await, [""; 0]);
-    assert!(!allocations.is_granted(&uid), "it may be asked for again");
+    assert!(!allocations.is_granted(&uid), "the request can be decided again");
     files.repair(PATH);
     allocations.grant(&uid, &wanted);
     allocations.save();
@@ -143,11 +143,11 @@ async fn what_cannot_be_kept_is_not_given() {
 }
 
 #[test]
-fn a_pod_is_copied_once_for_what_it_was_given() {
+fn allocated_pod_is_copied_once() {
     let files = Arc::new(MemoryFiles::new());
     let mut allocations = manager(&files);
     let (has, wanted) = (asking("a", "1"), asking("a", "2"));
-    allocations.let_in(&has, &has);
+    allocations.admit_allocated(&has, &has);
     assert!(Arc::ptr_eq(&allocations.allocated(&has), &has));
     let given = allocations.update(&wanted);
     assert!(Arc::ptr_eq(&allocations.allocated(&wanted), &given));
@@ -156,48 +156,48 @@ fn a_pod_is_copied_once_for_what_it_was_given() {
 
 // behaviour: RSZ-28
 #[tokio::test(start_paused = true)]
-async fn what_pods_are_let_in_with_is_on_record_and_many_in_one_write() {
+async fn admitted_pods_are_saved_and_share_one_write() {
     let files = Arc::new(MemoryFiles::new());
     let mut allocations = manager(&files);
     let names: Vec<String> = (0..100).map(|number| format!("pod-{number:02}")).collect();
     files.hold_writes();
     for name in &names {
         let pod = asking(name, "1");
-        allocations.let_in(&pod, &pod);
+        allocations.admit_allocated(&pod, &pod);
         allocations.save();
-        assert!(Arc::ptr_eq(&allocations.allocated(&pod), &pod), "it has it already");
+        assert!(Arc::ptr_eq(&allocations.allocated(&pod), &pod), "it has these resources already");
     }
-    // Some more while the others are written, one of which is in a hurry.
+    // More pods during the write, one of which is urgent.
     let due = allocations.file.written().await;
-    assert!(matches!(due, Written(None)), "{due:?}");
+    assert!(matches!(due, CheckpointWrite(None)), "{due:?}");
     allocations.finish(due);
     for name in ["late", "later"] {
-        allocations.let_in(&asking(name, "1"), &asking(name, "1"));
+        allocations.admit_allocated(&asking(name, "1"), &asking(name, "1"));
         allocations.file.hurry();
         allocations.save();
     }
     files.release_writes();
     let mut writes = 0;
     while let Ok(written) = timeout(Duration::from_mins(1), allocations.file.written()).await {
-        writes += usize::from(matches!(written, Written(Some(_))));
+        writes += usize::from(matches!(written, CheckpointWrite(Some(_))));
         allocations.finish(written);
     }
-    assert_eq!(writes, 2, "all that came within a moment, and all that came while it was written");
+    assert_eq!(writes, 2, "one for the pods of a moment, and one for those that arrived during it");
     let names = names.iter().map(String::as_str).chain(["late", "later"]);
     let mut expected: Vec<String> =
         names.map(|name| view::uid(&asking(name, "1")).to_string()).collect();
     expected.sort();
     assert_eq!(on_disk(&files).await, expected);
-    // The next agent finds what each was given, whatever it asks for by now, and writes nothing for it.
+    // The next agent restores each allocation, regardless of current requests, without a write.
     let mut next = manager(&files);
     next.load().await.unwrap();
     let (more, none) = (asking("pod-07", "100"), Sizes::new());
-    let given = next.remembered(&more, None, &none);
+    let given = next.restored(&more, None, &none);
     assert_eq!(Allocation::of(&given), Allocation::of(&asking("pod-07", "1")));
-    next.let_in(&more, &given);
+    next.admit_allocated(&more, &given);
     next.save();
     assert!(timeout(Duration::from_mins(1), next.file.written()).await.is_err());
-    // Who goes is not worth a write of its own.
+    // A removal alone is not written.
     next.forget(&view::uid(&asking("pod-07", "1")));
     next.save();
     assert!(timeout(Duration::from_mins(1), next.file.written()).await.is_err());
@@ -208,11 +208,11 @@ async fn what_pods_are_let_in_with_is_on_record_and_many_in_one_write() {
 
 // behaviour: RSZ-29
 #[tokio::test(start_paused = true)]
-async fn a_record_that_cannot_be_read_is_never_overwritten_and_a_damaged_one_is_kept_aside() {
+async fn unreadable_checkpoint_is_kept_and_corrupt_one_is_moved_aside() {
     let files = Arc::new(MemoryFiles::new());
     let pod = asking("a", "1");
     let mut allocations = manager(&files);
-    allocations.let_in(&pod, &pod);
+    allocations.admit_allocated(&pod, &pod);
     allocations.flush().await;
     let good = files.content(PATH).unwrap();
     files.fail(PATH, ErrorKind::Other);

@@ -1,4 +1,4 @@
-//! What people are told of a resize, in upstream's words.
+//! Event messages of resizes, in upstream's words.
 
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use podspec::view;
@@ -22,7 +22,7 @@ struct One<'a> {
     resources: ResourceRequirements,
 }
 
-/// `Pod resize started: {…}`: what became of it, and what the pod asks for.
+/// `Pod resize started: {…}`: the stage, and the requested resources.
 pub fn resize_message(what: &str, pod: &Pod, error: Option<&str>) -> String {
     let summary = Summary {
         init_containers: ones(view::init_containers(pod)),
@@ -52,7 +52,7 @@ mod tests {
 
     // behaviour: RSZ-22
     #[test]
-    fn the_words_are_upstreams() {
+    fn message_matches_upstream() {
         let manifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  \
             initContainers: [{name: c0, image: i, restartPolicy: Always, resources: \
             {requests: {cpu: 100m}, limits: {cpu: 200m}}}]\n  \

@@ -1,21 +1,21 @@
-//! Counts pods that ask for other resources, and what comes of it.
+//! Counts resizes and their outcomes.
 
 use prometheus::{IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
-/// What made the agent look again at resizes that wait.
+/// The trigger of a new decision about deferred resizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trigger {
-    /// A pod takes less than it did.
+    /// A pod uses fewer resources.
     PodResized,
-    /// A pod changed.
+    /// A pod was updated.
     PodUpdated,
-    /// Pods came.
+    /// Pods were added.
     PodsAdded,
-    /// Pods went.
+    /// Pods were removed.
     PodsRemoved,
-    /// A pod ended.
+    /// A pod terminated.
     PodTerminated,
-    /// Nothing but time.
+    /// Periodic.
     Periodic,
 }
 
@@ -32,7 +32,7 @@ impl Trigger {
     }
 }
 
-/// How many resizes there are.
+/// The numbers of resizes by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) deferred: usize,
@@ -51,7 +51,7 @@ pub struct ResizeMetrics {
 }
 
 impl ResizeMetrics {
-    /// Metrics that show up in a registry.
+    /// Creates metrics and registers them.
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let counter = |name: &str, help: &str, labels: &[&str]| {
             let counter = IntCounterVec::new(Opts::new(name, help), labels)?;
@@ -86,24 +86,24 @@ impl ResizeMetrics {
         })
     }
 
-    /// A pod asks for something else.
+    /// Counts a requested change.
     pub(crate) fn requested(&self, request: crate::decide::resize::Request) {
         let (resource, requirement, operation) = request;
         self.requested.with_label_values(&[resource, requirement, operation]).inc();
     }
 
-    /// A pod asks for what can never be.
+    /// Counts an infeasible request.
     pub(crate) fn infeasible(&self, detail: &str) {
         self.infeasible.with_label_values(&[detail]).inc();
     }
 
-    /// A pod that waited is given what it asks for.
+    /// Counts a deferred request that was accepted.
     pub(crate) fn deferred_accepted(&self, trigger: Trigger) {
         self.deferred_accepted.with_label_values(&[trigger.label()]).inc();
     }
 
-    /// So many there are now. What there is none of is not told, as upstream has it.
-    pub(crate) fn there_are(&self, counts: Counts) {
+    /// Sets the current numbers. States without a resize have no series, as upstream.
+    pub(crate) fn set_counts(&self, counts: Counts) {
         self.in_progress.set(number(counts.in_progress));
         self.pending.reset();
         for (reason, count) in [("deferred", counts.deferred), ("infeasible", counts.infeasible)] {

@@ -1,4 +1,4 @@
-//! The resources of all pods, between the sync loop and the pods' workers.
+//! The resources of all pods, shared between the sync loop and the workers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ use tokio::sync::Notify;
 use crate::decide::pod_allocation::{PodAllocation, ResizeStage};
 use crate::resize_metrics::{Counts, ResizeMetrics};
 
-/// The resources of all pods. The allocation manager admits pods and grants resizes; workers report how far
-/// these are, and read it for the status of pods.
+/// The resources of all pods. The allocation manager admits pods and grants resizes; workers report their
+/// progress, and read it for the status of pods.
 #[derive(Debug)]
 pub struct Resizes {
     pub(crate) metrics: ResizeMetrics,
@@ -22,21 +22,21 @@ pub struct Resizes {
     completed: Notify,
 }
 
-/// One entry for each pod.
+/// One entry per pod.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     pub(crate) pods: BTreeMap<PodUid, PodAllocation>,
     pub(crate) totals: Totals,
 }
 
-/// Sums over all entries, so that nothing is searched for in vain.
+/// Sums over all entries, to avoid useless searches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     /// Resize requests.
     pub(crate) requests: usize,
     /// Those that are granted, and not in a write of the checkpoint.
     pub(crate) granted: usize,
-    /// What metrics show.
+    /// The values of metrics.
     shown: Counts,
 }
 
@@ -59,9 +59,9 @@ impl Totals {
         }
     }
 
-    /// The sums after an entry has changed.
+    /// The sums after a change of an entry.
     fn after(self, before: Self, after: Self) -> Self {
-        // A change that panicked may not be in the sums.
+        // A change that panicked may be missing in the sums.
         let sum = |all: usize, before: usize, after: usize| (all + after).saturating_sub(before);
         let shown = |count: fn(&Counts) -> usize| {
             sum(count(&self.shown), count(&before.shown), count(&after.shown))
@@ -79,7 +79,7 @@ impl Totals {
 }
 
 impl Table {
-    /// Changes the entry of a pod. One without content is not kept.
+    /// Changes the entry of a pod. An empty entry is dropped.
     pub(crate) fn change<T>(
         &mut self,
         uid: &PodUid,
@@ -104,7 +104,7 @@ impl Table {
 }
 
 impl Resizes {
-    /// Without pods.
+    /// Creates an empty table.
     pub fn new(metrics: ResizeMetrics) -> Self {
         Self { metrics, table: Mutex::default(), completed: Notify::new() }
     }
@@ -127,14 +127,14 @@ impl Resizes {
         self.lock().pods.get(uid).map(read)
     }
 
-    /// Changes the table, and shows the new counts.
+    /// Changes the table, and updates the metrics.
     pub(crate) fn write<T>(&self, write: impl FnOnce(&mut Table) -> T) -> T {
         let mut table = self.lock();
         let before = table.totals.shown;
         let written = write(&mut table);
         let after = table.totals.shown;
         if before != after {
-            self.metrics.there_are(after);
+            self.metrics.set_counts(after);
         }
         written
     }
@@ -153,8 +153,8 @@ impl Resizes {
         self.entry(uid, PodAllocation::pending)?.map(Arc::new)
     }
 
-    /// A worker observed whether the pod, in the version of its job, lacks something of what it is allocated.
-    /// Returns whether that completes a resize, and is to be reported.
+    /// Records a worker's observation whether the pod, in the version of its job, lacks allocated resources.
+    /// Returns whether that completes a resize that must be reported.
     pub fn seen(&self, uid: &PodUid, pod: &Pod, lacks: bool) -> bool {
         let complete = self.change(uid, |entry| entry.observe(pod, lacks));
         if complete.is_some() {
@@ -163,9 +163,9 @@ impl Resizes {
         complete.is_some_and(|complete| !complete.unconfirmed)
     }
 
-    /// A worker observed that only the pod's cgroup lacks something. Returns whether that is part of a resize,
-    /// which is not complete then.
-    pub fn goes_on(&self, uid: &PodUid) -> bool {
+    /// Records a worker's observation that only the pod's cgroup lacks resources. Returns whether that is part of a
+    /// resize, which is not complete then.
+    pub fn is_resizing_cgroup(&self, uid: &PodUid) -> bool {
         let mut table = self.lock();
         let entry = table.pods.get_mut(uid);
         let Some(actuation) = entry.and_then(|entry| entry.actuation.as_mut()) else {
@@ -175,7 +175,7 @@ impl Resizes {
         true
     }
 
-    /// The actuation of a resize failed. Returns whether the error is new.
+    /// Records that the actuation of a resize failed. Returns whether the error is new.
     pub fn failed(&self, uid: &PodUid, error: &str) -> bool {
         let mut table = self.lock();
         let entry = table.pods.get_mut(uid);

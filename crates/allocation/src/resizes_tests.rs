@@ -1,4 +1,4 @@
-//! The table, as workers use it.
+//! Tests of the table from the view of workers.
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -8,7 +8,7 @@ use testkit::pods::pod;
 
 use super::*;
 use crate::decide::pod_allocation::{Actuation, Refusal, ResizeRequest};
-use crate::decide::resize::Refused;
+use crate::decide::resize::RefusedResize;
 
 fn resizes() -> (Resizes, Registry) {
     let registry = Registry::new();
@@ -40,7 +40,7 @@ impl Resizes {
         self.change(uid, |entry| {
             entry.request = pending.map(|infeasible| {
                 let (wanted, message) = (Allocation::default(), "no room".to_owned());
-                let refused = Refused { wanted, infeasible, message };
+                let refused = RefusedResize { wanted, infeasible, message };
                 let refusal = Some(Refusal { since: jiff::Timestamp::UNIX_EPOCH, refused });
                 Box::new(ResizeRequest { refusal, ..ResizeRequest::default() })
             });
@@ -55,8 +55,8 @@ impl Resizes {
         });
     }
 
-    fn resume(&self, pod: &Pod, before: Allocation, told: &ReportedResize, unconfirmed: bool) {
-        let error = told.error.as_deref().map(Into::into);
+    fn resume(&self, pod: &Pod, before: Allocation, reported: &ReportedResize, unconfirmed: bool) {
+        let error = reported.error.as_deref().map(Into::into);
         let to = Some(Allocation::of(pod));
         let actuation = Actuation { to, before, error, unconfirmed };
         self.change(&view::uid(pod), |entry| entry.actuation = Some(Box::new(actuation)));
@@ -69,7 +69,7 @@ impl Resizes {
 
 // behaviour: RSZ-5
 #[test]
-fn what_a_pod_will_be_given_or_may_still_have_is_taken() {
+fn granted_and_previous_resources_count_as_used() {
     let (resizes, _) = resizes();
     let uid = PodUid::from("uid");
     let taken = |cpu: &str| resizes.taken(&uid, cpu);
@@ -78,25 +78,29 @@ fn what_a_pod_will_be_given_or_may_still_have_is_taken() {
     resizes.reserve(&uid, &asking("3"));
     assert_eq!((taken("1"), taken("4")), (of("3"), of("4")));
     resizes.begin(&uid, &asking("3"), &asking("2"));
-    assert_eq!((taken("3"), taken("1")), (of("3"), of("2")), "it is given, no more set aside");
+    assert_eq!(
+        (taken("3"), taken("1")),
+        (of("3"), of("2")),
+        "it is allocated and no longer reserved"
+    );
     resizes.reserve(&uid, &asking("5"));
     resizes.set_pending(&uid, None);
     assert_eq!(taken("1"), of("2"));
     resizes.forget(&uid);
     assert_eq!(taken("1"), of("1"));
-    // An earlier agent began it.
-    let told = ReportedResize { error: Some("busy".to_owned()), ..ReportedResize::default() };
+    // An earlier agent started it.
+    let reported = ReportedResize { error: Some("busy".to_owned()), ..ReportedResize::default() };
     let uid = view::uid(&asking("1"));
     let taken = |cpu: &str| resizes.taken(&uid, cpu);
-    resizes.resume(&asking("1"), of("6"), &told, false);
+    resizes.resume(&asking("1"), of("6"), &reported, false);
     assert_eq!((taken("1"), resizes.error(&uid).as_deref()), (of("6"), Some("busy")));
     assert!(resizes.seen(&uid, &asking("1"), false));
     assert_eq!(taken("1"), of("1"));
-    // The end of one that may have been complete is not reported.
-    for (sees_it, told) in [(false, false), (true, true)] {
+    // The completion of a resize that may have been complete before is not reported.
+    for (sees_it, reported) in [(false, false), (true, true)] {
         resizes.resume(&asking("1"), of("6"), &ReportedResize::default(), true);
         assert!(!sees_it || !resizes.seen(&uid, &asking("1"), true));
-        assert_eq!(resizes.seen(&uid, &asking("1"), false), told);
+        assert_eq!(resizes.seen(&uid, &asking("1"), false), reported);
         assert_eq!(taken("1"), of("1"));
     }
     assert!(resizes.read(|table| table.pods.is_empty()), "no entry without content");
@@ -104,10 +108,10 @@ fn what_a_pod_will_be_given_or_may_still_have_is_taken() {
 
 // behaviour: RSZ-24
 #[test]
-fn resizes_are_counted_as_they_come_and_go() {
+fn resize_metrics_follow_the_table() {
     let (resizes, registry) = resizes();
     let (one, other) = (PodUid::from("one"), PodUid::from("other"));
-    let told = || {
+    let lines = || {
         let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         let lines = text.lines().filter(|line| !line.starts_with('#'));
         lines.map(ToOwned::to_owned).collect::<Vec<String>>()
@@ -120,12 +124,12 @@ fn resizes_are_counted_as_they_come_and_go() {
         "kubelet_pod_pending_resizes{reason=\"deferred\"} 1",
         "kubelet_pod_pending_resizes{reason=\"infeasible\"} 1",
     ];
-    assert_eq!(told(), expected);
+    assert_eq!(lines(), expected);
     let pending = PendingResize { infeasible: true, message: "no room".to_owned() };
     assert_eq!(resizes.pending(&other).as_deref(), Some(&pending));
     resizes.set_pending(&one, None);
     resizes.forget(&other);
-    assert_eq!(told(), ["kubelet_pod_in_progress_resizes 0"]);
+    assert_eq!(lines(), ["kubelet_pod_in_progress_resizes 0"]);
     resizes.metrics.requested(("cpu", "limits", "increase"));
     resizes.metrics.infeasible("removal");
     resizes.metrics.deferred_accepted(crate::resize_metrics::Trigger::PodsRemoved);
@@ -135,18 +139,18 @@ fn resizes_are_counted_as_they_come_and_go() {
         "kubelet_pod_in_progress_resizes 0",
         "kubelet_pod_infeasible_resizes_total{reason_detail=\"removal\"} 1",
     ];
-    assert_eq!(told(), expected);
+    assert_eq!(lines(), expected);
 }
 
 #[test]
-fn a_resize_is_over_when_the_pod_that_is_meant_has_what_it_was_given() {
+fn resize_completes_when_the_observed_pod_has_its_allocation() {
     let (resizes, _) = resizes();
     let uid = PodUid::from("uid");
     let (old, new) = (asking("1"), asking("2"));
-    assert!(!resizes.seen(&uid, &old, false), "there is none");
+    assert!(!resizes.seen(&uid, &old, false), "there is no resize");
     resizes.begin(&uid, &new, &old);
     assert_eq!(resizes.taken(&uid, "500m"), Allocation::of(&old));
-    assert!(!resizes.seen(&uid, &old, false), "a job that knows nothing of it");
+    assert!(!resizes.seen(&uid, &old, false), "a job of an older version");
     assert!(!resizes.seen(&uid, &new, true));
     assert!(resizes.failed(&uid, "busy") && !resizes.failed(&uid, "busy"));
     assert_eq!(resizes.error(&uid).as_deref(), Some("busy"));
@@ -159,16 +163,16 @@ fn a_resize_is_over_when_the_pod_that_is_meant_has_what_it_was_given() {
 
 // behaviour: CGR-41
 #[test]
-fn a_cgroup_that_has_not_what_it_should_is_a_resize_where_there_is_one() {
+fn lagging_cgroup_counts_as_resize_in_progress_only_during_a_resize() {
     let (resizes, _) = resizes();
     let (old, new) = (asking("1"), asking("2"));
     let uid = view::uid(&new);
-    assert!(!resizes.goes_on(&uid) && !resizes.failed(&uid, "busy"));
-    assert!(!resizes.seen(&uid, &new, false), "nobody hears of its end");
+    assert!(!resizes.is_resizing_cgroup(&uid) && !resizes.failed(&uid, "busy"));
+    assert!(!resizes.seen(&uid, &new, false), "its completion is not reported");
     resizes.begin(&uid, &new, &old);
-    assert!(resizes.goes_on(&uid) && resizes.failed(&uid, "busy"));
-    assert!(resizes.seen(&uid, &new, false) && !resizes.goes_on(&uid));
-    // One of which an earlier agent did not know whether it was over.
+    assert!(resizes.is_resizing_cgroup(&uid) && resizes.failed(&uid, "busy"));
+    assert!(resizes.seen(&uid, &new, false) && !resizes.is_resizing_cgroup(&uid));
+    // A resize that may have been complete under an earlier agent.
     resizes.resume(&new, Allocation::of(&old), &ReportedResize::default(), true);
-    assert!(resizes.goes_on(&uid) && resizes.seen(&uid, &new, false));
+    assert!(resizes.is_resizing_cgroup(&uid) && resizes.seen(&uid, &new, false));
 }

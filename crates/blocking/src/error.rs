@@ -1,4 +1,4 @@
-//! Why a call has no result, and which calls are overdue.
+//! Errors of blocking calls, and overdue calls.
 
 use std::fmt;
 use std::io;
@@ -8,9 +8,9 @@ use std::time::Duration;
 /// A call that has not returned within its limit, and still holds a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StuckCall {
-    /// What it does: `read`, `create directory`, …
+    /// The operation: `read`, `create directory`, …
     pub operation: &'static str,
-    /// To what: a file, a cgroup, a program.
+    /// Its object: a file, a cgroup, a program.
     pub subject: PathBuf,
     /// For how long it has been running.
     pub running: Duration,
@@ -23,26 +23,26 @@ impl fmt::Display for StuckCall {
     }
 }
 
-/// Why a call has no result.
+/// Why a call returned no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// It runs, and did not return in time.
+    /// It is running, and did not return in time.
     #[error("has not returned for {} s", .0.as_secs())]
     Overdue(Duration),
-    /// It was not begun: an earlier call for the same file or pod directory is overdue.
+    /// It was not started: an earlier call for the same file or pod directory is overdue.
     #[error("not tried: {0}")]
     Stuck(StuckCall),
-    /// It was not begun: no thread was free in time.
+    /// It was not started: no thread was free in time.
     #[error("not tried: all {threads} threads for {pool} are busy{}", because(.oldest.as_ref()))]
     Busy {
         /// The pool without a free thread.
         pool: &'static str,
-        /// How many it has.
+        /// The number of its threads.
         threads: usize,
-        /// The call that has been running for longest.
+        /// The call that has run for longest.
         oldest: Option<StuckCall>,
     },
-    /// It panicked, or the agent is ending.
+    /// It panicked, or the agent is stopping.
     #[error("{0}")]
     Ended(String),
 }

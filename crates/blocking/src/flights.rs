@@ -1,4 +1,4 @@
-//! One thread for all callers of one answer.
+//! Shares one thread between all callers of the same work.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// What is being found out, by key. Clones share it.
+/// Work in progress, by key. Clones share it.
 ///
-/// The thread does not depend on its callers: one that gives up changes nothing for the others, and the next caller
-/// joins the same thread rather than start another.
+/// The thread does not depend on its callers: a caller that gives up changes nothing for the others, and the
+/// next caller joins the same thread instead of starting another.
 #[derive(Debug, Clone)]
 pub struct Flights<V> {
     most: usize,
@@ -20,17 +20,17 @@ pub struct Flights<V> {
 
 type Running<V> = BTreeMap<String, watch::Receiver<Option<V>>>;
 
-/// An answer that is being found out.
+/// A result that is being computed.
 #[derive(Debug)]
 pub struct Flight<V>(watch::Receiver<Option<V>>);
 
 impl<V: Clone + Send + Sync + 'static> Flights<V> {
-    /// Answers at most `most` keys at a time, each on a thread.
+    /// Computes the results of at most `most` keys at a time, each on a thread.
     pub fn new(most: usize) -> Self {
         Self { most, running: Arc::default() }
     }
 
-    /// Joins the thread that finds out the answer for a key, or starts it; none if too many run for other keys.
+    /// Joins the thread for a key, or starts it; `None` if too many run for other keys.
     pub fn join(&self, key: &str, work: impl FnOnce() -> V + Send + 'static) -> Option<Flight<V>> {
         let mut running = lock(&self.running);
         if let Some(found) = running.get(key) {
@@ -44,7 +44,7 @@ impl<V: Clone + Send + Sync + 'static> Flights<V> {
         let landing = Landing { key: key.to_owned(), running: Arc::clone(&self.running) };
         tokio::task::spawn_blocking(move || {
             let answer = work();
-            // The next caller asks anew.
+            // The next caller starts new work.
             drop(landing);
             sender.send_replace(Some(answer));
         });
@@ -56,7 +56,7 @@ fn lock<V>(running: &Mutex<Running<V>>) -> MutexGuard<'_, Running<V>> {
     running.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Forgets a thread when it ends, also when it panics.
+/// Removes a thread when it ends, also after a panic.
 struct Landing<V> {
     key: String,
     running: Arc<Mutex<Running<V>>>,
@@ -69,7 +69,7 @@ impl<V> Drop for Landing<V> {
 }
 
 impl<V: Clone> Flight<V> {
-    /// Waits for the answer; none if it is not there in time, or will never be.
+    /// Waits for the result; `None` if it does not arrive in time, or the thread panicked.
     pub async fn wait(mut self, limit: Duration) -> Option<V> {
         let answer = timeout(limit, self.0.wait_for(Option::is_some)).await.ok()?.ok()?;
         answer.clone()
@@ -86,7 +86,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test]
-    async fn callers_of_one_key_share_a_thread_and_its_answer() {
+    async fn callers_of_one_key_share_a_thread_and_its_result() {
         let (flights, begun) = (Flights::new(2), Arc::new(AtomicUsize::new(0)));
         let (go, gate) = mpsc::channel::<()>();
         let mut gate = Some(gate);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_caller_gives_up_at_its_limit_and_the_next_joins_the_same_thread() {
+    async fn next_caller_joins_the_same_thread_after_a_timeout() {
         let flights = Flights::new(1);
         let (go, gate) = mpsc::channel::<()>();
         let first = flights.join("a", move || gate.recv().is_ok()).unwrap();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_ends_the_wait_and_leaves_the_key_free() {
+    async fn panic_ends_the_wait_and_frees_the_key() {
         let flights = Flights::<u8>::new(1);
         let first = flights.join("a", || panic!("on purpose")).unwrap();
         assert_eq!(first.wait(60 * SECOND).await, None);

@@ -1,17 +1,18 @@
-//! Threads for calls that block: files, programs, names. One kind of call that hangs keeps no other from going on.
+//! Threads for blocking calls: files, programs, name lookups. A hanging call of one kind does not block other
+//! kinds.
 //!
-//! Inputs: closures, each with what it does, to what, and for how long it may take. Outputs: their results, or an
-//! error that names the call that has not returned.
+//! Inputs: closures, each with its operation, object and timeout. Outputs: their results, or an error that
+//! names the call that has not returned.
 //!
-//! The threads are tokio's; a [`Pool`] bounds how many of them one kind of call takes, and [`Flights`] lets all
-//! callers of one answer share a thread. The runtime must allow at least as many threads as all of them together.
+//! The threads are tokio's; a [`Pool`] limits the threads of one kind of call, and [`Flights`] lets all callers
+//! of the same work share a thread. The runtime must allow at least the sum of all limits.
 //!
 //! Invariants:
-//! - a caller never waits longer than its limit, whether or not the call returns;
+//! - a caller never waits longer than its timeout, whether or not the call returns;
 //! - one pod directory takes at most [`PER_GROUP`] threads of a pool;
 //! - while a call is overdue, no other call for the same file or pod directory starts: a late write never
 //!   overtakes a newer one;
-//! - a call that panics is an error of its caller alone.
+//! - a panic is an error of its caller only.
 #![warn(missing_docs)]
 
 mod error;

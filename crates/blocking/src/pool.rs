@@ -1,4 +1,4 @@
-//! A bounded number of threads for one kind of call.
+//! A limited number of threads for one kind of call.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,33 +12,33 @@ use tokio::time::{Instant, timeout_at};
 use crate::error::{CallError, StuckCall};
 use crate::table::{Table, group_of};
 
-/// How many threads of a pool the calls for one file or pod directory take.
+/// How many threads of a pool one file or pod directory may take.
 pub const PER_GROUP: usize = 4;
 
-/// From how many groups on those are forgotten that have no call.
+/// From this number of groups on, groups without calls are dropped.
 const MANY_GROUPS: usize = 64;
 
-/// What to call, and for how long.
+/// A call and its timeout.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {
-    /// What it does: `read`, `create directory`, …
+    /// The operation: `read`, `create directory`, …
     pub operation: &'static str,
-    /// To what: a file, a cgroup, a program.
+    /// Its object: a file, a cgroup, a program.
     pub subject: &'a Path,
-    /// How long the caller waits, in the queue and for the result.
+    /// The timeout of the caller, including the queue.
     pub limit: Duration,
 }
 
-/// How many threads a pool takes.
+/// The size of a pool.
 #[derive(Debug, Clone, Copy)]
 pub struct Size {
-    /// While all calls return.
+    /// The threads while all calls return.
     pub threads: usize,
-    /// How many more start in the place of calls that do not return.
+    /// Additional threads that replace hanging ones.
     pub spare: usize,
 }
 
-/// A bounded number of threads for one kind of call. Clones share them.
+/// A limited number of threads for one kind of call. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Pool {
     shared: Arc<Shared>,
@@ -63,7 +63,7 @@ impl Shared {
 }
 
 impl Pool {
-    /// A pool by that name. Threads start with the calls that need them.
+    /// A pool with this name. Threads start with the calls that need them.
     pub fn new(name: &'static str, size: Size) -> Self {
         let shared = Shared {
             name,
@@ -76,22 +76,23 @@ impl Pool {
         Self { shared: Arc::new(shared) }
     }
 
-    /// What it is for.
+    /// The purpose of the pool.
     pub fn name(&self) -> &'static str {
         self.shared.name
     }
 
-    /// The calls that are overdue now, the oldest first.
+    /// The overdue calls, oldest first.
     pub fn stuck(&self, now: Instant) -> Vec<StuckCall> {
         self.shared.table().overdue(now)
     }
 
-    /// How many calls did not return in time so far.
+    /// The number of calls so far that did not return in time.
     pub fn overdue_total(&self) -> u64 {
         self.shared.overdue.load(Ordering::Relaxed)
     }
 
-    /// Runs a call on a thread of this pool. A call that is not done at its limit goes on without its caller.
+    /// Runs a call on a thread of this pool. A call that is not done at its timeout continues without its
+    /// caller.
     pub async fn run<T: Send + 'static>(
         &self,
         call: Call<'_>,
@@ -105,7 +106,7 @@ impl Pool {
         let now = Instant::now();
         self.refuse_at_once(group, now)?;
         let number = {
-            // Overdue from when its caller gives up.
+            // It is overdue once its caller gives up.
             let limit = deadline.saturating_duration_since(now);
             self.shared.table().begin(Call { limit, ..call }, now)
         };
@@ -125,7 +126,7 @@ impl Pool {
         }
     }
 
-    /// Refuses what would only wait behind a call that is overdue.
+    /// Refuses a call that would only wait for an overdue one.
     fn refuse_at_once(&self, group: &Path, now: Instant) -> Result<(), CallError> {
         let Size { threads, spare } = self.shared.size;
         let table = self.shared.table();
@@ -137,7 +138,7 @@ impl Pool {
         if exhausted { Err(self.busy(now)) } else { Ok(()) }
     }
 
-    /// Waits for a turn among the calls of its group, and then for a thread.
+    /// Waits for its turn in its group, and then for a thread.
     async fn turn(
         &self,
         group: &Path,
@@ -160,8 +161,8 @@ impl Pool {
         }
     }
 
-    /// Starts further threads in the place of those that have not returned for a while. When the next one may start;
-    /// nothing while threads are free.
+    /// Starts threads that replace hanging ones. Returns when the next one may start; `None` while threads are
+    /// free.
     fn lend(&self, now: Instant) -> Option<Instant> {
         let Shared { threads, size, .. } = &*self.shared;
         if threads.available_permits() > 0 {
@@ -192,7 +193,7 @@ impl Pool {
     }
 }
 
-/// A call that holds a thread until this is dropped.
+/// A call that occupies a thread until this is dropped.
 struct RunningCall {
     shared: Arc<Shared>,
     number: u64,
@@ -206,7 +207,7 @@ impl Drop for RunningCall {
         if let Some(thread) = self.thread.take()
             && is_lent
         {
-            // Another thread has its place already.
+            // Another thread has replaced it already.
             thread.forget();
         }
     }

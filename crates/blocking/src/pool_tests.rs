@@ -43,10 +43,10 @@ fn pool(threads: usize, spare: usize) -> Pool {
     Pool::new("files", Size { threads, spare })
 }
 
-// A call that runs keeps a paused clock from moving by itself: it moves when these tests say so.
+// A running call prevents a paused clock from advancing: these tests advance it.
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_does_not_return_fails_at_its_limit_and_is_reported() {
+async fn hanging_call_fails_at_its_limit_and_is_reported() {
     let (pool, mut hanging) = (pool(2, 0), Hanging::default());
     hanging.start(&pool, "/a").await;
     tokio::time::advance(29 * SECOND).await;
@@ -94,7 +94,7 @@ async fn call_is_refused_when_its_group_became_overdue_while_it_waited() {
 }
 
 #[tokio::test]
-async fn a_call_that_returned_late_leaves_its_file_free() {
+async fn late_return_frees_the_file() {
     let (pool, mut hanging) = (pool(1, 0), Hanging::default());
     hanging.start(&pool, "/a").await;
     hanging.gates.clear();
@@ -104,7 +104,7 @@ async fn a_call_that_returned_late_leaves_its_file_free() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_pod_takes_a_few_threads_at_most() {
+async fn threads_per_pod_are_limited() {
     let (pool, mut hanging) = (pool(PER_GROUP + 1, 0), Hanging::default());
     for number in 0..20 {
         hanging.start(&pool, &format!("/var/lib/kubelet/pods/uid/{number}")).await;
@@ -119,7 +119,7 @@ async fn one_pod_takes_a_few_threads_at_most() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn threads_start_in_the_place_of_those_that_do_not_return() {
+async fn hanging_threads_are_replaced() {
     let (pool, mut hanging) = (pool(2, 2), Hanging::default());
     for subject in ["/a", "/b", "/c"] {
         hanging.start(&pool, subject).await;
@@ -157,7 +157,7 @@ async fn calls_fail_at_once_when_all_threads_are_stuck() {
 }
 
 #[tokio::test]
-async fn a_panic_is_the_error_of_its_caller_alone() {
+async fn panic_fails_only_its_caller() {
     let pool = pool(1, 0);
     let call = Call { operation: "read", subject: Path::new("/a"), limit: LIMIT };
     let panicked = pool.run(call, || panic!("on purpose")).await;

@@ -1,4 +1,4 @@
-//! Looking up host names, on threads that nothing else waits for.
+//! Resolves host names on dedicated threads.
 
 use std::fmt;
 use std::io;
@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use crate::flights::Flights;
 
-/// How many names are looked up at a time.
+/// How many names are resolved concurrently.
 const MOST_NAMES: usize = 8;
 
 type Lookup = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 
-/// Looks up host names as the system does. All callers of one name share one thread, however many they are and
-/// however long the name servers take. Clones share the threads.
+/// Resolves host names with the system resolver. All callers of one name share one thread, however long the
+/// name servers take. Clones share the threads.
 #[derive(Clone)]
 pub struct Resolver {
     lookup: Arc<Lookup>,
@@ -29,21 +29,21 @@ pub enum ResolveError {
     TooSlow {
         /// The name.
         host: String,
-        /// How long it took.
+        /// The timeout.
         limit: Duration,
     },
-    /// The name servers do not answer for others either.
+    /// The name servers do not answer other lookups either.
     #[error("look up {host}: {MOST_NAMES} other names have no answer yet")]
     Busy {
         /// The name.
         host: String,
     },
-    /// The system says so.
+    /// The system resolver failed.
     #[error("look up {host}")]
     Failed {
         /// The name.
         host: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: Arc<io::Error>,
     },
@@ -65,12 +65,12 @@ impl fmt::Debug for Resolver {
 }
 
 impl Resolver {
-    /// One that looks names up in another way.
+    /// A resolver with another lookup function.
     pub fn new(lookup: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static) -> Self {
         Self { lookup: Arc::new(lookup), flights: Flights::new(MOST_NAMES) }
     }
 
-    /// The addresses of a name, in the order of the answer. An address stands for itself.
+    /// The addresses of a name, in the order of the response. An address resolves to itself.
     pub async fn resolve(&self, host: &str, limit: Duration) -> Result<Vec<IpAddr>, ResolveError> {
         if let Ok(address) = host.parse() {
             return Ok(vec![address]);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn two_hundred_callers_of_a_silent_name_server_take_one_thread() {
+    async fn callers_of_a_silent_name_server_share_one_thread() {
         let (looked_up, (go, gate)) = (Arc::new(AtomicUsize::new(0)), mpsc::channel::<()>());
         let (count, gate) = (Arc::clone(&looked_up), Mutex::new(gate));
         let resolver = Resolver::new(move |_| {

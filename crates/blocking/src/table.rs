@@ -1,4 +1,4 @@
-//! Which calls of a pool run, and which of them are overdue. Pure: `now` is an argument.
+//! The running calls of a pool, and which of them are overdue. Pure: `now` is an argument.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -10,18 +10,18 @@ use tokio::time::Instant;
 use crate::error::StuckCall;
 use crate::pool::Call;
 
-/// After which time another thread may start in the place of one that has not returned.
+/// After this time another thread may replace a hanging one.
 pub(crate) const LEND_AFTER: Duration = Duration::from_secs(5);
 
 /// The directory whose subdirectories each belong to one pod: that of the pods' files, and that of their logs.
 const PODS: &str = "pods";
 
-/// The calls that run.
+/// The running calls.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     running: BTreeMap<u64, Running>,
     next: u64,
-    /// How many have another thread in their place.
+    /// How many of them were replaced by another thread.
     lent: usize,
 }
 
@@ -46,7 +46,7 @@ impl Running {
 }
 
 impl Table {
-    /// A call begins; its number.
+    /// Records the start of a call; returns its number.
     pub(crate) fn begin(&mut self, call: Call<'_>, now: Instant) -> u64 {
         let Call { operation, subject, limit } = call;
         self.next += 1;
@@ -56,15 +56,14 @@ impl Table {
         self.next
     }
 
-    /// A call returned. Whether another thread had started in its place.
+    /// Records the end of a call; returns whether another thread has replaced its own.
     pub(crate) fn end(&mut self, number: u64) -> bool {
         let is_lent = self.running.remove(&number).is_some_and(|call| call.is_lent);
         self.lent -= usize::from(is_lent);
         is_lent
     }
 
-    /// How many threads may start now in the place of calls that have not returned for a while, `spare` in all; and
-    /// when the next one may.
+    /// How many threads may start now to replace hanging ones, up to `spare` in all; and when the next one may.
     pub(crate) fn lend(&mut self, spare: usize, now: Instant) -> (usize, Option<Instant>) {
         let (mut more, mut next) = (0, None::<Instant>);
         for call in self.running.values_mut().filter(|call| !call.is_lent) {
@@ -83,36 +82,36 @@ impl Table {
         (more, next)
     }
 
-    /// The calls that are overdue, the oldest first.
+    /// The overdue calls, oldest first.
     pub(crate) fn overdue(&self, now: Instant) -> Vec<StuckCall> {
         let overdue = self.running.values().filter(|call| call.is_overdue(now));
         overdue.map(|call| call.at(now)).collect()
     }
 
-    /// A call of a group that is overdue.
+    /// An overdue call of a group.
     pub(crate) fn overdue_in(&self, group: &Path, now: Instant) -> Option<StuckCall> {
         let mut overdue = self.running.values().filter(|call| call.is_overdue(now));
         overdue.find(|call| group_of(&call.subject) == group).map(|call| call.at(now))
     }
 
-    /// The call that has been running for longest.
+    /// The call that has run for longest.
     pub(crate) fn oldest(&self, now: Instant) -> Option<StuckCall> {
         self.running.values().next().map(|call| call.at(now))
     }
 
-    /// The call of a group that has been running for longest.
+    /// The call of a group that has run for longest.
     pub(crate) fn oldest_in(&self, group: &Path, now: Instant) -> Option<StuckCall> {
         let mut running = self.running.values();
         running.find(|call| group_of(&call.subject) == group).map(|call| call.at(now))
     }
 
-    /// Whether all threads run a call, and all of these are overdue.
+    /// Whether all threads are occupied by overdue calls.
     pub(crate) fn is_exhausted(&self, threads: usize, now: Instant) -> bool {
         self.running.len() >= threads && self.running.values().all(|call| call.is_overdue(now))
     }
 }
 
-/// What hangs together: all that is below the directory of one pod, else the file itself.
+/// The group of a file: the directory of its pod, or the file itself.
 pub(crate) fn group_of(subject: &Path) -> &Path {
     let mut above = subject;
     while let Some(parent) = above.parent() {
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_overdue_from_their_limit_on() {
+    fn calls_are_overdue_at_their_limit() {
         let (mut table, start) = (Table::default(), Instant::now());
         let first = begin(&mut table, "/pods/a/x", start);
         begin(&mut table, "/state", start + Duration::from_secs(1));
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_lent_after_a_while_and_up_to_the_spare_ones() {
+    fn slow_calls_get_replacement_threads_up_to_the_spare_ones() {
         let (mut table, start) = (Table::default(), Instant::now());
         let slow: Vec<u64> = (0..3).map(|_| begin(&mut table, "/a", start)).collect();
         let (now, late) = (start + LEND_AFTER, start + Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! Directories and control files below the root of a hierarchy, whatever their names say.
+//! Access to directories and control files below the root of a hierarchy, safe for any names.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -7,17 +7,17 @@ use std::path::Path;
 
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, open, openat2};
 
-/// More than any control file has.
+/// The largest control file.
 const LONGEST_FILE: u64 = 4 << 20;
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Links are followed on the way to the root alone: hierarchies are mounted where people like.
+/// Links are followed only on the way to the root: hierarchies may be mounted anywhere.
 fn resolve() -> ResolveFlags {
     ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS
 }
 
-/// Opens the directory that these names lead to from a root.
+/// Opens a directory by its path below a root.
 pub(crate) fn directory(root: &Path, names: &[String]) -> io::Result<OwnedFd> {
     let root = open(root, DIRECTORY, Mode::empty())?;
     if names.is_empty() {
@@ -26,7 +26,7 @@ pub(crate) fn directory(root: &Path, names: &[String]) -> io::Result<OwnedFd> {
     Ok(openat2(&root, names.join("/"), DIRECTORY, Mode::empty(), resolve())?)
 }
 
-/// Opens a directory in another.
+/// Opens a subdirectory.
 pub(crate) fn child(parent: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     Ok(openat2(parent, name, DIRECTORY, Mode::empty(), resolve())?)
 }
@@ -40,7 +40,7 @@ pub(crate) fn read(directory: &OwnedFd, file: &str) -> io::Result<String> {
     Ok(text)
 }
 
-/// Writes to a control file, which the kernel made. It takes a value whole or not at all.
+/// Writes to an existing control file. The kernel accepts a value completely or not at all.
 pub(crate) fn write(directory: &OwnedFd, file: &str, content: &str) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::CLOEXEC;
     let file = openat2(directory, file, flags, Mode::empty(), resolve())?;
@@ -48,12 +48,12 @@ pub(crate) fn write(directory: &OwnedFd, file: &str, content: &str) -> io::Resul
     Ok(())
 }
 
-/// The names of the directories in one.
+/// The names of subdirectories.
 pub(crate) fn directories(directory: &OwnedFd) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
-        // Names that are no text are nobody's that we know.
+        // The agent's cgroups have UTF-8 names.
         let Ok(name) = entry.file_name().to_str() else { continue };
         if entry.file_type() == FileType::Directory && !matches!(name, "." | "..") {
             names.push(name.to_owned());

@@ -1,4 +1,4 @@
-//! A kernel in a plain directory: control files come and go with cgroups.
+//! A fake kernel in a plain directory: control files are created and removed with cgroups.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::kernel::Kernel;
 use crate::tree::Tree;
 
-/// Files of a cgroup of the first version, by their controllers.
+/// The control files of cgroup v1, by controller.
 const V1: [(&str, &[(&str, &str)]); 5] = [
     ("cpu", &[("cpu.shares", "1024"), ("cpu.cfs_quota_us", "-1"), ("cpu.cfs_period_us", "100000")]),
     ("cpuset", &[("cpuset.cpus", ""), ("cpuset.mems", "")]),
@@ -24,7 +24,7 @@ const V1: [(&str, &[(&str, &str)]); 5] = [
     ("hugetlb", &[("hugetlb.2MB.limit_in_bytes", "9223372036854771712")]),
 ];
 
-/// And of the second.
+/// The control files of cgroup v2.
 const V2: [(&str, &[(&str, &str)]); 5] = [
     ("cpu", &[("cpu.weight", "100"), ("cpu.max", "max 100000")]),
     ("cpuset", &[("cpuset.cpus", "")]),
@@ -33,13 +33,13 @@ const V2: [(&str, &[(&str, &str)]); 5] = [
     ("hugetlb", &[("hugetlb.2MB.max", "max"), ("hugetlb.2MB.rsvd.max", "max")]),
 ];
 
-/// A kernel with either version.
+/// A kernel of either version.
 #[derive(Debug)]
 pub(crate) struct FakeKernel {
     is_v2: bool,
 }
 
-/// A tree of the first version, in which two controllers share a hierarchy.
+/// A v1 tree, in which two controllers share a hierarchy.
 pub(crate) fn v1(root: &Path) -> Tree {
     let controllers: [&[&str]; 6] =
         [&["cpu", "cpuacct"], &["cpuset"], &["memory"], &["pids"], &["hugetlb"], &["systemd"]];
@@ -61,7 +61,7 @@ pub(crate) fn v1(root: &Path) -> Tree {
     Tree::v1(hierarchies, Arc::new(kernel))
 }
 
-/// A tree of the second version with these controllers.
+/// A v2 tree with these controllers.
 pub(crate) fn v2(root: &Path, controllers: &str) -> Tree {
     fs::write(root.join("cgroup.controllers"), controllers).unwrap();
     fs::write(root.join("cgroup.subtree_control"), "").unwrap();
@@ -101,7 +101,7 @@ impl FakeKernel {
         Ok(())
     }
 
-    /// The name of the directory that a hierarchy of the first version is at.
+    /// The directory name of a v1 hierarchy.
     fn hierarchy(path: &Path) -> String {
         let mut names = path.iter().filter_map(|part| part.to_str());
         let known =
@@ -109,8 +109,8 @@ impl FakeKernel {
         names.find(known).unwrap_or_default().to_owned()
     }
 
-    /// Does what was asked for in a file of the cgroup.
-    fn kill_as_told(path: &Path) {
+    /// Applies a write to the kill file of the cgroup.
+    fn apply_kill_file(path: &Path) {
         if text(path.join("cgroup.kill")) != "1" {
             return;
         }
@@ -128,9 +128,9 @@ impl FakeKernel {
     }
 }
 
-/// One that is dead and not yet waited for is in no cgroup any more.
+/// A zombie is in no cgroup any more.
 fn is_alive(pid: &str) -> bool {
-    // One that cannot be seen from here.
+    // A process that is not visible from here.
     if pid == "0" {
         return true;
     }
@@ -151,7 +151,7 @@ impl Kernel for FakeKernel {
         if !path.exists() {
             return Err(io::ErrorKind::NotFound.into());
         }
-        Self::kill_as_told(&path);
+        Self::apply_kill_file(&path);
         if Self::is_busy(&path) {
             return Err(Errno::BUSY.into());
         }

@@ -1,4 +1,4 @@
-//! Writing values to cgroups that are there, and looking at them.
+//! Writes and reads values of existing cgroups.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -16,18 +16,17 @@ use crate::write::{Write, writes};
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) name: CgroupName,
-    /// The names of the directories that lead to it.
+    /// The directory names of its path.
     pub(crate) directories: Vec<String>,
 }
 
 impl Place {
-    /// Where it is in a hierarchy.
+    /// Its path in a hierarchy.
     pub(crate) fn path(&self, hierarchy: &Hierarchy) -> std::path::PathBuf {
         hierarchy.root.join(self.directories.join("/"))
     }
 
-    /// Its directory in a hierarchy, if it is there. Whatever else keeps it from being opened does not
-    /// mean that it is not.
+    /// Its directory in a hierarchy, if it exists. Other errors do not count as its absence.
     pub(crate) fn find(&self, hierarchy: &Hierarchy) -> Result<Option<OwnedFd>, CgroupError> {
         match beneath::directory(&hierarchy.root, &self.directories) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -44,7 +43,7 @@ impl Place {
     }
 }
 
-/// That nothing is missing.
+/// Returns an error if anything is missing.
 fn none(place: &Place, missing: &[String]) -> Result<(), CgroupError> {
     if missing.is_empty() {
         return Ok(());
@@ -53,7 +52,7 @@ fn none(place: &Place, missing: &[String]) -> Result<(), CgroupError> {
 }
 
 impl Tree {
-    /// That the cgroup is there as a whole.
+    /// Checks that the cgroup exists in all hierarchies, with all controllers.
     pub(crate) fn check(&self, place: &Place) -> Result<(), CgroupError> {
         let missing = match self.version {
             Version::V1 => self.missing_directories(place)?,
@@ -62,7 +61,7 @@ impl Tree {
         none(place, &missing)
     }
 
-    /// That the cgroup is there, with whichever controllers: systemd takes back those that none of its units
+    /// Checks that the cgroup exists, with any controllers: systemd disables those that none of its units
     /// needs, such as cpuset.
     pub(crate) fn check_directories(&self, place: &Place) -> Result<(), CgroupError> {
         none(place, &self.missing_directories(place)?)
@@ -91,8 +90,8 @@ impl Tree {
         Ok(missing.map(|controller| format!("controller {controller}")).collect())
     }
 
-    /// Writes values to a cgroup that is there. The kernel refuses some as long as others are as they
-    /// were (a period that is shorter than the quota allows), so what it refused is tried once more.
+    /// Writes values to an existing cgroup. The kernel refuses some values until others are written (such as a
+    /// period shorter than the quota allows), so refused values are written once more.
     pub(crate) fn update(&self, place: &Place, values: &CgroupValues) -> Result<(), CgroupError> {
         self.check_directories(place)?;
         let all = writes(self.version, values);
@@ -104,7 +103,7 @@ impl Tree {
 
     fn write(&self, place: &Place, write: &Write) -> Result<(), CgroupError> {
         let Some(hierarchy) = self.with(write.controller) else {
-            // Of huge pages machines may know nothing.
+            // The machine may not support huge pages.
             if write.controller == "hugetlb" {
                 return Ok(());
             }
@@ -122,7 +121,7 @@ impl Tree {
         }
     }
 
-    /// The names of the directories in a cgroup, in whichever hierarchy they are.
+    /// The names of child cgroups, in any hierarchy.
     pub(crate) fn directories_in(&self, place: &Place) -> Result<BTreeSet<String>, CgroupError> {
         let mut names = BTreeSet::new();
         for hierarchy in &self.hierarchies {

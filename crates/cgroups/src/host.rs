@@ -1,4 +1,4 @@
-//! The port.
+//! The implementation of the port.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -18,17 +18,17 @@ use crate::files::Place;
 use crate::remove::Attempt;
 use crate::tree::Tree;
 
-/// How long to wait before a busy cgroup is tried again, at first; and how often that is doubled.
+/// The first delay before a busy cgroup is tried again, and how often it doubles.
 const PAUSE: Duration = Duration::from_millis(5);
 const ATTEMPTS: u32 = 9;
 
-/// How many operations on cgroups are under way at a time.
+/// The limit of concurrent cgroup operations.
 const THREADS: Size = Size { threads: 4, spare: 12 };
 
-/// How long an operation may take: of a cgroup with thousands of processes that are killed, some seconds.
+/// The timeout of an operation: killing thousands of processes takes some seconds.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// The cgroups of this machine, made by the agent itself.
+/// The cgroups of this machine, created by the agent itself.
 #[derive(Debug, Clone)]
 pub struct HostCgroups {
     tree: Tree,
@@ -37,17 +37,17 @@ pub struct HostCgroups {
 }
 
 impl HostCgroups {
-    /// Those in these hierarchies.
+    /// The cgroups of these hierarchies.
     pub fn new(tree: Tree) -> Self {
         Self::of_driver(tree, CgroupDriver::Cgroupfs)
     }
 
-    /// The same, where a driver has them.
+    /// The cgroups of these hierarchies, with a driver.
     pub(crate) fn of_driver(tree: Tree, driver: CgroupDriver) -> Self {
         Self { tree, driver, pool: Pool::new("cgroups", THREADS) }
     }
 
-    /// The threads on which control files are read and written.
+    /// The threads for reads and writes of control files.
     pub fn pool(&self) -> &Pool {
         &self.pool
     }
@@ -56,12 +56,12 @@ impl HostCgroups {
         self.tree.version
     }
 
-    /// Whether anything is left of a cgroup, in whichever hierarchy.
+    /// Whether a cgroup exists in any hierarchy.
     pub(crate) async fn is_left(&self, name: &CgroupName) -> Result<bool, CgroupError> {
         self.blocking(name, |tree, place| Ok(tree.is_left(place))).await
     }
 
-    /// Kills what is in a cgroup and below it.
+    /// Kills the processes in a cgroup and below it.
     pub(crate) async fn kill(&self, name: &CgroupName) -> Result<(), CgroupError> {
         self.blocking(name, Tree::kill).await
     }
@@ -70,7 +70,7 @@ impl HostCgroups {
         Place { name: name.clone(), directories: name.directories(self.driver()) }
     }
 
-    /// Does something with files where it holds nobody up.
+    /// Runs file operations on a thread that may block.
     async fn blocking<T: Send + 'static>(
         &self,
         name: &CgroupName,
@@ -83,7 +83,7 @@ impl HostCgroups {
         done.unwrap_or_else(|error| Err(crate::tree::failed("look after", named, error.into())))
     }
 
-    /// That a cgroup is there, with whichever controllers.
+    /// Checks that a cgroup exists, with any controllers.
     pub(crate) async fn check_directories(&self, name: &CgroupName) -> Result<(), CgroupError> {
         self.blocking(name, Tree::check_directories).await
     }
@@ -108,8 +108,8 @@ impl Cgroups for HostCgroups {
         self.blocking(name, move |tree, place| {
             tree.make(place)?;
             let Err(error) = tree.update(place, &values) else { return Ok(Limits::Written) };
-            warn!(cgroup = %place.name, error = %Chain(&error), "a new cgroup is not limited as it should be");
-            // What the machine lacks it will lack the next time too.
+            warn!(cgroup = %place.name, error = %Chain(&error), "Cannot set all limits of a new cgroup");
+            // A retry does not help if the machine lacks the controller.
             let lacks = matches!(error, CgroupError::Missing { .. });
             Ok(if lacks { Limits::Written } else { Limits::Lacking })
         })

@@ -1,5 +1,5 @@
-//! What making and removing a directory means where the kernel fills it with control files. Apart, so
-//! that tests can do in a plain directory what the kernel does.
+//! Creates and removes cgroup directories. A trait, so that tests can imitate the kernel's control files in a
+//! plain directory.
 
 use std::fmt::Debug;
 use std::io;
@@ -7,11 +7,11 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{AtFlags, Mode, chmodat, mkdirat, unlinkat};
 
-/// Makes and removes single cgroups of one hierarchy.
+/// Creates and removes single cgroups of one hierarchy.
 pub(crate) trait Kernel: Debug + Send + Sync {
-    /// Makes one; it is an error if it is there.
+    /// Creates a cgroup; an error if it exists.
     fn make(&self, parent: &OwnedFd, name: &str) -> io::Result<()>;
-    /// Removes one without processes and without others in it.
+    /// Removes a cgroup without processes and children.
     fn remove(&self, parent: &OwnedFd, name: &str) -> io::Result<()>;
 }
 
@@ -23,7 +23,7 @@ impl Kernel for ThisKernel {
     fn make(&self, parent: &OwnedFd, name: &str) -> io::Result<()> {
         let mode = Mode::from_raw_mode(0o755);
         mkdirat(parent, name, mode)?;
-        // Whatever the umask is: exporters of metrics that are not root read there.
+        // Independent of the umask: metrics exporters without root privileges read it.
         Ok(chmodat(parent, name, mode, AtFlags::empty())?)
     }
 
@@ -42,7 +42,7 @@ mod tests {
     fn cgroup_is_readable_to_others_whatever_the_umask_is() {
         let root = tempfile::tempdir().unwrap();
         let parent = OwnedFd::from(std::fs::File::open(root.path()).unwrap());
-        // For the whole process: other tests make files for their own user alone.
+        // For the whole process: other tests create private files only.
         let before = rustix::process::umask(Mode::from_raw_mode(0o077));
         let made = ThisKernel.make(&parent, "pods");
         rustix::process::umask(before);

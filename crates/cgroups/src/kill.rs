@@ -1,4 +1,4 @@
-//! Killing what is in a cgroup.
+//! Kills the processes of a cgroup.
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -13,8 +13,7 @@ pub(crate) fn processes(directory: &OwnedFd) -> BTreeSet<i32> {
     text.lines().filter_map(|line| line.trim().parse().ok()).collect()
 }
 
-/// Kills what is in a cgroup and, where the kernel does that by itself, below it. Answers what was in
-/// it.
+/// Kills the processes of a cgroup and, if the kernel supports that directly, below it. Returns the processes.
 pub(crate) fn kill(directory: &OwnedFd) -> BTreeSet<i32> {
     let found = processes(directory);
     if beneath::write(directory, "cgroup.kill", "1").is_ok() {
@@ -22,21 +21,21 @@ pub(crate) fn kill(directory: &OwnedFd) -> BTreeSet<i32> {
     }
     // A frozen process does not die.
     if beneath::read(directory, "freezer.state").is_ok_and(|state| state.trim() != "THAWED") {
-        // Where it stays frozen, it shows as a process that does not die.
+        // If it stays frozen, its processes are reported as still alive.
         beneath::write(directory, "freezer.state", "THAWED").ok();
     }
-    // A number of 0 stands for a process that we cannot see.
+    // 0 stands for a process that is not visible from here.
     let named = found.iter().filter_map(|pid| Pid::from_raw(*pid));
     let handles: Vec<(i32, OwnedFd)> = named
         .filter_map(|pid| {
             Some((pid.as_raw_nonzero().get(), pidfd_open(pid, PidfdFlags::empty()).ok()?))
         })
         .collect();
-    // Looked at once more: a number that was given to another process meanwhile is not in here.
+    // Checked again: a reused process id is no longer in this cgroup.
     let still = processes(directory);
     for (pid, handle) in handles {
         if still.contains(&pid) {
-            // It may have ended by itself; whoever asked looks again.
+            // It may have exited by itself; the caller checks again.
             pidfd_send_signal(handle, Signal::KILL).ok();
         }
     }

@@ -1,16 +1,16 @@
-//! The cgroups of this machine: the real side of the cgroups port.
+//! The cgroups of this machine: the implementation of the cgroups port.
 //!
-//! Purpose: makes cgroups, writes limits to them, and removes them with all that is in them.
+//! Purpose: creates cgroups, writes their limits, and removes them with all processes in them.
 //!
-//! Inputs: the mounted hierarchies, found once ([`Tree::of_machine`]); names and values in the agent's
-//! own words. Outputs: directories and control files of either version of cgroups.
+//! Inputs: the mounted hierarchies, found once ([`Tree::of_machine`]); names and values of the model. Outputs:
+//! directories and control files of either version of cgroups.
 //!
 //! Invariants:
-//! - a name never leads out of a hierarchy: paths are followed below its root, without links;
-//! - a cgroup lies in all hierarchies of the first version, or has all controllers of the second;
-//! - nothing is killed but what is in the cgroup that goes, whatever its number meant a moment ago;
+//! - a name never leads out of a hierarchy: paths are resolved below its root, without links;
+//! - a cgroup exists in all v1 hierarchies, or has all v2 controllers;
+//! - only processes of the removed cgroup are killed, even if process ids are reused;
 //! - no caller waits for a control file longer than a minute;
-//! - a cgroup that others keep busy is given up after a moment and can be tried again.
+//! - removal of a busy cgroup fails after a moment and can be tried again.
 #![allow(
     clippy::disallowed_methods,
     reason = "this is where the agent reads and writes control files"

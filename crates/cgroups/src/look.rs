@@ -1,4 +1,4 @@
-//! What a cgroup has, and what is used in it.
+//! Reads the limits and the usage of a cgroup.
 
 use std::io::ErrorKind;
 
@@ -11,15 +11,14 @@ use crate::files::Place;
 use crate::tree::{Tree, failed};
 use crate::write::{Write, writes};
 
-/// Bytes of a page, in which the kernel counts memory.
+/// The page size, in which the kernel counts memory.
 const PAGE: u64 = 4096;
 
-/// Bytes that no machine has: where nothing is limited, the first version of cgroups says as many pages
-/// as a number can count.
+/// Values from here on mean no limit: cgroup v1 reports the largest number of pages.
 const UNLIMITED: u64 = 1 << 62;
 
 impl Tree {
-    /// Whether a cgroup that is there has these values.
+    /// Whether an existing cgroup has these values.
     pub(crate) fn has(&self, place: &Place, values: &CgroupValues) -> Result<bool, CgroupError> {
         for write in writes(self.version, values).iter().filter(|write| !write.optional) {
             let Some(hierarchy) = self.with(write.controller) else { continue };
@@ -27,14 +26,14 @@ impl Tree {
             let found = beneath::read(&directory, &write.file).map_err(|source| {
                 failed("read", place.path(hierarchy).join(&write.file), source)
             })?;
-            if !is_said(write, found.trim()) {
+            if !has_value(write, found.trim()) {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Which processors and how much memory a cgroup that is there lets its processes use.
+    /// The cpuset and memory limits of an existing cgroup.
     pub(crate) fn values(&self, place: &Place) -> Result<CgroupValues, CgroupError> {
         let read = |controller: &'static str, file: &str| {
             let Some(hierarchy) = self.with(controller) else { return Ok(None) };
@@ -54,7 +53,7 @@ impl Tree {
             Version::V2 => {
                 let most = read("cpu", "cpu.max")?;
                 let (quota, period) = most.as_deref().and_then(|most| most.split_once(' ')).unzip();
-                // A word and no number is no limit.
+                // A word instead of a number means no limit.
                 let quota = quota.map(|quota| quota.parse().unwrap_or(-1));
                 let period = period.and_then(|period| period.parse().ok());
                 let shares = number(read("cpu", "cpu.weight")?).map(cpu::shares_of_weight);
@@ -70,7 +69,7 @@ impl Tree {
         })
     }
 
-    /// Bytes of memory that are used in a cgroup; `None` where nobody counts them.
+    /// The memory usage of a cgroup in bytes; `None` if memory is not accounted.
     pub(crate) fn memory_usage(
         &self,
         place: &Place,
@@ -106,8 +105,8 @@ fn number(text: Option<String>) -> Option<u64> {
     text?.parse().ok()
 }
 
-/// Whether a control file says what was written to it. Of memory the kernel keeps whole pages.
-fn is_said(write: &Write, found: &str) -> bool {
+/// Whether a control file has the written value. The kernel rounds memory to pages.
+fn has_value(write: &Write, found: &str) -> bool {
     let pages = |text: &str| text.parse::<u64>().ok().map(|bytes| bytes / PAGE);
     found == write.content
         || write.controller == "memory"

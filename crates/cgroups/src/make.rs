@@ -1,4 +1,4 @@
-//! Making cgroups.
+//! Creates cgroups.
 
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
@@ -11,7 +11,7 @@ use crate::files::Place;
 use crate::tree::{Hierarchy, Tree, failed};
 
 impl Tree {
-    /// Makes a cgroup and those on the way to it in all hierarchies.
+    /// Creates a cgroup and its ancestors in all hierarchies.
     pub(crate) fn make(&self, place: &Place) -> Result<(), CgroupError> {
         for hierarchy in &self.hierarchies {
             self.make_in(hierarchy, place)?;
@@ -25,7 +25,7 @@ impl Tree {
             root.map_err(|source| failed("open", hierarchy.root.clone(), source))?;
         for (depth, name) in place.directories.iter().enumerate() {
             if self.version == Version::V2 {
-                hand_down(hierarchy, &directory);
+                enable_controllers(hierarchy, &directory);
             }
             let path = || hierarchy.root.join(place.directories[..=depth].join("/"));
             match self.kernel.make(&directory, name) {
@@ -47,9 +47,9 @@ impl Tree {
     }
 }
 
-/// Lets the cgroups in one have all controllers that the machine has. Some cannot be handed down
-/// everywhere; whether one that is needed was not, shows when a value is written.
-fn hand_down(hierarchy: &Hierarchy, directory: &OwnedFd) {
+/// Enables all controllers of the machine for child cgroups. Some cannot be enabled everywhere; a later write
+/// of a value fails if a needed one is missing.
+fn enable_controllers(hierarchy: &Hierarchy, directory: &OwnedFd) {
     const FILE: &str = "cgroup.subtree_control";
     let each: Vec<String> = hierarchy.controllers.iter().map(|name| format!("+{name}")).collect();
     let down = beneath::read(directory, FILE).unwrap_or_default();
@@ -61,12 +61,12 @@ fn hand_down(hierarchy: &Hierarchy, directory: &OwnedFd) {
     }
     for one in &each {
         if let Err(error) = beneath::write(directory, FILE, one) {
-            tracing::debug!(root = %hierarchy.root.display(), controller = one, %error, "cannot hand a controller down");
+            tracing::debug!(root = %hierarchy.root.display(), controller = one, %error, "Cannot enable controller for child cgroups");
         }
     }
 }
 
-/// In a tree where processes lie between cgroups nothing can be limited.
+/// In a tree with processes between cgroups no limits can be set.
 fn check_mode(place: &Place, directory: &OwnedFd) -> Result<(), CgroupError> {
     let mode = beneath::read(directory, "cgroup.type").unwrap_or_default();
     match mode.trim() {
@@ -78,8 +78,7 @@ fn check_mode(place: &Place, directory: &OwnedFd) -> Result<(), CgroupError> {
     }
 }
 
-/// A new cgroup of the first version has no processors and no memory, and nothing may enter it until
-/// it has.
+/// A new v1 cgroup has no CPUs and no memory nodes, and accepts no process until it has.
 fn inherit_cpuset(parent: &OwnedFd, directory: &OwnedFd) -> std::io::Result<()> {
     for file in ["cpuset.cpus", "cpuset.mems"] {
         if beneath::read(directory, file)?.trim().is_empty() {

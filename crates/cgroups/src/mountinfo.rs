@@ -1,4 +1,4 @@
-//! Where hierarchies are mounted, from `/proc/self/mountinfo`.
+//! Reads mounted hierarchies from `/proc/self/mountinfo`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -7,12 +7,12 @@ use std::path::PathBuf;
 
 use model::mountinfo::unescaped;
 
-/// Options of a hierarchy of the first version that name no controller.
+/// Mount options of a v1 hierarchy that are not controllers.
 const OPTIONS: [&str; 7] =
     ["rw", "ro", "xattr", "noprefix", "clone_children", "cpuset_v2_mode", "favordynmods"];
 
-/// The mounted hierarchies of the first version, each with its controllers; of a controller that is
-/// mounted twice the shorter path counts. A hierarchy without controllers has its own name for one.
+/// The mounted v1 hierarchies with their controllers. For a controller mounted twice, the shorter path is used.
+/// A hierarchy without controllers has its name instead.
 pub(crate) fn hierarchies(mountinfo: &[u8]) -> Vec<(PathBuf, Vec<String>)> {
     let mut mounts: BTreeMap<String, PathBuf> = BTreeMap::new();
     let lines = mountinfo.split(|byte| *byte == b'\n');
@@ -31,12 +31,12 @@ pub(crate) fn hierarchies(mountinfo: &[u8]) -> Vec<(PathBuf, Vec<String>)> {
     hierarchies.into_iter().collect()
 }
 
-/// Mount point and options of a line that is about a hierarchy of the first version. Paths are bytes; mounts whose
-/// options are not text are no such hierarchies.
+/// The mount point and options of a v1 hierarchy. Paths are bytes; lines with non-UTF-8 options are not such
+/// hierarchies.
 fn cgroup_mount(line: &[u8]) -> Option<(PathBuf, &str)> {
     let mut fields = line.split(|byte| *byte == b' ');
     let point = fields.by_ref().nth(4)?;
-    // Optional fields come before this one.
+    // Optional fields precede this one.
     fields.by_ref().find(|field| *field == b"-")?;
     if fields.next() != Some(b"cgroup") {
         return None;
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hierarchies_are_found_with_their_controllers() {
+    fn hierarchies_are_read_with_their_controllers() {
         let text = "\
 25 30 0:23 / /sys/fs/cgroup ro - tmpfs tmpfs ro,mode=755
 26 25 0:24 / /sys/fs/cgroup/unified rw shared:10 - cgroup2 cgroup2 rw
@@ -68,14 +68,14 @@ mod tests {
 31 25 0:28 / /a\\040b rw - cgroup cgroup rw,pids
 ";
         let found = hierarchies(text.as_bytes());
-        let told: Vec<(&str, Vec<&str>)> = found
+        let hierarchies: Vec<(&str, Vec<&str>)> = found
             .iter()
             .map(|(path, names)| {
                 (path.to_str().unwrap(), names.iter().map(String::as_str).collect())
             })
             .collect();
         assert_eq!(
-            told,
+            hierarchies,
             [
                 ("/a b", vec!["pids"]),
                 ("/sys/fs/cgroup/cpu,cpuacct", vec!["cpu", "cpuacct"]),

@@ -1,4 +1,4 @@
-//! Removing cgroups with all that is in them.
+//! Removes cgroups with their processes and children.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -13,20 +13,20 @@ use crate::files::Place;
 use crate::kill::{kill, processes};
 use crate::tree::{Hierarchy, Tree, failed};
 
-/// How deep a container may have made cgroups in its own.
+/// The supported depth of cgroups in a container.
 const DEEPEST: usize = 256;
 
-/// How an attempt to remove a cgroup ended.
+/// The result of a removal attempt.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
-    /// It is gone.
+    /// The cgroup is removed.
     Gone(Removed),
-    /// These are still in it, as far as they can be named.
+    /// These processes remain, as far as they are visible.
     Busy(BTreeSet<i32>),
 }
 
 impl Tree {
-    /// Kills all that is in a cgroup and removes it from all hierarchies, as far as that goes at once.
+    /// Kills all processes of a cgroup and removes it from all hierarchies, as far as possible without waiting.
     pub(crate) fn try_remove(&self, place: &Place) -> Result<Attempt, CgroupError> {
         let there = self.there(place)?;
         if there.is_empty() {
@@ -47,19 +47,18 @@ impl Tree {
         Ok(busy.map_or(Attempt::Gone(Removed::Now), Attempt::Busy))
     }
 
-    /// Whether a part of a cgroup is there, or cannot be looked at.
+    /// Whether a part of a cgroup exists, or cannot be checked.
     pub(crate) fn is_left(&self, place: &Place) -> bool {
         self.there(place).map_or(true, |there| !there.is_empty())
     }
 
-    /// Kills what is in a cgroup and below it.
+    /// Kills the processes of a cgroup and below it.
     pub(crate) fn kill(&self, place: &Place) -> Result<(), CgroupError> {
         kill_all(&self.there(place)?);
         Ok(())
     }
 
-    /// The directories of a cgroup, in the hierarchies where it is. Never those of the root: all that
-    /// runs is in it.
+    /// The existing directories of a cgroup. Never that of the root, which has all processes.
     fn there(&self, place: &Place) -> Result<Vec<(&Hierarchy, OwnedFd)>, CgroupError> {
         if place.directories.is_empty() {
             let problem = std::io::Error::new(ErrorKind::InvalidInput, "it is the root");
@@ -110,7 +109,7 @@ fn kill_all(there: &[(&Hierarchy, OwnedFd)]) {
     }
 }
 
-/// Whoever else removes it does as well.
+/// A removal by another process counts as well.
 fn gone(removed: std::io::Result<()>) -> std::io::Result<()> {
     match removed {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -118,7 +117,7 @@ fn gone(removed: std::io::Result<()>) -> std::io::Result<()> {
     }
 }
 
-/// Goes through a cgroup and all below it. What vanishes meanwhile is passed over.
+/// Visits a cgroup and all of its descendants. Directories that vanish are skipped.
 fn visit(directory: &OwnedFd, depth: usize, see: &mut dyn FnMut(&OwnedFd)) {
     see(directory);
     if depth == DEEPEST {

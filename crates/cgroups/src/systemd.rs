@@ -1,7 +1,7 @@
-//! Cgroups that systemd makes: a slice for each.
+//! Cgroups that systemd creates, each as a slice.
 //!
-//! systemd must know of a cgroup and of its limits, or it takes them back when it next looks. What it
-//! cannot be told, and hierarchies that it leaves alone, are written beside it.
+//! systemd must know a cgroup and its limits, or it reverts them at its next update. Limits that it has no
+//! property for, and hierarchies that it leaves alone, are written to files.
 
 mod manager;
 mod properties;
@@ -27,15 +27,15 @@ use properties::{Property, limits, of_slice, rounded};
 /// The units of a service manager.
 #[async_trait]
 pub(crate) trait Units: Debug + Send + Sync {
-    /// Starts a slice; one that is there is left as it is.
+    /// Starts a slice; an existing one stays unchanged.
     async fn start(&self, unit: &str, properties: Vec<Property>) -> Result<(), CgroupError>;
-    /// Changes a slice until it is stopped.
+    /// Changes properties of a slice until it is stopped.
     async fn set(&self, unit: &str, properties: Vec<Property>) -> Result<(), CgroupError>;
-    /// Stops a slice, if it is there.
+    /// Stops a slice, if it exists.
     async fn stop(&self, unit: &str) -> Result<(), CgroupError>;
 }
 
-/// The cgroups of this machine, made by systemd.
+/// The cgroups of this machine, created by systemd.
 #[derive(Debug, Clone)]
 pub struct SystemdCgroups {
     files: HostCgroups,
@@ -43,12 +43,12 @@ pub struct SystemdCgroups {
 }
 
 impl SystemdCgroups {
-    /// Those in these hierarchies.
+    /// The cgroups of these hierarchies.
     pub fn new(tree: Tree, manager: Manager) -> Self {
         Self::with(tree, Arc::new(manager))
     }
 
-    /// The threads on which control files are read and written.
+    /// The threads for reads and writes of control files.
     pub fn pool(&self) -> &Pool {
         self.files.pool()
     }
@@ -82,23 +82,23 @@ impl Cgroups for SystemdCgroups {
         let (own, values) = (unit(name), rounded(values));
         let version = self.files.version();
         self.units.start(&own, of_slice(version, name, &unit(&parent))).await?;
-        let (told, mut has) = (limits(version, &values), Limits::Written);
-        if !told.is_empty()
-            && let Err(error) = self.units.set(&own, told).await
+        let (properties, mut has) = (limits(version, &values), Limits::Written);
+        if !properties.is_empty()
+            && let Err(error) = self.units.set(&own, properties).await
         {
-            warn!(cgroup = %name, error = %Chain(&error), "a new cgroup is not limited as it should be");
+            warn!(cgroup = %name, error = %Chain(&error), "Cannot set all limits of a new cgroup");
             has = Limits::Lacking;
         }
         Ok(self.files.create(name, &values).await?.and(has))
     }
 
     async fn update(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError> {
-        // Before systemd, which has words of its own for a unit that is not there.
+        // Before the call of systemd, whose error for a missing unit differs.
         self.files.check_directories(name).await?;
         let values = rounded(values);
-        let told = limits(self.files.version(), &values);
-        if !told.is_empty() {
-            self.units.set(&unit(name), told).await?;
+        let properties = limits(self.files.version(), &values);
+        if !properties.is_empty() {
+            self.units.set(&unit(name), properties).await?;
         }
         self.files.update(name, &values).await
     }
@@ -128,13 +128,13 @@ impl Cgroups for SystemdCgroups {
         if name.is_root() || !self.files.is_left(name).await? {
             return self.files.remove(verdict).await;
         }
-        // Killed first: systemd would ask them to end, and wait.
+        // Kill first: systemd would send SIGTERM and wait.
         self.files.kill(name).await?;
         if let Err(error) = self.units.stop(&unit(name)).await {
-            // A unit without its cgroup holds nothing; a cgroup that stays would.
-            warn!(cgroup = %name, error = %Chain(&error), "systemd keeps the unit of a cgroup that goes");
+            // A unit without its cgroup is harmless; a remaining cgroup is not.
+            warn!(cgroup = %name, error = %Chain(&error), "Cannot stop the unit of a removed cgroup");
         }
-        // What systemd took with it was there a moment ago.
+        // A cgroup that systemd removed existed before.
         self.files.remove(verdict).await?;
         Ok(Removed::Now)
     }
@@ -146,6 +146,6 @@ impl Cgroups for SystemdCgroups {
     clippy::unused_self,
     clippy::used_underscore_binding,
     clippy::too_many_arguments,
-    reason = "methods of a bus have the arguments that the bus says"
+    reason = "D-Bus methods have the arguments of the interface"
 )]
 mod tests;

@@ -1,4 +1,4 @@
-//! The port on trees in plain directories.
+//! The port with trees in plain directories.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use model::ports::cgroups::{CgroupError, Cgroups, Limits};
 use model::ports::files::Removed;
 use model::verdict::Subject;
 use testkit::contract::assert_kept;
-use testkit::contract::cgroups::{World, play_all};
+use testkit::contract::cgroups::{Harness, play_all};
 use testkit::wanted::removal;
 
 use crate::write::writes;
@@ -45,7 +45,7 @@ impl Below {
         Self::new(|root| fake::v2(root, ALL))
     }
 
-    /// The directory of a cgroup in the hierarchy with a controller.
+    /// The directory of a cgroup in the hierarchy of a controller.
     fn path(&self, controller: &str, name: &CgroupName) -> PathBuf {
         let root = &self.tree.with(controller).unwrap().root;
         root.join(name.to_string().trim_start_matches('/'))
@@ -70,7 +70,7 @@ impl Drop for Below {
 }
 
 #[async_trait]
-impl World for Below {
+impl Harness for Below {
     fn cgroups(&self) -> &dyn Cgroups {
         &self.cgroups
     }
@@ -106,26 +106,26 @@ impl World for Below {
 
 // behaviour: CGR-1
 #[tokio::test]
-async fn both_versions_keep_the_contract() {
-    for world in [Below::v1(), Below::v2()] {
-        assert_eq!(assert_kept(&play_all(&world).await), [], "{:?}", world.tree.version);
+async fn both_cgroup_versions_pass_the_contract() {
+    for harness in [Below::v1(), Below::v2()] {
+        assert_eq!(assert_kept(&play_all(&harness).await), [], "{:?}", harness.tree.version);
     }
 }
 
 // behaviour: CGR-41
 #[tokio::test]
-async fn a_new_cgroup_that_could_not_be_limited_says_so() {
+async fn create_reports_limits_that_could_not_be_set() {
     let pids = CgroupValues { pids_limit: Some(7), ..CgroupValues::default() };
-    let world = Below::v2();
+    let harness = Below::v2();
     let pod = name("/kubepods/pod1");
-    assert_eq!(world.cgroups.create(&pod, &pids).await.unwrap(), Limits::Written);
-    let file = world.path("pids", &pod).join("pids.max");
+    assert_eq!(harness.cgroups.create(&pod, &pids).await.unwrap(), Limits::Written);
+    let file = harness.path("pids", &pod).join("pids.max");
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();
-    assert_eq!(world.cgroups.create(&pod, &pids).await.unwrap(), Limits::Lacking);
-    // What this machine never limits is not tried again.
-    let world = Below::new(|root| fake::v2(root, "cpu cpuset memory\n"));
-    assert_eq!(world.cgroups.create(&pod, &pids).await.unwrap(), Limits::Written);
+    assert_eq!(harness.cgroups.create(&pod, &pids).await.unwrap(), Limits::Lacking);
+    // A limit that the machine never supports is not retried.
+    let harness = Below::new(|root| fake::v2(root, "cpu cpuset memory\n"));
+    assert_eq!(harness.cgroups.create(&pod, &pids).await.unwrap(), Limits::Written);
 }
 
 fn name(path: &str) -> CgroupName {
@@ -133,129 +133,133 @@ fn name(path: &str) -> CgroupName {
 }
 
 #[tokio::test]
-async fn a_cgroup_of_the_first_version_inherits_its_processors() {
-    let world = Below::v1();
+async fn v1_cgroup_inherits_its_cpuset() {
+    let harness = Below::v1();
     let pod = name("/kubepods/burstable/pod1");
-    world.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
-    assert_eq!(world.read("cpuset", &pod, "cpuset.cpus"), "0-3");
-    assert_eq!(world.read("cpuset", &pod, "cpuset.mems"), "0");
+    harness.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
+    assert_eq!(harness.read("cpuset", &pod, "cpuset.cpus"), "0-3");
+    assert_eq!(harness.read("cpuset", &pod, "cpuset.mems"), "0");
     let own = CgroupValues { cpu_set: Some("1".to_owned()), ..CgroupValues::default() };
-    world.cgroups.update(&pod, &own).await.unwrap();
-    world.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
-    assert_eq!(world.read("cpuset", &pod, "cpuset.cpus"), "1");
+    harness.cgroups.update(&pod, &own).await.unwrap();
+    harness.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
+    assert_eq!(harness.read("cpuset", &pod, "cpuset.cpus"), "1");
 }
 
 #[tokio::test]
-async fn a_cgroup_that_lacks_a_hierarchy_is_not_there_and_made_whole() {
-    let world = Below::v1();
+async fn cgroup_missing_in_one_hierarchy_does_not_exist_and_is_completed() {
+    let harness = Below::v1();
     let pod = name("/kubepods/pod1");
-    world.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
-    fs::remove_dir_all(world.path("memory", &pod)).unwrap();
-    let missing = world.cgroups.check(&pod).await.unwrap_err().to_string();
-    let lacks = world.path("memory", &pod).display().to_string();
+    harness.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
+    fs::remove_dir_all(harness.path("memory", &pod)).unwrap();
+    let missing = harness.cgroups.check(&pod).await.unwrap_err().to_string();
+    let lacks = harness.path("memory", &pod).display().to_string();
     assert_eq!(missing, format!("cgroup /kubepods/pod1 is missing in {lacks}"));
     let parent = name("/kubepods");
-    let told = world.cgroups.children(&parent).await.unwrap();
-    assert_eq!(told, [pod.clone()].into(), "a part of it is enough to be found");
-    world.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
-    world.cgroups.check(&pod).await.unwrap();
+    let children = harness.cgroups.children(&parent).await.unwrap();
+    assert_eq!(children, [pod.clone()].into(), "a part of it is enough to be found");
+    harness.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
+    harness.cgroups.check(&pod).await.unwrap();
 }
 
 #[tokio::test]
-async fn controllers_of_the_second_version_are_handed_down() {
-    let world = Below::v2();
+async fn v2_controllers_are_enabled_for_children() {
+    let harness = Below::v2();
     let pod = name("/kubepods/pod1");
-    world.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
-    let down = world.read("cpu", &name("/kubepods"), "cgroup.subtree_control");
+    harness.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
+    let down = harness.read("cpu", &name("/kubepods"), "cgroup.subtree_control");
     assert_eq!(down, "+cpu +cpuset +hugetlb +io +memory +misc +pids");
-    fs::write(world.path("cpu", &pod).join("cgroup.controllers"), "cpu memory\n").unwrap();
-    let missing = world.cgroups.check(&pod).await.unwrap_err().to_string();
+    fs::write(harness.path("cpu", &pod).join("cgroup.controllers"), "cpu memory\n").unwrap();
+    let missing = harness.cgroups.check(&pod).await.unwrap_err().to_string();
     assert_eq!(
         missing,
         "cgroup /kubepods/pod1 is missing in controller cpuset, controller hugetlb, controller pids"
     );
-    // What is not written need not be there.
+    // Controllers of values that are not written may be missing.
     let values = CgroupValues { cpu_shares: Some(1024), ..CgroupValues::default() };
-    world.cgroups.update(&pod, &values).await.unwrap();
-    assert_eq!(world.read("cpu", &pod, "cpu.weight"), "39");
-    let nowhere = world.cgroups.update(&name("/kubepods/pod2"), &values).await.unwrap_err();
+    harness.cgroups.update(&pod, &values).await.unwrap();
+    assert_eq!(harness.read("cpu", &pod, "cpu.weight"), "39");
+    let nowhere = harness.cgroups.update(&name("/kubepods/pod2"), &values).await.unwrap_err();
     assert!(matches!(nowhere, CgroupError::Missing { .. }), "{nowhere}");
 }
 
 #[tokio::test]
-async fn what_the_machine_cannot_limit_is_told_unless_it_is_huge_pages() {
-    let world = Below::new(|root| fake::v2(root, "cpu cpuset memory\n"));
+async fn missing_controller_is_reported_except_hugetlb() {
+    let harness = Below::new(|root| fake::v2(root, "cpu cpuset memory\n"));
     let pod = name("/kubepods/pod1");
-    world.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
-    world.cgroups.check(&pod).await.unwrap();
+    harness.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
+    harness.cgroups.check(&pod).await.unwrap();
     let huge = CgroupValues { huge_pages: [(2 << 20, 0)].into(), ..CgroupValues::default() };
-    world.cgroups.update(&pod, &huge).await.unwrap();
+    harness.cgroups.update(&pod, &huge).await.unwrap();
     let pids = CgroupValues {
         pids_limit: Some(7),
         memory_limit: Some(1 << 20),
         ..CgroupValues::default()
     };
-    let error = world.cgroups.update(&pod, &pids).await.unwrap_err().to_string();
+    let error = harness.cgroups.update(&pod, &pids).await.unwrap_err().to_string();
     assert_eq!(error, "cgroup /kubepods/pod1 is missing in controller pids");
-    assert_eq!(world.read("memory", &pod, "memory.max"), "1048576", "the rest is written");
+    assert_eq!(harness.read("memory", &pod, "memory.max"), "1048576", "the rest is written");
 }
 
 #[tokio::test]
-async fn a_cgroup_in_which_nothing_can_be_limited_is_refused() {
-    let world = Below::v2();
+async fn cgroup_without_controllers_is_refused() {
+    let harness = Below::v2();
     let pod = name("/kubepods/pod1");
-    world.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
-    fs::write(world.path("cpu", &pod).join("cgroup.type"), "domain invalid\n").unwrap();
-    let error = world.cgroups.create(&pod, &CgroupValues::default()).await.unwrap_err();
+    harness.cgroups.create(&pod, &CgroupValues::default()).await.unwrap();
+    fs::write(harness.path("cpu", &pod).join("cgroup.type"), "domain invalid\n").unwrap();
+    let error = harness.cgroups.create(&pod, &CgroupValues::default()).await.unwrap_err();
     assert!(matches!(error, CgroupError::Mode { .. }), "{error}");
 }
 
 #[tokio::test]
-async fn no_link_is_followed_out_of_a_hierarchy() {
-    let world = Below::v1();
+async fn links_out_of_a_hierarchy_are_not_followed() {
+    let harness = Below::v1();
     let outside = tempfile::tempdir().unwrap();
     fs::create_dir(outside.path().join("pod1")).unwrap();
-    for root in world.tree.roots() {
+    for root in harness.tree.roots() {
         std::os::unix::fs::symlink(outside.path(), root.join("kubepods")).unwrap();
     }
     let pod = name("/kubepods/pod1");
-    assert!(world.cgroups.check(&pod).await.is_err());
-    assert!(world.cgroups.create(&pod, &CgroupValues::default()).await.is_err());
-    assert!(world.remove(&pod).await.is_err());
+    assert!(harness.cgroups.check(&pod).await.is_err());
+    assert!(harness.cgroups.create(&pod, &CgroupValues::default()).await.is_err());
+    assert!(harness.remove(&pod).await.is_err());
     assert!(outside.path().join("pod1").exists());
 }
 
 // behaviour: CGR-14
 #[tokio::test(start_paused = true)]
-async fn a_cgroup_that_stays_busy_is_given_up_and_can_be_tried_again() {
-    let world = Below::v1();
+async fn removal_of_a_busy_cgroup_fails_and_can_be_retried() {
+    let harness = Below::v1();
     let pod = name("/kubepods/pod1");
     let below = name("/kubepods/pod1/container");
-    world.cgroups.create(&below, &CgroupValues::default()).await.unwrap();
-    let procs = world.path("memory", &below).join("cgroup.procs");
+    harness.cgroups.create(&below, &CgroupValues::default()).await.unwrap();
+    let procs = harness.path("memory", &below).join("cgroup.procs");
     fs::write(&procs, "0\n").unwrap();
-    let error = world.remove(&pod).await.unwrap_err().to_string();
+    let error = harness.remove(&pod).await.unwrap_err().to_string();
     assert_eq!(error, "cgroup /kubepods/pod1 still has processes {0}");
     fs::write(&procs, "").unwrap();
-    assert_eq!(world.remove(&pod).await.unwrap(), Removed::Now);
-    assert_eq!(world.cgroups.children(&name("/kubepods")).await.unwrap(), [].into());
+    assert_eq!(harness.remove(&pod).await.unwrap(), Removed::Now);
+    assert_eq!(harness.cgroups.children(&name("/kubepods")).await.unwrap(), [].into());
 }
 
 #[tokio::test]
-async fn many_pods_leave_nothing() {
-    for world in [Below::v1(), Below::v2()] {
+async fn cgroups_of_many_pods_are_removed_completely() {
+    for harness in [Below::v1(), Below::v2()] {
         for number in 0..30 {
             let pod = name(&format!("/kubepods/burstable/pod{number}"));
-            world.cgroups.create(&pod.child("c").unwrap(), &CgroupValues::default()).await.unwrap();
-            world.remove(&pod).await.unwrap();
+            harness
+                .cgroups
+                .create(&pod.child("c").unwrap(), &CgroupValues::default())
+                .await
+                .unwrap();
+            harness.remove(&pod).await.unwrap();
         }
-        let left = world.cgroups.children(&name("/kubepods/burstable")).await.unwrap();
+        let left = harness.cgroups.children(&name("/kubepods/burstable")).await.unwrap();
         assert_eq!(left, [].into());
     }
 }
 
 #[tokio::test]
-async fn the_memory_of_a_container_is_found_however_its_runtime_names_its_cgroup() {
+async fn container_memory_is_read_for_every_cgroup_naming_scheme() {
     for below in [Below::v1(), Below::v2()] {
         let pod = CgroupName::parse("/kubepods/pod1").unwrap();
         let usage = async |part| below.cgroups.memory_usage(&pod, part).await.unwrap();
@@ -273,6 +277,6 @@ async fn the_memory_of_a_container_is_found_however_its_runtime_names_its_cgroup
             if below.tree.version == Version::V1 { "memory.limit_in_bytes" } else { "memory.max" };
         below.cgroups.update(&pod, &odd).await.unwrap();
         fs::write(below.path("memory", &pod).join(file), "9998336\n").unwrap();
-        assert!(below.cgroups.has(&pod, &odd).await.unwrap(), "the kernel keeps whole pages");
+        assert!(below.cgroups.has(&pod, &odd).await.unwrap(), "the kernel rounds to pages");
     }
 }

@@ -12,22 +12,22 @@ use crate::beneath;
 use crate::kernel::{Kernel, ThisKernel};
 use crate::mountinfo;
 
-/// What the kernel calls a file system of the second version of cgroups.
+/// The file system type of cgroup v2.
 const CGROUP2_MAGIC: rustix::fs::FsWord = 0x6367_7270;
 
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// The controllers that the agent uses, where the machine has them.
+/// The controllers that the agent uses if they exist.
 const USED: [&str; 5] = ["cpu", "cpuset", "memory", "hugetlb", "pids"];
-/// What the first version has besides.
+/// Additional hierarchies of cgroup v1.
 const USED_IN_V1: [&str; 2] = ["cpuacct", "systemd"];
 
 /// A mounted hierarchy.
 #[derive(Debug, Clone)]
 pub(crate) struct Hierarchy {
-    /// Where it is mounted.
+    /// Its mount point.
     pub(crate) root: PathBuf,
-    /// Its controllers; of the only one of the second version all that the machine has.
+    /// Its controllers; for v2 all controllers of the machine.
     pub(crate) controllers: BTreeSet<String>,
 }
 
@@ -36,7 +36,7 @@ impl Hierarchy {
         self.controllers.contains(controller)
     }
 
-    /// Whether the agent needs each cgroup to be in it.
+    /// Whether each cgroup must exist in this hierarchy.
     pub(crate) fn is_used(&self) -> bool {
         USED.iter().chain(&USED_IN_V1).any(|controller| self.has(controller))
     }
@@ -51,7 +51,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Those of this machine.
+    /// The hierarchies of this machine.
     pub fn of_machine() -> Result<Self, CgroupError> {
         if is_v2(Path::new(ROOT)) {
             return Self::v2(ROOT.into(), Arc::new(ThisKernel));
@@ -63,7 +63,7 @@ impl Tree {
             let problem = std::io::Error::other("no cgroup hierarchy is mounted");
             return Err(failed("look for hierarchies at", ROOT.into(), problem));
         }
-        // Beside the first version the second may be there, to find processes by.
+        // v2 may be mounted beside v1, to track processes.
         let unified = Path::new(ROOT).join("unified");
         if is_v2(&unified) {
             hierarchies.push((unified, Vec::new()));
@@ -71,7 +71,7 @@ impl Tree {
         Ok(Self::v1(hierarchies, Arc::new(ThisKernel)))
     }
 
-    /// The hierarchies of the first version at these places.
+    /// The v1 hierarchies at these paths.
     pub(crate) fn v1(hierarchies: Vec<(PathBuf, Vec<String>)>, kernel: Arc<dyn Kernel>) -> Self {
         let hierarchies = hierarchies.into_iter().map(|(root, controllers)| Hierarchy {
             root,
@@ -80,7 +80,7 @@ impl Tree {
         Self { version: Version::V1, hierarchies: hierarchies.collect(), kernel }
     }
 
-    /// The hierarchy of the second version at this place.
+    /// The v2 hierarchy at this path.
     pub(crate) fn v2(root: PathBuf, kernel: Arc<dyn Kernel>) -> Result<Self, CgroupError> {
         let read = beneath::directory(&root, &[])
             .and_then(|directory| beneath::read(&directory, "cgroup.controllers"));
@@ -91,7 +91,7 @@ impl Tree {
         Ok(Self { version: Version::V2, hierarchies, kernel })
     }
 
-    /// Where the hierarchies are.
+    /// The mount points of the hierarchies.
     pub fn roots(&self) -> impl Iterator<Item = &Path> {
         self.hierarchies.iter().map(|hierarchy| hierarchy.root.as_path())
     }
@@ -101,7 +101,7 @@ impl Tree {
         self.hierarchies.iter().find(|hierarchy| hierarchy.has(controller))
     }
 
-    /// The controllers of the second version that each cgroup must have.
+    /// The v2 controllers that each cgroup must have.
     pub(crate) fn needed(&self) -> impl Iterator<Item = &'static str> + '_ {
         USED.into_iter().filter(|controller| self.with(controller).is_some())
     }

@@ -1,4 +1,4 @@
-//! Which control files say what.
+//! Maps values to control files.
 
 use model::cgroup::{CgroupValues, cpu, huge_page_size};
 use model::machine::Cgroups as Version;
@@ -6,11 +6,11 @@ use model::machine::Cgroups as Version;
 /// A value for a control file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Write {
-    /// Whose file it is.
+    /// The controller of the file.
     pub(crate) controller: &'static str,
     pub(crate) file: String,
     pub(crate) content: String,
-    /// Whether kernels without such a file do as well.
+    /// Whether the kernel may lack the file.
     pub(crate) optional: bool,
 }
 
@@ -21,7 +21,7 @@ impl Write {
     }
 }
 
-/// What is written for these values, in this order.
+/// The writes for these values, in order.
 pub(crate) fn writes(version: Version, values: &CgroupValues) -> Vec<Write> {
     let mut writes = match version {
         Version::V1 => v1(values),
@@ -34,7 +34,7 @@ pub(crate) fn writes(version: Version, values: &CgroupValues) -> Vec<Write> {
     for (size, limit) in &values.huge_pages {
         let size = huge_page_size(*size);
         writes.push(Write::new("hugetlb", &format!("hugetlb.{size}.{suffix}"), limit));
-        // What is set aside is limited too, where the kernel can.
+        // Reservations are limited too, if the kernel supports that.
         let reserved = format!("hugetlb.{size}.rsvd.{suffix}");
         writes.push(Write { optional: true, ..Write::new("hugetlb", &reserved, limit) });
     }
@@ -63,7 +63,7 @@ fn v1(values: &CgroupValues) -> Vec<Write> {
 }
 
 fn v2(values: &CgroupValues) -> Vec<Write> {
-    /// What the kernel has where nothing is written.
+    /// The kernel's default period.
     const PERIOD: u64 = 100_000;
     let mut writes: Vec<Write> = values.pids_limit.map(pids).into_iter().collect();
     if let Some(limit) = values.memory_limit {
@@ -84,7 +84,7 @@ fn v2(values: &CgroupValues) -> Vec<Write> {
     writes
 }
 
-/// Of nothing there is at least one: systemd knows no limit of none.
+/// At least one: systemd has no limit of zero.
 fn pids(limit: u64) -> Write {
     Write::new("pids", "pids.max", &limit.max(1))
 }
@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    fn told(version: Version, values: &CgroupValues) -> Vec<(String, String)> {
+    fn written(version: Version, values: &CgroupValues) -> Vec<(String, String)> {
         writes(version, values).into_iter().map(|write| (write.file, write.content)).collect()
     }
 
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn each_value_has_its_file() {
+    fn each_value_is_written_to_its_file() {
         let values = CgroupValues {
             cpu_shares: Some(1024),
             cpu_quota: Some(50_000),
@@ -124,7 +124,7 @@ mod tests {
             ("hugetlb.2MB.limit_in_bytes", "4194304"),
             ("hugetlb.2MB.rsvd.limit_in_bytes", "4194304"),
         ];
-        assert_eq!(told(Version::V1, &values), rows(&v1));
+        assert_eq!(written(Version::V1, &values), rows(&v1));
         let v2 = [
             ("pids.max", "1"),
             ("memory.max", "1048576"),
@@ -134,16 +134,16 @@ mod tests {
             ("hugetlb.2MB.max", "4194304"),
             ("hugetlb.2MB.rsvd.max", "4194304"),
         ];
-        assert_eq!(told(Version::V2, &values), rows(&v2));
+        assert_eq!(written(Version::V2, &values), rows(&v2));
     }
 
     #[test]
-    fn no_limit_is_one_too_and_nothing_is_nothing() {
+    fn unlimited_is_written_and_absent_values_are_not() {
         let values = CgroupValues { cpu_quota: Some(-1), ..CgroupValues::default() };
-        assert_eq!(told(Version::V1, &values), rows(&[("cpu.cfs_quota_us", "-1")]));
-        assert_eq!(told(Version::V2, &values), rows(&[("cpu.max", "max 100000")]));
+        assert_eq!(written(Version::V1, &values), rows(&[("cpu.cfs_quota_us", "-1")]));
+        assert_eq!(written(Version::V2, &values), rows(&[("cpu.max", "max 100000")]));
         for version in [Version::V1, Version::V2] {
-            assert_eq!(told(version, &CgroupValues::default()), []);
+            assert_eq!(written(version, &CgroupValues::default()), []);
         }
     }
 }

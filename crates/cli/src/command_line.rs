@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use ferrolet::run_args::{self, Asked};
+use ferrolet::run_args::{self, Invocation};
 use ferrolet::{machine, run};
 use process::traces::Traces;
 use process::{TraceSettings, klog, version};
@@ -19,7 +19,7 @@ use crate::commands::{
 };
 use crate::run_help;
 
-/// Another name of the program, under which it takes the kubelet's flags at once.
+/// Another name of the program, under which its arguments are the kubelet's flags.
 const KUBELET: &str = "kubelet";
 
 /// A Kubernetes node agent.
@@ -38,17 +38,17 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
         flags: Vec<OsString>,
     },
-    /// Look after the configuration.
+    /// Check the configuration.
     Config {
         #[command(subcommand)]
         what: Config,
     },
-    /// List what the agent has.
+    /// List objects of the agent.
     Get {
         #[command(subcommand)]
         what: Get,
     },
-    /// Show all about a pod, or about a manifest that was refused.
+    /// Describe a pod, or a manifest that was refused.
     Describe(describe::Args),
     /// Show the log of a container.
     Logs(logs::Args),
@@ -56,7 +56,7 @@ enum Command {
     Exec(exec::Args),
     /// Forward local ports to a pod.
     PortForward(port_forward::Args),
-    /// Garbage collection: what goes, what went, and why.
+    /// Garbage collection: what is removed next, what was removed, and why.
     Gc {
         #[command(subcommand)]
         what: Gc,
@@ -74,18 +74,18 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
         args: Vec<OsString>,
     },
-    /// Look after the node.
+    /// Maintain the node.
     Node {
         #[command(subcommand)]
         what: Node,
     },
-    /// Tell the version.
+    /// Print the version.
     Version(VersionArgs),
 }
 
 #[derive(Debug, Subcommand)]
 enum Config {
-    /// Tell the configuration in effect, or every error in it.
+    /// Print the configuration in effect, or every error in it.
     #[command(disable_help_flag = true)]
     Check {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
@@ -102,11 +102,11 @@ enum Get {
 
 #[derive(Debug, Subcommand)]
 enum Gc {
-    /// Tell what the next pass would remove and keep, and why; touches nothing.
+    /// Print what the next pass would remove and keep, and why; removes nothing.
     Plan(gc::plan::Args),
-    /// Make a pass now.
+    /// Run a pass now.
     Run(gc::run::Args),
-    /// Tell why something was removed from this node: which rule, when, with which numbers.
+    /// Print why something was removed from this node: rule, time and numbers.
     Why(gc::why::Args),
 }
 
@@ -118,13 +118,13 @@ enum Image {
 
 #[derive(Debug, Subcommand)]
 enum Node {
-    /// Stop and remove all pods of this node. Not while an agent runs.
+    /// Stop and remove all pods of this node. Refused while an agent runs.
     Clean(node_clean::Args),
 }
 
 #[derive(Debug, clap::Args)]
 struct VersionArgs {
-    /// How it is written.
+    /// The format of the output.
     #[arg(short, long, value_enum)]
     output: Option<VersionOutput>,
 }
@@ -139,7 +139,7 @@ pub fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     match dispatch(&args) {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader of the output closed it.
+        // The reader of the output has closed it.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("ferrolet: {error:#}");
@@ -150,11 +150,11 @@ pub fn main() -> ExitCode {
 }
 
 fn dispatch(args: &[OsString]) -> Result<()> {
-    // The kubelet's flags have their own rules.
+    // The kubelet's flags have their own syntax.
     if let Some(flags) = kubelet_flags(args) {
         return run_agent(flags);
     }
-    // So do the controller manager's.
+    // The same holds for the controller manager's.
     if let [_, command, rest @ ..] = args
         && command == "pod-gc"
     {
@@ -179,7 +179,7 @@ fn dispatch(args: &[OsString]) -> Result<()> {
     }
 }
 
-/// The arguments that are the kubelet's, if any are.
+/// The arguments that are kubelet flags, if any are.
 fn kubelet_flags(args: &[OsString]) -> Option<&[OsString]> {
     let (program, rest) = args.split_first()?;
     if Path::new(program).file_name() == Some(OsStr::new(KUBELET)) {
@@ -191,7 +191,7 @@ fn kubelet_flags(args: &[OsString]) -> Option<&[OsString]> {
 
 fn run_agent(flags: &[OsString]) -> Result<()> {
     let text = match run_args::parse(flags.iter().cloned(), machine::cgroup_version())? {
-        Asked::Run(args) => {
+        Invocation::Run(args) => {
             let logging = &args.config.logging;
             let format = match logging.format.as_str() {
                 "json" => klog::Format::Json,
@@ -207,8 +207,8 @@ fn run_agent(flags: &[OsString]) -> Result<()> {
             let verbosity = klog::init(format, verbosity, traces.as_ref());
             return run::run(*args, verbosity, traces);
         }
-        Asked::Help => run_help::help(),
-        Asked::Version => version::text(),
+        Invocation::Help => run_help::help(),
+        Invocation::Version => version::text(),
     };
     Ok(io::stdout().write_all(text.as_bytes())?)
 }
@@ -241,12 +241,12 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_makes_sense_to_clap() {
+    fn command_line_passes_the_assertions_of_clap() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn the_kubelets_flags_are_found_behind_run_and_behind_its_name() {
+    fn kubelet_flags_are_parsed_after_run_and_after_the_program_name() {
         let rows = [
             ("ferrolet run --a -h", Some("--a -h")),
             ("/usr/bin/kubelet --a run", Some("--a run")),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_is_understood() {
+    fn every_command_is_parsed() {
         for line in [
             "get pods",
             "get po -A -o wide --watch",
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_use_is_refused_with_the_code_for_it() {
+    fn usage_error_has_its_exit_code() {
         for line in [
             "",
             "get",

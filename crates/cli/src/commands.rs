@@ -37,10 +37,10 @@ use anyhow::{Context, Result};
 
 use self::agent::AgentClient;
 
-/// Where the agent's files are.
+/// The location of the agent's files.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Place {
-    /// Directory of the agent's files, as the agent was given it.
+    /// The agent's root directory (--root-dir).
     #[arg(long, value_name = "DIR", default_value = "/var/lib/kubelet")]
     pub root_dir: PathBuf,
 }

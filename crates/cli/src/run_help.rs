@@ -3,38 +3,42 @@
 use std::fmt::Write as _;
 
 use config::flags::{Flag, Target, known};
-use ferrolet::effects::has_effect;
+use ferrolet::supported_settings::has_effect;
 
-/// How wide a line of names may be.
+/// The maximum width of a line of names.
 const WIDTH: usize = 96;
 
-/// What flags without a field mean, and what stands behind them.
+/// Flags without a field: value and meaning.
 const OWN: &[(&str, &str, &str)] = &[
-    ("cloud-provider", "external", "a provider outside of the agent looks after the node too"),
+    ("cloud-provider", "external", "an external cloud provider manages the node too"),
     ("config", "FILE", "a KubeletConfiguration"),
-    ("config-dir", "DIR", "files that change it, in the order of their names"),
-    ("experimental-allocatable-ignore-eviction", "", "pods can have what eviction keeps free"),
+    ("config-dir", "DIR", "drop-ins for the configuration, in lexical order"),
+    (
+        "experimental-allocatable-ignore-eviction",
+        "",
+        "pods can request what eviction thresholds reserve",
+    ),
     ("ferrolet-config", "FILE", "settings that the kubelet does not have"),
     ("hostname-override", "NAME", "name of this node instead of the host name"),
-    ("kubeconfig", "FILE", "how the API server is reached; without, the node stands alone"),
+    ("kubeconfig", "FILE", "kubeconfig for the API server; without it, the node runs standalone"),
     ("maximum-dead-containers", "N", "dead containers kept on the node (default no limit)"),
     ("maximum-dead-containers-per-container", "N", "the same for each container (default 1)"),
-    ("minimum-container-ttl-duration", "AGE", "how old a dead container must be to go"),
+    ("minimum-container-ttl-duration", "AGE", "minimum age of a dead container for removal"),
     ("node-ip", "ADDRESSES", "addresses of this node instead of those of its network"),
-    ("node-labels", "KEY=VALUE,...", "labels of the node's object when it is made"),
+    ("node-labels", "KEY=VALUE,...", "labels of the Node object at its creation"),
     ("cert-dir", "DIR", "certificates of the node API (default /var/lib/kubelet/pki)"),
     ("root-dir", "DIR", "the agent's files (default /var/lib/kubelet)"),
     ("seccomp-default", "", "the same as seccompDefault: true"),
-    ("version", "", "tell the version"),
+    ("version", "", "print the version"),
 ];
 
-/// The flags: those with an effect of their own, those that set a field that has one, and the names of
+/// The flags: those without a field, those that set a field with an effect, and the names of
 /// the others, which are accepted.
 pub(crate) fn help() -> String {
     let mut text = String::from(
-        "Run the node agent: keep the pods of this machine as they are specified.\n\n\
+        "Run the node agent: run the pods of this machine as specified.\n\n\
          Usage: ferrolet run [flags]\n\n\
-         The flags are those of the kubelet, written by its rules: --flag=value or --flag value,\n\
+         The flags are those of the kubelet, with its syntax: --flag=value or --flag value,\n\
          but a yes-or-no flag only as --flag or --flag=false.\n\n",
     );
     let own = known().iter().filter(|flag| matches!(flag.target, Target::Own { .. }));
@@ -46,7 +50,7 @@ pub(crate) fn help() -> String {
     }
     text.push_str(
         "  -v, --v LEVEL                    4 logs decisions, 6 calls too\n\
-         \x20 -h, --help                       tell this\n\n\
+         \x20 -h, --help                       print this help\n\n\
          These set a field of the configuration and have an effect:\n\n",
     );
     for (flag, field) in fields().filter(|(flag, _)| has_effect(flag)) {

@@ -1,4 +1,4 @@
-//! What this adapter asks of the API server, for those who grant it.
+//! The permissions that this adapter needs on the API server.
 
 /// A verb on a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,8 +15,8 @@ const fn may(group: &'static str, resource: &'static str, verb: &'static str) ->
     Permission { group, resource, verb }
 }
 
-/// All that the Pod GC controller asks for. `/healthz` everybody may get who is known at all. What a node
-/// asks for, the Node authorizer grants.
+/// The permissions of the Pod GC controller. Every authenticated user may read `/healthz`. The Node authorizer
+/// grants the permissions of a node.
 pub const NEEDED: &[Permission] = &[
     may("", "events", "create"),
     may("", "nodes", "get"),

@@ -1,4 +1,4 @@
-//! Keeps calls to a rate.
+//! A rate limit for calls.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -7,13 +7,13 @@ use tokio::time::{Instant, sleep};
 
 use crate::Rate;
 
-/// A bucket of tokens, refilled at a rate: a call takes one, and waits for it if there is none.
+/// A token bucket: a call takes a token, and waits for one if there is none.
 #[derive(Debug)]
 pub(crate) struct Bucket {
-    /// What one token takes to come; nothing when there is no limit.
+    /// The interval between tokens; `None` for no limit.
     each: Option<Duration>,
     burst: u32,
-    /// When the bucket was last empty, if all who took one had waited for it.
+    /// When the bucket was last empty, as if all callers had waited for their tokens.
     empty_at: Mutex<Option<Instant>>,
 }
 
@@ -24,7 +24,7 @@ impl Bucket {
         Self { each, burst: rate.burst.max(1), empty_at: Mutex::default() }
     }
 
-    /// Waits for a token. One whose wait is given up is lost.
+    /// Waits for a token. A token whose wait is dropped is lost.
     pub(crate) async fn take(&self) {
         let wait = self.each.map(|each| self.reserve(each, Instant::now()));
         if let Some(wait) = wait.filter(|wait| !wait.is_zero()) {
@@ -32,11 +32,11 @@ impl Bucket {
         }
     }
 
-    /// How long until the next token is there.
+    /// How long until the next token is available.
     fn reserve(&self, each: Duration, now: Instant) -> Duration {
         let mut empty_at = self.empty_at.lock().unwrap_or_else(PoisonError::into_inner);
         let full = each * self.burst;
-        // As many tokens are there as could come since it was empty, but no more than fit.
+        // The tokens produced since the bucket was empty, up to its size.
         let begun = empty_at.map_or(now.checked_sub(full), |at| {
             Some(now.checked_sub(full).map_or(at, |oldest| at.max(oldest)))
         });
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn after_a_burst_calls_keep_to_the_rate() {
+    async fn calls_keep_to_the_rate_after_a_burst() {
         let bucket = Bucket::new(Rate { per_second: 20.0, burst: 30 });
         sleep(Duration::from_secs(100)).await;
         let begun = Instant::now();
@@ -73,11 +73,11 @@ mod tests {
         for _ in 0..10 {
             bucket.take().await;
         }
-        assert!(begun.elapsed() <= Duration::from_millis(60), "what came meanwhile is there");
+        assert!(begun.elapsed() <= Duration::from_millis(60), "tokens have accumulated");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_rate_of_zero_is_no_limit() {
+    async fn zero_rate_is_unlimited() {
         let bucket = Bucket::new(Rate { per_second: 0.0, burst: 0 });
         let begun = Instant::now();
         for _ in 0..1000 {

@@ -1,4 +1,4 @@
-//! One call, and what its answer means.
+//! A call to the API server, and the meaning of its response.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -14,45 +14,46 @@ use tokio::time::{Instant, timeout};
 use crate::Rate;
 use crate::bucket::Bucket;
 use crate::connect::Connection;
+use crate::connections::CallKind;
 use crate::counted::Counted;
-use crate::reach::Reach;
-use crate::ways::Way;
+use crate::reachability::Reachability;
 
-/// How long the answer to a call may take.
+/// The timeout of a response.
 const ANSWER: Duration = Duration::from_secs(30);
-/// How long an answer may be, where it is one object or one page of a list.
+/// The largest response: one object or one page of a list.
 const LONGEST_ANSWER: usize = 256 << 20;
 /// How much of a refusal is read.
 const LONGEST_REFUSAL: usize = 64 << 10;
-/// How long a server that wants to be left alone is left alone at most, whatever it says.
+/// The longest accepted `Retry-After`.
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
-/// How much of a refusal is told.
+/// The longest reported message of a refusal, in bytes.
 const LONGEST_MESSAGE: usize = 512;
 
-/// How fast reviews are asked for. Any client that reaches a port can cause some, by tokens that were not reviewed before.
+/// The rate of reviews. Any client that reaches a port can cause reviews, with tokens that were not reviewed
+/// before.
 const REVIEWS: Rate = Rate { per_second: 10.0, burst: 20 };
 
-/// Whether a call waits for its turn.
+/// The rate limit of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// It keeps to the rate.
+    /// The ordinary rate.
     Ordinary,
-    /// It cannot wait, or has a pace of its own.
+    /// No limit: it cannot wait, or has its own pace.
     Own,
-    /// It keeps to the rate of events.
+    /// The rate of events.
     Events,
-    /// It keeps to the rate of reviews.
+    /// The rate of reviews.
     Reviews,
-    /// It keeps to the rate, and goes on.
+    /// The ordinary rate, for a call that stays open.
     Watch,
 }
 
 impl Lane {
-    fn way(self) -> Way {
+    fn way(self) -> CallKind {
         match self {
-            Self::Ordinary | Self::Events => Way::Shared,
-            Self::Own | Self::Reviews => Way::Urgent,
-            Self::Watch => Way::Watch,
+            Self::Ordinary | Self::Events => CallKind::Shared,
+            Self::Own | Self::Reviews => CallKind::Urgent,
+            Self::Watch => CallKind::Watch,
         }
     }
 }
@@ -62,16 +63,16 @@ impl Lane {
 pub(crate) struct Caller {
     pub(crate) connection: Connection,
     pub(crate) bucket: Bucket,
-    /// For events.
+    /// The rate limit of events.
     pub(crate) events: Bucket,
-    /// For reviews.
+    /// The rate limit of reviews.
     reviews: Bucket,
     pub(crate) counted: OnceLock<Counted>,
-    /// Whether calls are answered.
-    pub(crate) reach: Reach,
+    /// Whether the server answers calls.
+    pub(crate) reach: Reachability,
 }
 
-/// What is asked.
+/// A request.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) method: Method,
@@ -79,8 +80,8 @@ pub(crate) struct Call {
     pub(crate) content_type: &'static str,
     pub(crate) body: Vec<u8>,
     pub(crate) lane: Lane,
-    /// The kind and name of the object that is asked for, where much depends on whether it is there: only an
-    /// answer that names it says that it is not.
+    /// The kind and name of the requested object, if its absence has consequences: only a 404 that names the
+    /// object counts as its absence.
     about: Option<(&'static str, String)>,
 }
 
@@ -99,7 +100,7 @@ impl Call {
         }
     }
 
-    /// The same, and only an answer that names this object says that it is not there.
+    /// Only a 404 that names this object counts as its absence.
     pub(crate) fn about(self, kind: &'static str, name: &str) -> Self {
         Self { about: Some((kind, name.to_owned())), ..self }
     }
@@ -121,7 +122,7 @@ impl Call {
         Ok(Self { method, path, content_type, body, lane, about: None })
     }
 
-    /// Changes a part of an object, as a strategic merge patch says.
+    /// Changes parts of an object with a strategic merge patch.
     pub(crate) fn patch(path: String, changes: String) -> Self {
         let (method, body) = (Method::PATCH, changes.into_bytes());
         let (content_type, lane) = (STRATEGIC_MERGE, Lane::Ordinary);
@@ -141,12 +142,12 @@ impl Call {
     }
 }
 
-/// Reads an answer, or a part of one.
+/// Decodes a response, or a part of one.
 pub(crate) fn decoded<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, ApiError> {
     serde_json::from_slice(bytes).map_err(|error| ApiError::Unreadable(Box::new(error)))
 }
 
-/// The answer, if what was asked for is there.
+/// The response, or `None` if the object is not found.
 pub(crate) fn found<T>(answer: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
     match answer {
         Err(ApiError::NotFound) => Ok(None),
@@ -154,7 +155,7 @@ pub(crate) fn found<T>(answer: Result<T, ApiError>) -> Result<Option<T>, ApiErro
     }
 }
 
-/// `metav1.Status`, as far as it is told.
+/// The parts of `metav1.Status` that are reported.
 #[derive(Debug, Default, Deserialize)]
 struct Refusal {
     #[serde(default)]
@@ -165,7 +166,7 @@ struct Refusal {
     details: Option<Details>,
 }
 
-/// What a refusal is about.
+/// The object of a refusal.
 #[derive(Debug, Default, Deserialize)]
 struct Details {
     #[serde(default)]
@@ -175,8 +176,8 @@ struct Details {
 }
 
 impl Refusal {
-    /// Whether an API server says it, of the object that was asked for. Whoever is on the way to one may say
-    /// that it found nothing, too.
+    /// Whether the API server answered, about the requested object. A proxy before it may answer 404
+    /// too.
     fn is_about(&self, asked: Option<&(&'static str, String)>) -> bool {
         let details = self.details.as_ref();
         let named = |(kind, name): &(&str, String)| {
@@ -189,10 +190,10 @@ impl Refusal {
 impl Caller {
     pub(crate) fn new(connection: Connection, bucket: Bucket, events: Bucket) -> Self {
         let (reviews, counted) = (Bucket::new(REVIEWS), OnceLock::new());
-        Self { connection, bucket, events, reviews, counted, reach: Reach::default() }
+        Self { connection, bucket, events, reviews, counted, reach: Reachability::default() }
     }
 
-    /// Sends a call; the answer is a good one, its body is still to be read.
+    /// Sends a call. Returns a successful response, whose body is not yet read.
     pub(crate) async fn send(&self, call: Call) -> Result<Response<Body>, ApiError> {
         match call.lane {
             Lane::Ordinary | Lane::Watch => self.bucket.take().await,
@@ -220,12 +221,12 @@ impl Caller {
         if answer.status().is_success() { Ok(answer) } else { Err(refused(answer, about).await) }
     }
 
-    /// Sends a call and reads the answer.
+    /// Sends a call and decodes the response.
     pub(crate) async fn ask<T: DeserializeOwned>(&self, call: Call) -> Result<T, ApiError> {
         decoded(&self.read(call).await?)
     }
 
-    /// Sends a call and waits for the whole answer.
+    /// Sends a call and reads the whole response.
     pub(crate) async fn read(&self, call: Call) -> Result<Vec<u8>, ApiError> {
         let answer = self.send(call).await?;
         let body =
@@ -235,7 +236,7 @@ impl Caller {
     }
 }
 
-/// What an answer that is not a good one means.
+/// The error of an unsuccessful response.
 async fn refused(answer: Response<Body>, about: Option<(&'static str, String)>) -> ApiError {
     let status = answer.status();
     let retry_after = answer.headers().get(header::RETRY_AFTER);
@@ -248,7 +249,7 @@ async fn refused(answer: Response<Body>, about: Option<(&'static str, String)>) 
     meaning(status, is_proof, retry_after, refusal.message)
 }
 
-/// How long to wait, from the text of the header.
+/// The delay in a `Retry-After` header.
 fn retry_after_of(text: &str) -> Option<Duration> {
     let seconds = text.trim().parse().ok()?;
     Some(Duration::from_secs(seconds).min(LONGEST_RETRY))
@@ -266,12 +267,12 @@ fn meaning(
     match status {
         StatusCode::NOT_FOUND if is_proof => ApiError::NotFound,
         StatusCode::CONFLICT => ApiError::Conflict(message),
-        // Of some objects it is said so that they are another one than was meant: the uid cannot be changed.
+        // For some objects, this means that the uid differs: a uid cannot be changed.
         StatusCode::UNPROCESSABLE_ENTITY if message.contains("metadata.uid") => {
             ApiError::Conflict(message)
         }
         StatusCode::TOO_MANY_REQUESTS => ApiError::Throttled { retry_after },
-        // So says a server that is busy, or on its way out.
+        // The server is overloaded or shutting down.
         status if status.is_server_error() && retry_after.is_some() => {
             ApiError::Throttled { retry_after }
         }
@@ -285,7 +286,7 @@ mod tests {
 
     // behaviour: NODE-36, STW-34
     #[test]
-    fn whoever_is_told_to_wait_for_long_asks_again_before_it_is_taken_for_dead() {
+    fn retry_after_is_capped_below_the_node_grace_period() {
         let rows = [
             ("0", Some(0)),
             (" 7 ", Some(7)),
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_mean_what_the_api_says_they_mean() {
+    fn answers_are_classified_by_status_code() {
         let second = Some(Duration::from_secs(1));
         let rows = [
             (404, None, "not-found"),

@@ -1,4 +1,4 @@
-//! The client certificate and its key, which lie in files that others replace.
+//! The client certificate and its key in files, which are rotated.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
@@ -10,12 +10,12 @@ use blocking::Flights;
 use kube::config::AuthInfo;
 use tokio::time::Instant;
 
-/// How often the files are checked at most.
+/// The minimum interval of checks.
 const CHECK_AGAIN: Duration = Duration::from_mins(1);
-/// How long a check may take.
+/// The timeout of a check.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What differs between a file and another that took its place, or its own later content.
+/// Identifies a version of a file: it differs after a replacement and after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Version {
     inode: (u64, u64),
@@ -35,12 +35,12 @@ impl Version {
     }
 }
 
-/// The files of a kubeconfig's client certificate. They are checked with a call, once a minute at most, and at once after
+/// The files of a kubeconfig's client certificate. Calls check them, at most once a minute, and at once after
 /// the server refused a call.
 #[derive(Debug)]
 pub(crate) struct ClientIdentity {
     paths: Vec<PathBuf>,
-    /// One thread checks the files, which hangs alone.
+    /// One thread checks the files, so that a hanging file system blocks only it.
     checks: Flights<Vec<Option<Version>>>,
     /// Never held across an await.
     state: Mutex<State>,
@@ -48,14 +48,14 @@ pub(crate) struct ClientIdentity {
 
 #[derive(Debug)]
 struct State {
-    /// The versions in use; nothing for a file that is not there.
+    /// The versions in use; `None` for a missing file.
     versions: Vec<Option<Version>>,
-    /// When they were last compared; nothing if the next call has to.
+    /// When they were last compared; `None` if the next call must compare them.
     checked: Option<Instant>,
 }
 
 impl ClientIdentity {
-    /// The files, if the credentials lie in some. To be called before they are read, so that no change is missed.
+    /// The files, if the credentials are in files. Call this before reading them, so that no change is missed.
     pub(crate) fn of(credentials: &AuthInfo) -> Option<Self> {
         let certificate = credentials.client_certificate_data.is_none();
         let certificate = credentials.client_certificate.as_ref().filter(|_| certificate);
@@ -70,14 +70,14 @@ impl ClientIdentity {
         Some(Self { paths, checks: Flights::new(1), state: Mutex::new(state) })
     }
 
-    /// The versions of the files, if it is time to compare them and they are not those in use.
+    /// The versions of the files, if a check is due and they differ from those in use.
     pub(crate) async fn changed(&self) -> Option<Vec<Option<Version>>> {
         {
             let mut state = self.lock();
             if state.checked.is_some_and(|checked| checked.elapsed() < CHECK_AGAIN) {
                 return None;
             }
-            // Calls that come meanwhile use the certificate that is there.
+            // Concurrent calls use the current certificate.
             state.checked = Some(Instant::now());
         }
         let paths = self.paths.clone();
@@ -85,12 +85,12 @@ impl ClientIdentity {
         (found != self.lock().versions).then_some(found)
     }
 
-    /// From now on the files are used as they were with these versions.
+    /// Records that the files are used in these versions.
     pub(crate) fn use_versions(&self, versions: Vec<Option<Version>>) {
         self.lock().versions = versions;
     }
 
-    /// The server refused a call that was begun then.
+    /// The server refused a call that started at `begun`.
     pub(crate) fn refused(&self, begun: Instant) {
         let mut state = self.lock();
         state.checked = state.checked.filter(|checked| *checked > begun);
@@ -101,7 +101,7 @@ impl ClientIdentity {
     }
 }
 
-/// The versions of files; nothing for one that is not there.
+/// The versions of files; `None` for a missing one.
 fn versions(paths: &[PathBuf]) -> Vec<Option<Version>> {
     let version = |path: &PathBuf| std::fs::metadata(path).ok().as_ref().map(Version::of);
     paths.iter().map(version).collect()
@@ -125,7 +125,7 @@ mod tests {
         }
     }
 
-    /// Puts another file in the place of one, as rotation does.
+    /// Replaces a file, as rotation does.
     fn replace(path: &Path, text: &str) {
         let draft = path.with_extension("new");
         fs::write(&draft, text).unwrap();
@@ -149,7 +149,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(identity.changed().await.is_some());
         tokio::time::advance(CHECK_AGAIN).await;
-        // Its key came late, say: the next check finds the change again.
+        // For example, the key file was late: the next check finds the change again.
         let versions = identity.changed().await.unwrap();
         identity.use_versions(versions);
         tokio::time::advance(CHECK_AGAIN).await;

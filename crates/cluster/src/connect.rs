@@ -1,4 +1,4 @@
-//! Finding the API server, and the connection to it.
+//! Finds the API server and connects to it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,76 +19,76 @@ use tower::{BoxError, ServiceBuilder};
 use tracing::{info, warn};
 
 use crate::client_identity::ClientIdentity;
+use crate::connections::{CallKind, ConnectionPool, Connector, PING};
 use crate::names::Names;
 use crate::plugin::{Identity, Plugin};
 use crate::proxy::{Dialer, ProxyError, ProxyVariables, of_kubeconfig, proxy};
 use crate::token_file::TokenFile;
-use crate::ways::{Connector, PING, Way, Ways};
 
-/// How long it may take to be connected.
+/// The timeout of a connection.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How long the files of a certificate may take to be read.
+/// The timeout of reading certificate files.
 const READ: Duration = Duration::from_secs(10);
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The kubeconfig is of no use.
+    /// The kubeconfig cannot be used.
     #[error("read the kubeconfig {}", path.display())]
     Kubeconfig {
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: Box<kube::config::KubeconfigError>,
     },
-    /// There is no kubeconfig, and this is no pod of a cluster.
-    #[error("no kubeconfig is given, and this is no pod with a service account")]
+    /// There is no kubeconfig, and the process runs in no pod.
+    #[error("no kubeconfig is given, and the process runs in no pod with a service account")]
     InCluster(#[source] Box<kube::config::InClusterError>),
-    /// The address of the server is none.
-    #[error("the server address {address:?} cannot be understood")]
+    /// The server address is invalid.
+    #[error("invalid server address {address:?}")]
     Address {
-        /// As it was given.
+        /// The address.
         address: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: http::uri::InvalidUri,
     },
-    /// The credentials are of no use.
+    /// The credentials cannot be used.
     #[error("use the credentials for the API server")]
     Credentials(#[source] Box<kube::Error>),
-    /// The file with the token is of no use.
+    /// The token file cannot be used.
     #[error("read the token of {}", path.display())]
     Token {
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// The credential plugin of the kubeconfig is of no use.
+    /// The credential plugin of the kubeconfig cannot be used.
     #[error("use the credential plugin of the kubeconfig")]
     Plugin(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The proxy on the way there is of no use.
+    /// The proxy cannot be used.
     #[error("reach the API server through a proxy")]
     Proxy(#[source] ProxyError),
 }
 
-/// An API server that can be called, by as many connections as that takes.
+/// A reachable API server, with as many connections as needed.
 #[derive(Clone)]
 pub struct Connection {
     client: Client,
-    /// Who one is, where a file says.
+    /// The token file, if there is one.
     token: Option<Arc<TokenFile>>,
-    /// What new connections are made of, where the client certificate lies in files.
+    /// The inputs of new connections, if the client certificate is in files.
     certificate: Option<Arc<Certificate>>,
-    ways: Ways,
-    /// Who one is, where a program says.
+    ways: ConnectionPool,
+    /// The credential plugin, if there is one.
     plugin: Option<Arc<Plugin>>,
     address: String,
 }
 
-/// A client certificate in files, and what else a connection needs.
+/// A client certificate in files, and the other inputs of a connection.
 struct Certificate {
     files: ClientIdentity,
     config: Config,
@@ -105,8 +105,8 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Finds the server by a kubeconfig, by its address alone, or by the service account of the pod that
-    /// this runs in. An address given along with a kubeconfig replaces the one in it.
+    /// Finds the server by a kubeconfig, by its address only, or by the service account of this pod. An address
+    /// given with a kubeconfig replaces the one in it.
     pub async fn find(
         kubeconfig: Option<PathBuf>,
         master: Option<&str>,
@@ -116,7 +116,7 @@ impl Connection {
         Self::find_through(kubeconfig, master, user_agent, &no_proxy).await
     }
 
-    /// The same, on a machine whose environment says which proxy leads there.
+    /// Like [`Self::find`], with the proxy settings of the environment.
     pub async fn find_through(
         kubeconfig: Option<PathBuf>,
         master: Option<&str>,
@@ -145,9 +145,9 @@ impl Connection {
         let proxy = proxy(own_proxy.as_deref(), proxies, &config.cluster_url);
         let proxy = proxy.map_err(ConnectError::Proxy)?;
         if let Some(proxy) = &proxy {
-            info!(host = proxy.host(), "the API server is reached through a proxy");
+            info!(host = proxy.host(), "Connecting to the API server through a proxy");
         }
-        // The file counts before a token beside it, as for the kubelet.
+        // A token file takes precedence over an inline token, as in the kubelet.
         let token = match config.auth_info.token_file.take().map(PathBuf::from) {
             Some(path) => {
                 config.auth_info.token = None;
@@ -165,7 +165,7 @@ impl Connection {
         Ok(Self { token, plugin, ..connection })
     }
 
-    /// The server at an address without credentials, whose name is looked up in another way.
+    /// The server at an address without credentials, with another resolver.
     pub fn resolved_by(resolver: Resolver, address: &str) -> Result<Self, ConnectError> {
         let config = Config::new(address_of(address)?);
         let connection = Self::with(config, None, Names(resolver));
@@ -173,9 +173,9 @@ impl Connection {
     }
 
     fn with(config: Config, proxy: Option<Uri>, names: Names) -> Result<Self, kube::Error> {
-        // Before the files are read: a change from then on is found.
+        // Before the files are read, so that later changes are found.
         let files = ClientIdentity::of(&config.auth_info);
-        let ways = Ways::new(connector(&config, proxy.clone(), names.clone())?);
+        let ways = ConnectionPool::new(connector(&config, proxy.clone(), names.clone())?);
         let service = ServiceBuilder::new()
             .layer(config.base_uri_layer())
             .option_layer(config.auth_layer()?)
@@ -190,7 +190,7 @@ impl Connection {
         Ok(Self { client, token: None, certificate, ways, plugin: None, address })
     }
 
-    /// Where the server is.
+    /// The address of the server.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -198,7 +198,7 @@ impl Connection {
     pub(crate) async fn send(
         &self,
         mut request: Request<Vec<u8>>,
-        way: Way,
+        way: CallKind,
     ) -> Result<Response<Body>, kube::Error> {
         request.extensions_mut().insert(way);
         let begun = Instant::now();
@@ -230,9 +230,9 @@ impl Connection {
 }
 
 impl Certificate {
-    /// Has new connections made with the certificate in the files, if that changed. One that cannot be used, such as one
-    /// whose key is not there yet, changes nothing; the next check finds it again.
-    async fn refresh(self: &Arc<Self>, ways: &Ways) {
+    /// Uses changed certificate files for new connections. Unusable files, such as a certificate whose key is
+    /// not written yet, change nothing; the next check finds them again.
+    async fn refresh(self: &Arc<Self>, ways: &ConnectionPool) {
         let Some(versions) = self.files.changed().await else { return };
         let this = Arc::clone(self);
         let work = move || {
@@ -256,7 +256,7 @@ impl Certificate {
     }
 }
 
-/// Makes connections to a server with its credentials. Reads files, where these lie in some.
+/// Creates connections to a server with its credentials. Reads credential files.
 fn connector(config: &Config, proxy: Option<Uri>, names: Names) -> Result<Connector, kube::Error> {
     let mut http = HttpConnector::new_with_resolver(names);
     http.enforce_http(false);
@@ -278,8 +278,8 @@ fn connector(config: &Config, proxy: Option<Uri>, names: Names) -> Result<Connec
     Ok(https.enable_all_versions().wrap_connector(Dialer::new(http, proxy)))
 }
 
-/// The credential plugin of a kubeconfig, if it has one that counts. A client certificate that it gives is put in the
-/// place of the kubeconfig's. Programs are run here alone: the client library would run them on the thread of all tasks.
+/// The credential plugin of a kubeconfig, if it has one that is used. Its client certificate replaces that of
+/// the kubeconfig. Plugins are run only here: the client library would block the async runtime.
 async fn by_plugin(config: &mut Config) -> Result<Option<Plugin>, BoxError> {
     let user = &mut config.auth_info;
     if user.auth_provider.as_ref().is_some_and(|old| old.config.contains_key("cmd-path")) {

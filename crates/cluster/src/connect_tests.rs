@@ -15,7 +15,7 @@ fn watch(secret: usize) -> Request<Vec<u8>> {
 
 // behaviour: NODE-71
 #[test]
-fn two_hundred_watches_behind_silent_name_servers_take_one_thread() {
+fn watches_behind_silent_name_servers_share_one_thread() {
     let (looked_up, (go, gate)) = (Arc::new(AtomicUsize::new(0)), mpsc::channel::<()>());
     let (count, gate) = (Arc::clone(&looked_up), Mutex::new(gate));
     let resolver = Resolver::new(move |_| {
@@ -23,16 +23,16 @@ fn two_hundred_watches_behind_silent_name_servers_take_one_thread() {
         gate.lock().unwrap().recv().ok();
         Err(std::io::ErrorKind::NotFound.into())
     });
-    // As many threads as there were for everything that blocks.
+    // As many threads as formerly for all blocking calls.
     let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(16).build();
     runtime.unwrap().block_on(async {
         let connection = Connection::resolved_by(resolver, "http://api.example:6443").unwrap();
         let mut watches = JoinSet::new();
         for secret in 0..200 {
             let connection = connection.clone();
-            watches.spawn(async move { connection.send(watch(secret), Way::Watch).await });
+            watches.spawn(async move { connection.send(watch(secret), CallKind::Watch).await });
         }
-        // Until the name is looked up, and each of them had its turns.
+        // Until the lookup has started, and each watch was polled.
         let mut turns = 0;
         while looked_up.load(Ordering::Relaxed) == 0 || turns < 1000 {
             tokio::task::yield_now().await;

@@ -1,11 +1,11 @@
-//! Calls, counted and timed under the names that upstream's client gives them.
+//! Counts and times calls, with the metric names of upstream's client.
 
 use std::time::Duration;
 
 use prometheus::core::Collector;
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 
-/// What is counted instead of a status when there was no answer.
+/// The label that replaces the status code of a call without a response.
 const NO_ANSWER: &str = "<error>";
 /// Upstream's buckets, in seconds.
 const TIMES: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
@@ -19,7 +19,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// In the given registry, for the server at an address.
+    /// Registers the metrics, for the server at `address`.
     pub(crate) fn new(registry: &Registry, address: &str) -> Result<Self, prometheus::Error> {
         let opts = Opts::new("rest_client_requests_total", "Calls to the API server.");
         let requests = IntCounterVec::new(opts, &["code", "host", "method"])?;
@@ -36,8 +36,8 @@ impl Counted {
         Ok(Self { requests, times, host: host.unwrap_or_default() })
     }
 
-    /// One call: with which status it was answered, if it was, and how long it took until the answer
-    /// began, without the wait for its turn.
+    /// Records a call: its status, if it got a response, and the time until the response began, without the
+    /// wait for the rate limit.
     pub(crate) fn call(
         &self,
         method: &http::Method,

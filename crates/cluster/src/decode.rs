@@ -1,5 +1,4 @@
-//! Objects of the API, as little of them as is needed. What is not named here is skipped while it is
-//! read.
+//! API objects, reduced to the needed fields. All other fields are skipped during decoding.
 
 pub(crate) mod node;
 pub(crate) mod object;
@@ -53,7 +52,7 @@ impl Metadata<'_> {
     }
 }
 
-/// Which object it is, and which version of it.
+/// The identity and version of an object.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Identity<'a> {
@@ -68,7 +67,7 @@ pub(crate) struct Identity<'a> {
 }
 
 impl<'a> Identity<'a> {
-    /// That of an object that is kept whole.
+    /// The identity of a fully decoded object.
     pub(crate) fn of(metadata: &'a ObjectMeta) -> Self {
         let text = |field: &'a Option<String>| Cow::Borrowed(field.as_deref().unwrap_or_default());
         Self {
@@ -88,7 +87,7 @@ pub(crate) fn value<'a>(pairs: &'a Pairs<'_>, key: &str) -> Option<&'a str> {
     pairs.iter().find(|(name, _)| name == key).map(|(_, value)| &**value)
 }
 
-/// A map as a list, borrowed where it can be.
+/// Decodes a map as a list, borrowed where possible.
 fn pairs<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Pairs<'a>, D::Error> {
     struct InOrder;
     /// Borrows a text that has no escapes.
@@ -119,9 +118,9 @@ fn pairs<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Pairs<'a>
     deserializer.deserialize_any(InOrder)
 }
 
-/// A time as the second it is in.
+/// Decodes a time, rounded down to seconds.
 pub(crate) fn second<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
-    /// Borrows a text that has no escapes, as no time has.
+    /// Borrows a text without escapes; times have none.
     #[derive(Deserialize)]
     struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
     let text = Option::<Text<'de>>::deserialize(deserializer)?;

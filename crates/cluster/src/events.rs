@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use http::Method;
 use jiff::Timestamp;
-use model::cluster::{About, ClusterEvent};
+use model::cluster::{ClusterEvent, InvolvedObject};
 use model::names::dns_subdomain;
 use model::ports::cluster::{ApiError, ClusterEvents};
 use serde_json::{Map, Value, json};
@@ -27,13 +27,13 @@ impl ClusterEvents for Cluster {
     }
 }
 
-/// Where events about something are.
-fn namespace(about: &About) -> &str {
+/// The namespace of events about an object.
+fn namespace(about: &InvolvedObject) -> &str {
     if about.namespace.is_empty() { "default" } else { &about.namespace }
 }
 
-/// As upstream's recorder names them: unique by their time. What is too long for that, or no name for
-/// an event, is named by the uid instead.
+/// A name as upstream's recorder makes it: unique by its time. If that is too long, or no valid name, the uid
+/// replaces it.
 fn name(event: &ClusterEvent) -> String {
     let time = event.first.as_nanosecond();
     let name = format!("{}.{time:x}", event.about.name);
@@ -62,7 +62,7 @@ fn written(event: &ClusterEvent, source: &Source) -> Value {
     })
 }
 
-/// What changes of an event that was again.
+/// The changed fields of a repeated event.
 fn counted(event: &ClusterEvent) -> Value {
     json!({
         "count": event.count,
@@ -71,8 +71,8 @@ fn counted(event: &ClusterEvent) -> Value {
     })
 }
 
-/// What an event is about; what is not known is not there.
-fn involved(about: &About) -> Value {
+/// The object of an event; unknown fields are absent.
+fn involved(about: &InvolvedObject) -> Value {
     let fields = [
         ("kind", about.kind.to_owned()),
         ("apiVersion", about.api_version.to_owned()),

@@ -1,15 +1,15 @@
-//! Follows all objects of one kind: a list, then a watch from there, for ever.
+//! Follows all objects of one kind: a list, then a watch, without end.
 //!
 //! ```text
-//!  begin ──streaming list──────────────> told to the end ──watch goes on──> ended: watch from the last version
+//!  begin ──streaming list──────────────> list is complete ─watch goes on──> ended: watch from the last version
 //!    │  (refused: never again)               ^                               forgotten (410): begin
 //!    └──list, page by page──> watch ─────────┘                               broken: wait, then watch
 //! ```
-//! A server whose store was emptied, or put back to an older state, counts its versions anew. It says nothing
-//! of that to who watches from a version that it has not reached. It cannot have happened while a watch lasted,
-//! so the server is asked for its version before a watch only if the last one ended before its time.
+//! A server whose store was emptied, or restored to an older state, counts versions again. It does not report
+//! that to a watch from a version that it has not reached. This cannot happen during a watch, so the server's
+//! version is read before a watch only if the last watch ended before its time.
 //!
-//! An object that cannot be understood is named in the log and told as such; all others are told.
+//! An object that cannot be decoded is named in the log and reported as unread; all others are reported.
 
 mod wire;
 
@@ -17,10 +17,10 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use model::chain::Chain;
-use model::chance::stretched;
 use model::cluster::Version;
+use model::jitter::jittered;
+use model::log_throttle::LogThrottle;
 use model::ports::cluster::{ApiError, Change, Sink};
-use model::trouble::Trouble;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -31,27 +31,27 @@ use crate::call::{Call, Caller, decoded};
 use crate::decode::Identity;
 use crate::lines::Lines;
 
-use self::wire::{Bare, Event, List, Taken, failure};
+use self::wire::{Bare, Event, EventOutcome, List, failure};
 
 /// How many objects a page has.
 const PAGE: u32 = 500;
-/// How long after its end a watch may be silent: then the connection is dead.
+/// How long after its timeout a watch may be silent; then the connection is dead.
 const SILENCE: Duration = Duration::from_secs(30);
-/// How long to wait after a failure at most.
+/// The longest delay after a failure.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// Marks the bookmark behind the last object of a streaming list.
+/// Marks the bookmark after the last object of a streaming list.
 const INITIAL_END: &str = "k8s.io/initial-events-end";
 
-/// An object of the API, as far as following it needs to know it.
+/// The metadata that a follower needs.
 pub(crate) trait HasMetadata {
-    /// Which object it is.
+    /// The identity of the object.
     fn identity(&self) -> Identity<'_>;
     /// The value of an annotation.
     fn annotation(&self, name: &str) -> Option<&str>;
 }
 
-/// What [`HasMetadata`] is for an object that has its metadata in the slim form.
+/// Implements [`HasMetadata`] for an object with slim metadata.
 macro_rules! has_slim_metadata {
     ($object:ident) => {
         impl crate::follow::HasMetadata for $object<'_> {
@@ -69,58 +69,58 @@ pub(crate) use has_slim_metadata;
 
 /// Objects of one kind.
 pub(crate) trait Kind: Send + Sync {
-    /// As the server writes it.
+    /// The object, as the server sends it.
     type Object<'a>: Deserialize<'a> + HasMetadata + Send;
-    /// What is kept of it.
+    /// The stored form.
     type Record: Send;
-    /// What tells it from others.
+    /// The identity of an object.
     type Key: Send;
-    /// In one word.
+    /// The name in logs.
     const NAME: &'static str;
-    /// How long a watch lasts at least; twice as long at most.
+    /// The minimum duration of a watch; the maximum is twice that.
     const LASTS: Duration = Duration::from_mins(5);
-    /// Whether all is gone when the server is behind what it told before, until it was told anew. Who
-    /// acts on what is gone, such as a node on its pods, must not hear that.
+    /// Whether all objects count as gone when the server's version is older than ours, until the next list.
+    /// Must be false for consumers that act on removals, as a node does for its pods.
     const FORGETS: bool = false;
-    /// Whether what they say is in no log.
+    /// Whether objects must not be logged.
     const IS_SECRET: bool = false;
-    /// How long to wait after a first failure.
+    /// The delay after the first failure.
     const FIRST_WAIT: Duration = Duration::from_millis(800);
-    /// Where they are, and which of them; the query of a selector may follow the path.
+    /// The URL path; it may contain the query of a selector.
     fn path(&self) -> Cow<'_, str>;
     fn key(object: &Identity<'_>) -> Self::Key;
     fn record(&self, object: Self::Object<'_>) -> Self::Record;
 }
 
-/// What a round came to.
+/// The result of a round.
 #[derive(Debug)]
-enum Ended {
-    /// All was told, and where to go on is known.
+enum RoundEnd {
+    /// All objects are listed, and the version to watch from is known.
     Listed,
-    /// The server ended it, as it does after a while.
+    /// The server ended the watch normally.
     Well,
-    /// The server has forgotten the version from which we want to go on.
+    /// The server no longer has the version to watch from.
     Forgotten,
-    /// The server is behind what was heard of it: its store is another one.
+    /// The server's version is older than the last one received: its store is another one.
     OtherPast,
-    /// The server does not know streaming lists.
+    /// The server does not support streaming lists.
     NoStreaming,
 }
 
-/// How long to rest before all is asked for anew: a list is dear to a server. One that forgets every time at
-/// once is asked ever more rarely.
+/// The delay before a new list, which is expensive for the server. It grows while the server forgets versions
+/// at once.
 #[derive(Debug)]
-struct Rests {
+struct RelistBackoff {
     first: Duration,
     next: Duration,
 }
 
-impl Rests {
+impl RelistBackoff {
     fn new(first: Duration) -> Self {
         Self { first, next: first }
     }
 
-    /// A round took so long. Who told changes for a while does not forget every time.
+    /// Records how long a round took. A long round resets the delay.
     fn lasted(&mut self, time: Duration) {
         if time >= LONGEST_WAIT {
             self.next = self.first;
@@ -134,79 +134,91 @@ impl Rests {
     }
 }
 
-/// Follows one kind.
+/// Follows one kind of object.
 pub(crate) struct Follower<'a, K: Kind> {
     caller: &'a Caller,
     kind: K,
     sink: &'a dyn Sink<K::Record, K::Key>,
-    /// From where to go on; nothing when all is to be told from the beginning.
+    /// The version to watch from; `None` before a new list.
     version: Option<String>,
     streams: bool,
-    /// Whether the server may have lost what it told: it was away since.
+    /// Whether the server may have lost data since it was last connected.
     in_doubt: bool,
-    /// When something was last heard.
-    heard: Instant,
-    trouble: Trouble,
+    /// When the last message arrived.
+    last_message: Instant,
+    throttle: LogThrottle,
 }
 
 impl<'a, K: Kind> Follower<'a, K> {
     pub(crate) fn new(caller: &'a Caller, kind: K, sink: &'a dyn Sink<K::Record, K::Key>) -> Self {
-        let (heard, trouble) = (Instant::now(), Trouble::default());
-        Self { caller, kind, sink, version: None, streams: true, in_doubt: true, heard, trouble }
+        let (last_message, throttle) = (Instant::now(), LogThrottle::default());
+        Self {
+            caller,
+            kind,
+            sink,
+            version: None,
+            streams: true,
+            in_doubt: true,
+            last_message,
+            throttle,
+        }
     }
 
-    /// Follows for ever.
+    /// Follows without end.
     pub(crate) async fn run(mut self) {
-        let (mut wait, mut rests) = (K::FIRST_WAIT, Rests::new(K::FIRST_WAIT));
+        let (mut wait, mut rests) = (K::FIRST_WAIT, RelistBackoff::new(K::FIRST_WAIT));
         loop {
             let (begun, back) = (Instant::now(), self.caller.reach.follow());
             let ended = self.round().await;
             rests.lasted(begun.elapsed());
             match ended {
-                Ok(Ended::Listed) => wait = K::FIRST_WAIT,
-                Ok(Ended::Well) => {
+                Ok(RoundEnd::Listed) => wait = K::FIRST_WAIT,
+                Ok(RoundEnd::Well) => {
                     wait = K::FIRST_WAIT;
-                    // A server that ends every watch at once is not asked without a rest.
+                    // Delays the next watch if the server ends watches at once.
                     if begun.elapsed() < Duration::from_secs(1) {
                         sleep(K::FIRST_WAIT).await;
                     }
                 }
-                Ok(Ended::Forgotten) => {
-                    debug!(kind = K::NAME, "the server has forgotten where we were; listing anew");
+                Ok(RoundEnd::Forgotten) => {
+                    debug!(kind = K::NAME, "Resource version is expired, listing again");
                     self.version = None;
-                    sleep(stretched(rests.take())).await;
+                    sleep(jittered(rests.take())).await;
                 }
-                Ok(Ended::OtherPast) => {
-                    self.disown();
-                    sleep(stretched(rests.take())).await;
+                Ok(RoundEnd::OtherPast) => {
+                    self.discard_version();
+                    sleep(jittered(rests.take())).await;
                 }
-                Ok(Ended::NoStreaming) => {
-                    info!(kind = K::NAME, "the server has no streaming lists; listing by pages");
+                Ok(RoundEnd::NoStreaming) => {
+                    info!(
+                        kind = K::NAME,
+                        "Server does not support streaming lists, listing by pages"
+                    );
                     self.streams = false;
                 }
                 Err(error) => {
-                    if self.heard > begun {
+                    if self.last_message > begun {
                         wait = K::FIRST_WAIT;
                     }
-                    if self.trouble.failed(Instant::now().into_std()) {
+                    if self.throttle.failed(Instant::now().into_std()) {
                         let error = Chain(&error);
-                        warn!(kind = K::NAME, %error, "the API server tells no changes; trying again");
+                        warn!(kind = K::NAME, %error, "Watch failed, retrying");
                     }
                     let least = error.retry_after().unwrap_or_default().min(LONGEST_WAIT);
-                    let least = stretched(K::FIRST_WAIT).max(least);
-                    let is_back = back.wait(stretched(wait).max(least), least).await;
+                    let least = jittered(K::FIRST_WAIT).max(least);
+                    let is_back = back.wait(jittered(wait).max(least), least).await;
                     wait = if is_back { K::FIRST_WAIT } else { (wait * 2).min(LONGEST_WAIT) };
                 }
             }
         }
     }
 
-    /// Nothing of what the server told is true, not even that one version is newer than another.
-    fn disown(&mut self) {
-        warn!(kind = K::NAME, "the server is behind what it told before; listing anew");
+    /// Discards all data from the server, even the order of versions.
+    fn discard_version(&mut self) {
+        warn!(kind = K::NAME, "Server is at an older version than before, listing again");
         if K::FORGETS {
-            self.sink.hear(Change::Restarted);
-            self.sink.hear(Change::Complete);
+            self.sink.receive(Change::Restarted);
+            self.sink.receive(Change::Complete);
         }
         self.version = None;
     }
@@ -217,7 +229,7 @@ impl<'a, K: Kind> Follower<'a, K> {
         format!("{path}{joint}{query}")
     }
 
-    async fn round(&mut self) -> Result<Ended, ApiError> {
+    async fn round(&mut self) -> Result<RoundEnd, ApiError> {
         match self.version.clone() {
             Some(version) => self.watch(&version).await,
             None if self.streams => self.stream().await,
@@ -225,9 +237,9 @@ impl<'a, K: Kind> Follower<'a, K> {
         }
     }
 
-    /// Tells all, page by page.
-    async fn list(&mut self) -> Result<Ended, ApiError> {
-        self.sink.hear(Change::Restarted);
+    /// Lists all objects, page by page.
+    async fn list(&mut self) -> Result<RoundEnd, ApiError> {
+        self.sink.receive(Change::Restarted);
         let mut next = String::new();
         loop {
             let mut path = self.url(&format!("limit={PAGE}"));
@@ -236,42 +248,42 @@ impl<'a, K: Kind> Follower<'a, K> {
                 path.push_str(&crate::urls::part(&next));
             }
             let page = match self.caller.read(Call::get(path)).await {
-                Err(ApiError::Refused { code: 410, .. }) => return Ok(Ended::Forgotten),
+                Err(ApiError::Refused { code: 410, .. }) => return Ok(RoundEnd::Forgotten),
                 page => page?,
             };
-            self.note_heard();
-            let (following, version) = self.tell_page(&page)?;
+            self.note_message();
+            let (following, version) = self.report_page(&page)?;
             next = following;
             if next.is_empty() {
-                self.sink.hear(Change::Complete);
+                self.sink.receive(Change::Complete);
                 (self.version, self.in_doubt) = (Some(version), false);
-                return Ok(Ended::Listed);
+                return Ok(RoundEnd::Listed);
             }
         }
     }
 
-    /// Tells a page; where the next one begins, if there is one, and the version of the list.
-    fn tell_page(&self, page: &[u8]) -> Result<(String, String), ApiError> {
+    /// Reports the objects of a page. Returns the continue token, if any, and the version of the list.
+    fn report_page(&self, page: &[u8]) -> Result<(String, String), ApiError> {
         let whole = serde_json::from_slice::<List<'_, K::Object<'_>>>(page);
         let metadata = if let Ok(list) = whole {
             for object in list.items {
-                self.sink.hear(Change::Applied(self.kind.record(object)));
+                self.sink.receive(Change::Applied(self.kind.record(object)));
             }
             list.metadata
         } else {
-            // One of them cannot be understood: one by one.
+            // One of them cannot be decoded: decode them individually.
             let list: List<'_, Value> = decoded(page)?;
             for item in list.items {
-                self.tell_item(&item.to_string())?;
+                self.report_item(&item.to_string())?;
             }
             list.metadata
         };
         Ok((metadata.next.into_owned(), metadata.resource_version.into_owned()))
     }
 
-    fn tell_item(&self, item: &str) -> Result<(), ApiError> {
+    fn report_item(&self, item: &str) -> Result<(), ApiError> {
         match serde_json::from_str::<K::Object<'_>>(item) {
-            Ok(object) => self.sink.hear(Change::Applied(self.kind.record(object))),
+            Ok(object) => self.sink.receive(Change::Applied(self.kind.record(object))),
             Err(error) => {
                 let Bare { metadata } = decoded(item.as_bytes())?;
                 self.unread(&metadata, &error);
@@ -280,56 +292,56 @@ impl<'a, K: Kind> Follower<'a, K> {
         Ok(())
     }
 
-    /// An object cannot be understood. That must not keep the others from being told.
+    /// Reports an object that cannot be decoded. The others are still reported.
     fn unread(&self, object: &Identity<'_>, error: &serde_json::Error) {
         let Identity { name, namespace, .. } = object;
         let column = error.column();
         if K::IS_SECRET {
-            warn!(kind = K::NAME, %namespace, %name, column, "an object cannot be understood");
+            warn!(kind = K::NAME, %namespace, %name, column, "Cannot decode object, skipping");
         } else {
-            warn!(kind = K::NAME, %namespace, %name, %error, "an object cannot be understood");
+            warn!(kind = K::NAME, %namespace, %name, %error, "Cannot decode object, skipping");
         }
-        self.sink.hear(Change::Unread(K::key(object)));
+        self.sink.receive(Change::Unread(K::key(object)));
     }
 
-    /// Tells all as a stream, and then what changes.
-    async fn stream(&mut self) -> Result<Ended, ApiError> {
+    /// Lists all objects as a stream, and continues as a watch.
+    async fn stream(&mut self) -> Result<RoundEnd, ApiError> {
         let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
         match self.events(query, true).await {
-            // The feature is off, or the server does not know it.
-            Err(ApiError::Refused { code: 400 | 422, .. }) => Ok(Ended::NoStreaming),
+            // The feature is disabled or unknown.
+            Err(ApiError::Refused { code: 400 | 422, .. }) => Ok(RoundEnd::NoStreaming),
             ended => ended,
         }
     }
 
-    /// Tells what changes from a version on.
-    async fn watch(&mut self, version: &str) -> Result<Ended, ApiError> {
+    /// Watches changes from a version on.
+    async fn watch(&mut self, version: &str) -> Result<RoundEnd, ApiError> {
         if self.in_doubt && is_older(&self.current().await?, version) {
-            return Ok(Ended::OtherPast);
+            return Ok(RoundEnd::OtherPast);
         }
         let query = format!("resourceVersion={}", crate::urls::part(version));
         match self.events(&query, false).await {
-            Err(ApiError::Refused { code: 410, .. }) => Ok(Ended::Forgotten),
+            Err(ApiError::Refused { code: 410, .. }) => Ok(RoundEnd::Forgotten),
             ended => ended,
         }
     }
 
-    /// The version that the server's store is at.
+    /// The current version of the server's store.
     async fn current(&self) -> Result<String, ApiError> {
         let page = self.caller.read(Call::get(self.url("limit=1"))).await?;
         let list: List<'_, IgnoredAny> = decoded(&page)?;
         Ok(list.metadata.resource_version.into_owned())
     }
 
-    fn note_heard(&mut self) {
-        self.heard = Instant::now();
-        if let Some(after) = self.trouble.over(self.heard.into_std()) {
-            info!(kind = K::NAME, ?after, "the API server tells changes again");
+    fn note_message(&mut self) {
+        self.last_message = Instant::now();
+        if let Some(after) = self.throttle.recovered(self.last_message.into_std()) {
+            info!(kind = K::NAME, ?after, "Watch works again");
         }
     }
 
-    async fn events(&mut self, query: &str, mut initial: bool) -> Result<Ended, ApiError> {
-        let lasts = stretched(K::LASTS);
+    async fn events(&mut self, query: &str, mut initial: bool) -> Result<RoundEnd, ApiError> {
+        let lasts = jittered(K::LASTS);
         let seconds = lasts.as_secs();
         let path = self
             .url(&format!("watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds}&{query}"));
@@ -337,32 +349,32 @@ impl<'a, K: Kind> Follower<'a, K> {
         self.in_doubt = true;
         let answer = self.caller.send(Call::watch(path)).await?;
         let mut lines = Lines::new(answer.into_body(), lasts + SILENCE);
-        let mut told = false;
+        let mut has_begun = false;
         while let Some(line) = lines.next().await? {
             if line.is_empty() {
                 continue;
             }
-            if initial && !told {
-                self.sink.hear(Change::Restarted);
-                told = true;
+            if initial && !has_begun {
+                self.sink.receive(Change::Restarted);
+                has_begun = true;
             }
-            self.note_heard();
+            self.note_message();
             match self.take(line, initial)? {
-                Taken::Change => {}
-                Taken::InitialEnd => initial = false,
-                Taken::Forgotten => return Ok(Ended::Forgotten),
-                Taken::Older => return Ok(Ended::OtherPast),
+                EventOutcome::Change => {}
+                EventOutcome::InitialEnd => initial = false,
+                EventOutcome::Forgotten => return Ok(RoundEnd::Forgotten),
+                EventOutcome::Older => return Ok(RoundEnd::OtherPast),
             }
         }
         if initial {
             return Err(ApiError::Unreadable("a list was cut off".into()));
         }
         self.in_doubt = begun.elapsed() < Duration::from_secs(seconds);
-        Ok(Ended::Well)
+        Ok(RoundEnd::Well)
     }
 
-    /// Takes one event.
-    fn take(&mut self, line: &[u8], initial: bool) -> Result<Taken, ApiError> {
+    /// Processes an event.
+    fn take(&mut self, line: &[u8], initial: bool) -> Result<EventOutcome, ApiError> {
         let event: Event<'_, K::Object<'_>> = match serde_json::from_slice(line) {
             Ok(event) => event,
             Err(error) => return self.take_unread(line, error, initial),
@@ -370,40 +382,40 @@ impl<'a, K: Kind> Follower<'a, K> {
         let Event { kind, object } = event;
         let version = object.identity().resource_version.into_owned();
         if self.is_behind(&version, initial) {
-            return Ok(Taken::Older);
+            return Ok(EventOutcome::Older);
         }
         let taken = match &*kind {
             "ADDED" | "MODIFIED" => {
-                self.sink.hear(Change::Applied(self.kind.record(object)));
-                Taken::Change
+                self.sink.receive(Change::Applied(self.kind.record(object)));
+                EventOutcome::Change
             }
             "DELETED" => {
-                self.sink.hear(Change::Gone(K::key(&object.identity())));
-                Taken::Change
+                self.sink.receive(Change::Gone(K::key(&object.identity())));
+                EventOutcome::Change
             }
             "BOOKMARK" if object.annotation(INITIAL_END) == Some("true") => {
-                self.sink.hear(Change::Complete);
-                Taken::InitialEnd
+                self.sink.receive(Change::Complete);
+                EventOutcome::InitialEnd
             }
-            "BOOKMARK" => Taken::Change,
-            "ERROR" => return failure(line).unwrap_or(Ok(Taken::Forgotten)),
+            "BOOKMARK" => EventOutcome::Change,
+            "ERROR" => return failure(line).unwrap_or(Ok(EventOutcome::Forgotten)),
             other => {
-                debug!(kind = K::NAME, other, "an event of a kind that nobody knows");
-                Taken::Change
+                debug!(kind = K::NAME, other, "Unknown event type");
+                EventOutcome::Change
             }
         };
-        // In the middle of a list there is no version to go on from.
-        self.reached(version, initial && !matches!(taken, Taken::InitialEnd));
+        // During a list there is no version to resume from.
+        self.reached(version, initial && !matches!(taken, EventOutcome::InitialEnd));
         Ok(taken)
     }
 
-    /// Takes an event that is an error, or whose object cannot be understood.
+    /// Processes an error event, or an event whose object cannot be decoded.
     fn take_unread(
         &mut self,
         line: &[u8],
         error: serde_json::Error,
         initial: bool,
-    ) -> Result<Taken, ApiError> {
+    ) -> Result<EventOutcome, ApiError> {
         if let Some(failure) = failure(line) {
             return failure;
         }
@@ -414,18 +426,18 @@ impl<'a, K: Kind> Follower<'a, K> {
         let Event { kind, object: Bare { metadata: object } } = event;
         let version = object.resource_version.clone().into_owned();
         if self.is_behind(&version, initial) {
-            return Ok(Taken::Older);
+            return Ok(EventOutcome::Older);
         }
         if kind == "DELETED" {
-            self.sink.hear(Change::Gone(K::key(&object)));
+            self.sink.receive(Change::Gone(K::key(&object)));
         } else {
             self.unread(&object, &error);
         }
         self.reached(version, initial);
-        Ok(Taken::Change)
+        Ok(EventOutcome::Change)
     }
 
-    /// Whether an event is older than what was heard before.
+    /// Whether an event is older than those before.
     fn is_behind(&self, version: &str, initial: bool) -> bool {
         !initial && self.version.as_ref().is_some_and(|known| is_older(version, known))
     }
@@ -437,7 +449,7 @@ impl<'a, K: Kind> Follower<'a, K> {
     }
 }
 
-/// Whether a version is older than another; not unless both are numbers.
+/// Whether a version is older than another; false unless both are numbers.
 fn is_older(version: &str, than: &str) -> bool {
     let (version, than) = (Version::from(version), Version::from(than));
     version.0.is_some() && version < than

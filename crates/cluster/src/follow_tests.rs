@@ -8,7 +8,7 @@ use crate::bucket::Bucket;
 use crate::decode::Metadata;
 use crate::{Connection, Rate};
 
-/// Something with a name.
+/// An object with a name.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Thing<'a> {
@@ -18,7 +18,7 @@ struct Thing<'a> {
 
 has_slim_metadata!(Thing);
 
-/// Things whose watch the server may end at any time, or never before its time.
+/// Objects whose watch the server may end at any time, or never before its timeout.
 struct Things<const LASTS: u64>;
 
 impl<const LASTS: u64> Kind for Things<LASTS> {
@@ -42,15 +42,15 @@ impl<const LASTS: u64> Kind for Things<LASTS> {
 struct Deaf;
 
 impl Sink<(), ()> for Deaf {
-    fn hear(&self, _: Change<(), ()>) {}
+    fn receive(&self, _: Change<(), ()>) {}
 }
 
 const END: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
 
 const EXPIRED: &str = r#"{"type":"ERROR","object":{"kind":"Status","code":410}}"#;
 
-/// What is asked of a server that ends every watch at once with these words, in short.
-async fn asked<const LASTS: u64>(count: usize, last_words: &str) -> Vec<&'static str> {
+/// The requests to a server that ends every watch at once with this text, in short form.
+async fn asked<const LASTS: u64>(count: usize, end_text: &str) -> Vec<&'static str> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let connection = Connection::find(None, Some(&address), "test/1").await.unwrap();
@@ -71,7 +71,7 @@ async fn asked<const LASTS: u64>(count: usize, last_words: &str) -> Vec<&'static
         } else if request.contains("sendInitialEvents") {
             ("list", format!("{END}\n"))
         } else {
-            ("watch", last_words.to_owned())
+            ("watch", end_text.to_owned())
         };
         asked.push(what);
         let length = body.len();
@@ -85,7 +85,7 @@ async fn asked<const LASTS: u64>(count: usize, last_words: &str) -> Vec<&'static
 
 // behaviour: PGC-127
 #[tokio::test]
-async fn the_version_is_asked_for_only_after_a_watch_that_ended_before_its_time() {
+async fn server_version_is_read_only_after_a_watch_that_ended_early() {
     let limit = Duration::from_secs(30);
     let in_time = timeout(limit, asked::<0>(4, "")).await.unwrap();
     assert_eq!(in_time, ["list", "watch", "watch", "watch"]);
@@ -95,20 +95,20 @@ async fn the_version_is_asked_for_only_after_a_watch_that_ended_before_its_time(
 
 // behaviour: PGC-123
 #[tokio::test]
-async fn a_server_that_forgets_every_time_is_asked_ever_more_rarely() {
+async fn relist_delay_grows_while_versions_expire_immediately() {
     let begun = Instant::now();
     let watches = 8;
     let expired = format!("{EXPIRED}\n");
     let asked = timeout(Duration::from_secs(30), asked::<300>(3 * watches, &expired)).await;
     assert_eq!(asked.unwrap(), ["list", "version", "watch"].repeat(watches));
-    // Rests of 1, 2, 4 and so on to 64 ms at least lie between them.
+    // The delays between them are at least 1, 2, 4 and so on up to 64 ms.
     assert!(begun.elapsed() >= Duration::from_millis(127), "{:?}", begun.elapsed());
 }
 
 // behaviour: PGC-123
 #[test]
-fn rests_grow_to_the_longest_and_begin_anew_after_a_watch_that_lasted() {
-    let mut rests = Rests::new(Duration::from_secs(1));
+fn relist_delay_is_capped_and_reset_by_a_long_watch() {
+    let mut rests = RelistBackoff::new(Duration::from_secs(1));
     let grown: Vec<u64> = (0..7).map(|_| rests.take().as_secs()).collect();
     assert_eq!(grown, [1, 2, 4, 8, 16, 30, 30]);
     rests.lasted(LONGEST_WAIT.saturating_sub(Duration::from_secs(1)));

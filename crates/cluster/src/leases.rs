@@ -76,7 +76,7 @@ fn written(name: &LeaseName, record: &LeaseRecord, from: Option<&Lease>) -> ApiL
     }
 }
 
-/// As exact as the API has it, so that what is read back is what was written.
+/// With the precision of the API, so that a read returns the written value.
 fn micro(time: Timestamp) -> MicroTime {
     let micros = time.as_microsecond();
     MicroTime(Timestamp::from_microsecond(micros).unwrap_or(time))

@@ -1,21 +1,23 @@
-//! The ports of the API server, on the real one.
+//! The API server ports.
 //!
-//! Inputs: a kubeconfig or the service account of the pod one runs in, and calls through the ports of
-//! `model`. Outputs: slim records of what is there and what changes, and the answers of the server.
+//! Inputs: a kubeconfig or the service account of the pod, and calls through the ports of `model`. Outputs:
+//! slim records of objects and changes, and responses.
 //!
 //! Invariants:
-//! - all goes over one connection, or as few as very many watches need, by HTTP/2 where the server speaks it, and
-//!   one that is dead is noticed within seconds; what keeps a node alive waits neither for watches nor for other calls;
-//! - of objects only what the records need is kept, and no more than one object, or one page of a list,
-//!   is in memory at a time;
-//! - a feed never ends: it begins anew where it broke, or from a list when the server has forgotten that;
-//! - ordinary calls keep to a rate; leases do not wait for it, and events and reviews have rates of their own.
+//! - one HTTP/2 connection serves all calls, or as few as many watches need; a dead connection is detected
+//!   within seconds; calls that keep a node alive wait neither for watches nor for other calls;
+//! - only the fields of records are stored, and at most one object, or one page of a list, is in memory at a
+//!   time;
+//! - a feed never ends: it resumes after a break, or lists again when the server has forgotten its version;
+//! - ordinary calls are rate limited; leases do not wait for the limit, and events and reviews have their own
+//!   limits.
 
 mod access;
 mod bucket;
 mod call;
 mod client_identity;
 mod connect;
+mod connections;
 mod counted;
 mod decode;
 mod events;
@@ -32,7 +34,7 @@ mod pod_certificates;
 mod pods;
 mod proxy;
 mod proxy_environment;
-mod reach;
+mod reachability;
 mod reviews;
 mod runtime_classes;
 mod services;
@@ -40,7 +42,6 @@ mod storage;
 mod token_file;
 mod trust_bundles;
 mod urls;
-mod ways;
 
 use std::sync::Arc;
 
@@ -57,31 +58,31 @@ use self::bucket::Bucket;
 use self::call::{Call, Caller};
 use self::counted::Counted;
 
-/// How fast one may call.
+/// A rate limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
-    /// Calls in a second, on average; zero or less for any number.
+    /// Calls per second on average; zero or less for no limit.
     pub per_second: f64,
-    /// How many at once after a quiet time.
+    /// The burst.
     pub burst: u32,
 }
 
 impl Rate {
-    /// As fast as one likes.
+    /// No limit.
     pub const UNLIMITED: Self = Self { per_second: 0.0, burst: 0 };
 }
 
-/// How fast one may call, and write events.
+/// The rate limits of calls and events.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rates {
-    /// All calls but events and those that cannot wait.
+    /// All calls except events and calls that cannot wait.
     pub calls: Rate,
     /// Events.
     pub events: Rate,
 }
 
 impl From<Rate> for Rates {
-    /// Events are as many as there are.
+    /// Events are not limited.
     fn from(calls: Rate) -> Self {
         Self { calls, events: Rate::UNLIMITED }
     }
@@ -92,21 +93,21 @@ impl From<Rate> for Rates {
 pub struct Cluster {
     caller: Arc<Caller>,
     exclusion: Arc<Exclusion>,
-    /// Who writes events, and from where.
+    /// The source of events.
     source: Arc<Source>,
 }
 
-/// Who writes events.
+/// The source of events.
 #[derive(Debug, Clone, Default)]
 pub struct Source {
     /// The name of the program.
     pub component: &'static str,
-    /// The machine it runs on.
+    /// The host of the program.
     pub host: String,
 }
 
 impl Cluster {
-    /// The server at the other end of a connection.
+    /// The server of a connection.
     pub fn new(
         connection: Connection,
         rates: impl Into<Rates>,
@@ -122,7 +123,7 @@ impl Cluster {
         }
     }
 
-    /// Counts calls from now on, in the given registry. Once: a second one changes nothing.
+    /// Counts calls from now on, in the registry. A second call changes nothing.
     pub fn count_calls(&self, registry: &Registry) -> Result<(), prometheus::Error> {
         if self.caller.counted.get().is_none() {
             let counted = Counted::new(registry, self.address())?;
@@ -131,12 +132,12 @@ impl Cluster {
         Ok(())
     }
 
-    /// Where the server is.
+    /// The address of the server.
     pub fn address(&self) -> &str {
         self.caller.connection.address()
     }
 
-    /// Whether the server says that it is well.
+    /// Checks the health of the server.
     pub async fn is_healthy(&self) -> Result<(), ApiError> {
         self.caller.read(Call::get("/healthz".to_owned()).in_own_lane()).await.map(drop)
     }

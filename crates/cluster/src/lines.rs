@@ -1,4 +1,4 @@
-//! A body that is read as it comes, line by line.
+//! Reads a streaming body line by line.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use model::ports::cluster::ApiError;
 use tokio::time::timeout;
 use tower::BoxError;
 
-/// No object is longer: the store behind the server takes a few megabytes at most.
+/// The longest line: the store behind the server limits objects to a few megabytes.
 const LONGEST_LINE: usize = 32 << 20;
-/// How much room is kept for the next line.
+/// The buffer size that is kept for the next line.
 const KEPT: usize = 64 << 10;
 
 /// The lines of a body.
 #[derive(Debug)]
 pub(crate) struct Lines<B = Body> {
     body: B,
-    /// How long nothing may come.
+    /// The timeout without data.
     patience: Duration,
     buffer: Vec<u8>,
-    /// Where the next line begins.
+    /// The start of the next line.
     start: usize,
-    /// Up to where there is no end of a line.
+    /// Up to here there is no line end.
     searched: usize,
 }
 
@@ -36,8 +36,8 @@ where
         Self { body, patience, buffer: Vec::new(), start: 0, searched: 0 }
     }
 
-    /// Waits for the next line; nothing when the body has ended. What stands behind the last end of a
-    /// line was cut off and is not told.
+    /// Waits for the next line; `None` when the body has ended. An incomplete last line is
+    /// dropped.
     pub(crate) async fn next(&mut self) -> Result<Option<&[u8]>, ApiError> {
         loop {
             let found = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n');
@@ -60,7 +60,7 @@ where
         }
     }
 
-    /// Forgets the lines that were told.
+    /// Drops the lines that were returned.
     fn make_room(&mut self) {
         self.buffer.drain(..self.start);
         if self.buffer.capacity() > KEPT && self.buffer.len() < KEPT / 2 {
@@ -81,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    /// A body of which nothing more comes, and which does not end.
+    /// A body without data and without an end.
     struct Silent;
 
     impl hyper::body::Body for Silent {
@@ -98,7 +98,7 @@ mod tests {
 
     // behaviour: API-32
     #[tokio::test(start_paused = true)]
-    async fn a_body_of_which_nothing_comes_is_given_up() {
+    async fn silent_body_times_out() {
         let patience = Duration::from_mins(5);
         let mut lines = Lines::new(Silent, patience);
         let begin = Instant::now();
@@ -108,15 +108,15 @@ mod tests {
 
     async fn lines(text: &str) -> Vec<String> {
         let mut lines = Lines::new(Body::from(text.as_bytes().to_vec()), Duration::from_secs(1));
-        let mut told = Vec::new();
+        let mut returned = Vec::new();
         while let Some(line) = lines.next().await.unwrap() {
-            told.push(String::from_utf8(line.to_vec()).unwrap());
+            returned.push(String::from_utf8(line.to_vec()).unwrap());
         }
-        told
+        returned
     }
 
     #[tokio::test]
-    async fn lines_are_told_one_by_one_and_what_was_cut_off_is_not() {
+    async fn lines_are_returned_one_by_one_without_an_incomplete_last_one() {
         assert_eq!(lines("a\nbc\n\nd\n").await, ["a", "bc", "", "d"]);
         assert_eq!(lines("a\nb").await, ["a"]);
         assert_eq!(lines("").await, [""; 0]);

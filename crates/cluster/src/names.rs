@@ -1,4 +1,4 @@
-//! Host names of the API server and of proxies, looked up without keeping a thread from anything else.
+//! Resolves host names of the API server and of proxies, without blocking shared threads.
 
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
@@ -10,10 +10,10 @@ use futures_util::future::BoxFuture;
 use hyper_util::client::legacy::connect::dns::Name;
 use tower::Service;
 
-/// How long a look-up may take. The connection that needs it is tried again.
+/// The timeout of a lookup. The connection is tried again later.
 const LOOKUP: Duration = Duration::from_secs(10);
 
-/// Looks up names for connections.
+/// Resolves names for connections.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Names(pub(crate) Resolver);
 

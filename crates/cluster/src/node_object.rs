@@ -1,5 +1,5 @@
-//! The node's own objects: itself, its lease and its CSI node. These calls keep the node alive, so they do not wait for
-//! the rate of others.
+//! The node's own objects: node, lease and CSI node. These calls keep the node alive, so they are not rate
+//! limited.
 
 use std::borrow::Cow;
 
@@ -30,7 +30,7 @@ impl HasMetadata for Node {
     }
 }
 
-/// Without what nobody here reads: who wrote what is larger than all the rest.
+/// Drops fields that the agent does not read: managed fields are larger than all the rest.
 fn pruned(mut node: Node) -> Node {
     node.metadata.managed_fields = None;
     node

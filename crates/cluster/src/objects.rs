@@ -1,4 +1,4 @@
-//! Secrets and config maps of the API server, one by one, and tokens of service accounts.
+//! Individual secrets and config maps, and service account tokens.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -6,9 +6,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::Method;
 use k8s_openapi::api::authentication::v1::TokenRequest as ApiTokenRequest;
-use model::objects::{DataObject, ObjectKey, ObjectKind, ServiceAccountToken, TokenRequest};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use model::objects::{
+    DataObject, ObjectKey, ObjectKind, ServiceAccountRecord, ServiceAccountToken, TokenRequest,
+};
 use model::ports::cluster::{ApiError, Sink};
-use model::ports::objects::{Freshness, ObjectReads, TokenRequests};
+use model::ports::objects::{Freshness, ObjectReads, ServiceAccountReads, TokenRequests};
 use serde_json::{Value, json};
 
 use crate::call::{Call, decoded, found};
@@ -33,7 +36,8 @@ impl Kind for One {
     // There may be hundreds, and each new watch is a call.
     const LASTS: Duration = Duration::from_mins(30);
     const IS_SECRET: bool = true;
-    // A container waits for it. That a node may see it is known a moment after the pod is its own.
+    // A container waits for the object. The authorizer grants access shortly after the pod is bound to the
+    // node.
     const FIRST_WAIT: Duration = Duration::from_millis(100);
 
     fn path(&self) -> Cow<'_, str> {
@@ -50,7 +54,7 @@ impl Kind for One {
 #[async_trait]
 impl ObjectReads for Cluster {
     async fn follow_object(&self, key: &ObjectKey, sink: &dyn Sink<DataObject, ()>) {
-        // A node may list and watch objects by their names alone.
+        // A node may list and watch these objects only by name.
         let selector = urls::part(&format!("metadata.name={}", key.name));
         let path = format!("{}?fieldSelector={selector}", objects(key));
         Follower::new(&self.caller, One { kind: key.kind, path }, sink).run().await;
@@ -72,9 +76,30 @@ impl ObjectReads for Cluster {
     }
 }
 
-/// Where the objects are that one is among.
+/// The path of the objects of this kind and namespace.
 fn objects(key: &ObjectKey) -> String {
     format!("/api/v1/namespaces/{}/{}", urls::part(&key.namespace), key.kind.resource())
+}
+
+#[async_trait]
+impl ServiceAccountReads for Cluster {
+    async fn service_account(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<ServiceAccountRecord>, ApiError> {
+        let (namespace, name) = (urls::part(namespace), urls::part(name));
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}");
+        let answer = found(self.caller.read(Call::get(path)).await)?;
+        let read = answer.map(|answer| {
+            let metadata = decoded::<ServiceAccount>(&answer)?.metadata;
+            Ok(ServiceAccountRecord {
+                uid: metadata.uid.unwrap_or_default().into(),
+                annotations: metadata.annotations.unwrap_or_default(),
+            })
+        });
+        read.transpose()
+    }
 }
 
 #[async_trait]

@@ -1,7 +1,7 @@
 //! Credential plugins: programs of the kubeconfig (`users[].exec`) that print a token or a client certificate.
 //!
-//! A plugin runs on a thread that nothing else waits for, one at a time, and is killed at its deadline. While the
-//! last token is valid, calls go on with it; only calls without a valid token wait for the plugin.
+//! A plugin runs on its own thread, one at a time, and is killed at its deadline. Calls use the last token
+//! while it is valid; only calls without a valid token wait for the plugin.
 
 mod output;
 mod program;
@@ -19,14 +19,14 @@ use output::Credential;
 pub(crate) use output::Identity;
 use program::Program;
 
-/// How long a plugin may run.
+/// The timeout of a plugin.
 const LIMIT: Duration = Duration::from_secs(30);
-/// How long a caller waits for a plugin that may have to be killed first.
+/// How long a caller waits; a running plugin may have to be killed first.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// How long before its end a token is replaced.
+/// How long before its expiry a token is replaced.
 const EARLY: Duration = Duration::from_mins(1);
 
-/// Why a plugin gives no credential. Never with its output, which is secret.
+/// An error of a plugin. It never contains the output, which is secret.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum PluginError {
     #[error("credential plugin {0}: {1}")]
@@ -54,11 +54,11 @@ pub(crate) struct Plugin {
 
 #[derive(Debug, Clone)]
 struct Known {
-    /// None where the plugin gives a certificate alone.
+    /// `None` if the plugin only returns a certificate.
     header: Option<HeaderValue>,
     received: Instant,
     lifetime: Option<Duration>,
-    /// The server did not accept it.
+    /// The server refused it.
     is_refused: bool,
 }
 
@@ -66,7 +66,7 @@ struct Known {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
     Valid,
-    /// It is valid, and another one is needed soon.
+    /// It is valid, and must be replaced soon.
     Replace,
     Invalid,
 }
@@ -89,8 +89,8 @@ impl Known {
 }
 
 impl Plugin {
-    /// The plugin that says who one is, if nothing else in the kubeconfig does; and the client certificate, if it gave
-    /// one.
+    /// The plugin, if the kubeconfig has no other credential; and the client certificate, if the plugin
+    /// returned one.
     pub(crate) async fn open(
         user: &mut AuthInfo,
     ) -> Result<Option<(Self, Option<Identity>)>, PluginError> {
@@ -113,7 +113,7 @@ impl Plugin {
         Ok((plugin, identity))
     }
 
-    /// The header of a call; none where the plugin gives a certificate alone.
+    /// The header of a call; `None` if the plugin only returns a certificate.
     pub(crate) async fn header(&self) -> Result<Option<HeaderValue>, PluginError> {
         let last = lock(&self.last).clone();
         match last.as_ref().map_or(Use::Invalid, |last| last.at(Instant::now())) {
@@ -121,7 +121,7 @@ impl Plugin {
             Use::Replace => drop(self.join(|_| {})),
             Use::Invalid => {
                 if let Err(error) = self.run(|_| {}).await {
-                    // As client-go: the server decides about one that it refused before.
+                    // As client-go: a refused token is sent again, and the server decides.
                     let old = last.filter(|last| last.is_refused).ok_or(error.clone())?;
                     warn!(%error, "Credential plugin failed, using the last token");
                     return Ok(old.header);
@@ -131,14 +131,14 @@ impl Plugin {
         Ok(lock(&self.last).as_ref().and_then(|last| last.header.clone()))
     }
 
-    /// The server did not accept the token of a call that began then.
+    /// The server refused the token of a call that started at `begun`.
     pub(crate) fn refused(&self, begun: Instant) {
         if let Some(last) = lock(&self.last).as_mut().filter(|last| last.received <= begun) {
             last.is_refused = true;
         }
     }
 
-    /// Runs the plugin, or waits for the one that runs.
+    /// Runs the plugin, or waits for the current run.
     async fn run(
         &self,
         also: impl FnOnce(&mut Credential) + Send + 'static,
@@ -168,7 +168,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether the kubeconfig has another credential, which counts before that of a plugin.
+/// Whether the kubeconfig has another credential, which takes precedence over a plugin.
 fn has_other_credential(user: &AuthInfo) -> bool {
     let with_password = user.username.is_some() && user.password.is_some();
     let with_token = user.token.is_some() || user.token_file.is_some();

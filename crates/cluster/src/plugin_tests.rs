@@ -20,7 +20,7 @@ fn exec(script: &str) -> ExecConfig {
     }
 }
 
-/// A plugin that gives another token at each run, valid for so long from 2026 on.
+/// A plugin that prints another token at each run, with this expiry.
 fn counting(directory: &TempDir, end: &str) -> ExecConfig {
     let runs = directory.path().join("runs");
     exec(&format!(
@@ -39,7 +39,7 @@ async fn token(plugin: &Plugin) -> String {
 }
 
 #[test]
-fn a_token_is_replaced_before_its_end_and_invalid_after_it() {
+fn token_is_replaced_before_its_expiry_and_invalid_after_it() {
     let received = Instant::now();
     let known = |lifetime: Option<u64>, is_refused| Known {
         header: None,
@@ -65,7 +65,7 @@ fn a_token_is_replaced_before_its_end_and_invalid_after_it() {
 
 // behaviour: NODE-70
 #[tokio::test]
-async fn a_plugin_runs_once_until_its_token_is_refused() {
+async fn plugin_runs_once_until_its_token_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let (plugin, identity) = Plugin::start(counting(&directory, ""), LONG).await.unwrap();
     assert!(identity.is_none());
@@ -74,13 +74,13 @@ async fn a_plugin_runs_once_until_its_token_is_refused() {
     plugin.refused(begun);
     assert_eq!(token(&plugin).await, "2");
     plugin.refused(begun);
-    assert_eq!(token(&plugin).await, "2", "the one that was refused is another");
+    assert_eq!(token(&plugin).await, "2", "the refused token is an older one");
     assert_eq!(runs(&directory), 2);
 }
 
 // behaviour: NODE-70
 #[tokio::test]
-async fn callers_without_a_valid_token_wait_for_one_run_together() {
+async fn callers_without_a_valid_token_share_one_plugin_run() {
     let directory = tempfile::tempdir().unwrap();
     let (plugin, _) = Plugin::start(counting(&directory, ""), LONG).await.unwrap();
     plugin.refused(Instant::now());
@@ -91,12 +91,12 @@ async fn callers_without_a_valid_token_wait_for_one_run_together() {
 
 // behaviour: NODE-70
 #[tokio::test]
-async fn a_plugin_that_hangs_is_killed_with_its_children_and_holds_nothing_up() {
+async fn hanging_plugin_is_killed_with_its_children() {
     let directory = tempfile::tempdir().unwrap();
     let pids = directory.path().join("pids");
     let script = format!("echo $$ > {0}; sleep 600 & echo $! >> {0}; wait", pids.display());
     let mut ticks = 0;
-    // On the runtime's only thread nothing would go on if the plugin ran there.
+    // If the plugin ran on the runtime's only thread, no other task would make progress.
     let ticking = async {
         loop {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -115,7 +115,7 @@ async fn a_plugin_that_hangs_is_killed_with_its_children_and_holds_nothing_up() 
     }
 }
 
-/// Waits until a process is gone, or waits for its parent.
+/// Waits until a process has exited, or is a zombie.
 async fn gone(process: &Path) {
     let stat = process.join("stat");
     let is_alive = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
@@ -128,13 +128,13 @@ async fn gone(process: &Path) {
 }
 
 #[tokio::test]
-async fn a_plugin_gets_its_settings_and_its_failures_are_errors() {
+async fn plugin_receives_its_settings_and_its_failures_are_errors() {
     let environment = [("name", "WHO"), ("value", "me")];
     let environment = environment.map(|(key, value)| (key.to_owned(), value.to_owned()));
     let script = r#"case $KUBERNETES_EXEC_INFO in *'"interactive":false'*) ;; *) exit 3;; esac
         echo "status: {token: $WHO}""#;
-    let told = ExecConfig { env: Some(vec![environment.into()]), ..exec(script) };
-    let (plugin, _) = Plugin::start(told, LONG).await.unwrap();
+    let config = ExecConfig { env: Some(vec![environment.into()]), ..exec(script) };
+    let (plugin, _) = Plugin::start(config, LONG).await.unwrap();
     assert_eq!(token(&plugin).await, "me");
     let certificate =
         "echo '{\"status\": {\"clientCertificateData\": \"c\", \"clientKeyData\": \"k\"}}'";
@@ -161,10 +161,10 @@ async fn a_plugin_gets_its_settings_and_its_failures_are_errors() {
 
 // behaviour: NODE-70
 #[tokio::test]
-async fn a_valid_token_is_used_while_the_plugin_hangs() {
+async fn valid_token_is_used_while_the_plugin_hangs() {
     let directory = tempfile::tempdir().unwrap();
     let done = directory.path().join("done");
-    // It gives a token once, valid for long enough, and hangs from then on.
+    // It prints a token once, valid for long enough, and hangs from then on.
     let script = format!(
         "[ -e {0} ] && exec sleep 600; : > {0}; echo '{{\"status\": {{\"token\": \"t\"}}}}'",
         done.display()

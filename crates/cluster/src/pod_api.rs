@@ -1,4 +1,4 @@
-//! The pods of one node, whole.
+//! The complete pods of one node.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl Kind for PodsOf {
     }
 }
 
-/// Without what nobody here reads.
+/// Drops fields that the agent does not read.
 fn pruned(mut pod: Pod) -> Pod {
     pod.metadata.managed_fields = None;
     pod.metadata.self_link = None;

@@ -1,4 +1,4 @@
-//! Requests for certificates of pods.
+//! Pod certificate requests.
 
 use std::borrow::Cow;
 
@@ -26,12 +26,12 @@ use crate::{Cluster, urls};
 
 const GROUP: &str = "/apis/certificates.k8s.io/v1beta1";
 
-/// Why no key was made.
+/// Why no key was generated.
 #[derive(Debug, thiserror::Error)]
 enum KeyError {
     #[error("keys of type {0:?} are not supported")]
     Kind(Box<str>),
-    #[error("cannot make a key")]
+    #[error("cannot generate a key")]
     Failed(#[from] rcgen::Error),
 }
 
@@ -41,7 +41,7 @@ impl From<KeyError> for ApiError {
     }
 }
 
-/// An object of which the uid is needed.
+/// An object reduced to its uid.
 #[derive(Debug, Deserialize)]
 struct Named {
     metadata: Uid,
@@ -54,8 +54,8 @@ struct Uid {
     name: String,
 }
 
-/// A key, and the proof that it is there: a signing request that says nothing else. RSA keys and those on the curve
-/// P-521 cannot be made here.
+/// A key, and the proof of its possession: an otherwise empty signing request. RSA and P-521 keys cannot be
+/// generated here.
 fn key_and_proof(kind: &str) -> Result<(KeyPair, Vec<u8>), KeyError> {
     let algorithm: &SignatureAlgorithm = match kind {
         "ECDSAP256" => &PKCS_ECDSA_P256_SHA256,
@@ -104,7 +104,7 @@ struct Uids<'a> {
     node_name: &'a str,
 }
 
-/// A request, as the API server has it.
+/// A request in the API format.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ApiRequest<'a> {
@@ -243,7 +243,7 @@ mod tests {
 
     // behaviour: VOL-62
     #[test]
-    fn answers_are_read_from_conditions() {
+    fn certificate_requests_are_decided_by_their_conditions() {
         let status = |text: &str| answer(serde_json::from_str(text).unwrap());
         assert_eq!(status("{}"), CertificateAnswer::Pending);
         let denied = r#"{"conditions":[{"type":"Denied","reason":"No","message":"never"}]}"#;

@@ -60,15 +60,15 @@ impl PodWrites for Cluster {
     async fn remove_pod(&self, pod: &PodTarget, _: &Verdict) -> Result<PodRemoved, ApiError> {
         let path = urls::pod(&pod.namespace, &pod.name);
         let answer = self.caller.read(Call::json(Method::DELETE, path, &options(pod))).await?;
-        // The answer is the pod as it was last, or a bare status.
+        // The response is the last state of the pod, or a bare status.
         let read = decoded::<Pod<'_>>(&answer);
         let held = read.is_ok_and(|pod| !pod.metadata.finalizers.is_empty());
         Ok(if held { PodRemoved::Held } else { PodRemoved::Gone })
     }
 }
 
-/// What a pod's status becomes. The uid makes the server refuse it for any other pod of that name, the version
-/// for one that has changed since it was seen.
+/// The status patch of a pod. The uid makes the server refuse it for another pod of that name, the version for
+/// a changed pod.
 fn patch(pod: &PodTarget, status: &FailedStatus) -> Value {
     let mut fields = json!({ "phase": "Failed" });
     if let Some(generation) = status.observed_generation {
@@ -93,7 +93,7 @@ fn patch(pod: &PodTarget, status: &FailedStatus) -> Value {
     json!({ "metadata": metadata, "status": fields })
 }
 
-/// At once, and this very pod as it was seen.
+/// Immediate deletion, of exactly this version of this pod.
 fn options(pod: &PodTarget) -> Value {
     let mut preconditions = json!({ "uid": pod.uid.to_string() });
     if let Some(version) = pod.version.0 {
@@ -121,7 +121,7 @@ mod tests {
 
     // behaviour: PGC-55
     #[test]
-    fn a_patch_carries_the_uid_and_version_and_no_more_than_changes() {
+    fn patch_contains_uid_version_and_changes_only() {
         let bare = patch(&target(), &FailedStatus::default());
         let metadata = json!({"uid": "u1", "resourceVersion": "7"});
         assert_eq!(bare, json!({"metadata": metadata, "status": {"phase": "Failed"}}));
@@ -156,7 +156,7 @@ mod tests {
 
     // behaviour: PGC-56
     #[test]
-    fn a_deletion_is_at_once_and_of_one_version_of_one_pod() {
+    fn deletion_has_no_grace_period_and_preconditions() {
         let expected = json!({
             "kind": "DeleteOptions",
             "apiVersion": "v1",

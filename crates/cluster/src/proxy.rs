@@ -1,4 +1,4 @@
-//! By which proxy the server is reached, if by any: that of the kubeconfig, else that of the environment.
+//! The proxy of the API server: that of the kubeconfig, else that of the environment.
 
 use std::net::IpAddr;
 use std::task::{Context, Poll};
@@ -16,30 +16,29 @@ use tower::{BoxError, Service};
 
 use crate::names::Names;
 
-/// What the environment says of proxies.
+/// The proxy settings of the environment.
 #[derive(Debug, Clone, Default)]
 pub struct ProxyVariables {
-    /// `HTTP_PROXY` or `http_proxy`: for servers that are reached without TLS.
+    /// `HTTP_PROXY` or `http_proxy`: for servers without TLS.
     pub http: Option<String>,
-    /// `HTTPS_PROXY` or `https_proxy`: for the others.
+    /// `HTTPS_PROXY` or `https_proxy`: for servers with TLS.
     pub https: Option<String>,
-    /// `NO_PROXY` or `no_proxy`: the servers that are reached without a proxy.
+    /// `NO_PROXY` or `no_proxy`: servers that are reached without a proxy.
     pub none_for: Option<String>,
 }
 
-/// A proxy that cannot be used.
+/// An unusable proxy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyError {
-    /// It is no URL.
-    #[error("the proxy {0:?} ({1}) is no URL")]
+    /// It is not a URL.
+    #[error("proxy {0:?} ({1}) is not a URL")]
     Url(String, &'static str),
-    /// It is reached by something else than HTTP.
-    #[error("the proxy {0:?} ({1}) is not reached by http://, and no others are supported")]
+    /// Its scheme is not `http`.
+    #[error("proxy {0:?} ({1}) does not use http://, the only supported scheme")]
     Scheme(String, &'static str),
 }
 
-/// The proxy by which a server is reached, if by any. As for the kubelet, that of a kubeconfig counts whatever
-/// the environment says.
+/// The proxy of a server, if any. As in the kubelet, the proxy of a kubeconfig overrides the environment.
 pub(crate) fn proxy(
     configured: Option<&str>,
     variables: &ProxyVariables,
@@ -58,7 +57,7 @@ pub(crate) fn proxy(
     url.filter(|_| !is_direct).map(|url| parsed(&url, whence)).transpose()
 }
 
-/// The proxy of the cluster that a kubeconfig leads to.
+/// The proxy of the cluster of a kubeconfig.
 pub(crate) fn of_kubeconfig(config: &Kubeconfig) -> Option<&str> {
     let name = config.current_context.as_ref()?;
     let context = config.contexts.iter().find(|one| one.name == *name)?.context.as_ref()?;
@@ -75,7 +74,7 @@ fn parsed(text: &str, whence: &'static str) -> Result<Uri, ProxyError> {
     }
 }
 
-/// A URL as it may be told, without who one is there.
+/// A URL for logs, without credentials.
 fn shown(text: &str) -> String {
     let Some((before, host)) = text.rsplit_once('@') else { return text.to_owned() };
     before
@@ -83,8 +82,8 @@ fn shown(text: &str) -> String {
         .map_or_else(|| host.to_owned(), |(scheme, _)| format!("{scheme}://{host}"))
 }
 
-/// Whether a server is reached without a proxy, whatever the environment says else: this machine is, and
-/// those of a list of names, domains, addresses and networks.
+/// Whether a server is reached without a proxy: local addresses are, and those that match a list of names,
+/// domains, addresses and networks.
 fn is_direct(server: &Uri, list: &str) -> bool {
     let host = server.host().unwrap_or_default().trim_matches(['[', ']']).to_lowercase();
     let address: Option<IpAddr> = host.parse().ok();
@@ -135,7 +134,7 @@ fn is_within(ip: IpAddr, network: IpAddr, bits: u32) -> bool {
     }
 }
 
-/// Makes connections, through a proxy where there is one.
+/// Creates connections, through a proxy if there is one.
 #[derive(Debug, Clone)]
 pub(crate) enum Dialer {
     Direct(HttpConnector<Names>),
@@ -154,13 +153,13 @@ impl Dialer {
     }
 }
 
-/// Who one is to a proxy, if its URL says.
+/// The credentials for a proxy, if its URL has them.
 fn credentials(proxy: &Uri) -> Option<HeaderValue> {
     let (user, _) = proxy.authority()?.as_str().rsplit_once('@')?;
     HeaderValue::try_from(format!("Basic {}", STANDARD.encode(unescaped(user)))).ok()
 }
 
-/// With `%40` and the like replaced by what they stand for.
+/// Decodes percent escapes.
 fn unescaped(text: &str) -> Vec<u8> {
     let (mut found, mut rest) = (Vec::new(), text.as_bytes());
     while let [first, tail @ ..] = rest {
@@ -209,7 +208,7 @@ mod tests {
 
     // behaviour: NODE-40
     #[test]
-    fn a_kubeconfigs_proxy_counts_before_that_of_the_environment() {
+    fn kubeconfig_proxy_overrides_the_environment() {
         let variables = ProxyVariables {
             http: Some("http://plain:1".to_owned()),
             https: Some("tls.example:2".to_owned()),
@@ -242,7 +241,7 @@ mod tests {
 
     // behaviour: NODE-40
     #[test]
-    fn no_proxy_names_hosts_domains_addresses_and_networks() {
+    fn no_proxy_matches_hosts_domains_addresses_and_networks() {
         let rows = [
             ("", "https://far.example", false),
             ("*", "https://far.example", true),
@@ -274,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn who_one_is_to_a_proxy_is_in_its_url() {
+    fn proxy_credentials_are_read_from_its_url() {
         assert_eq!(credentials(&server("http://proxy:1")), None);
         let header = credentials(&server("http://user:p%40ss%@proxy:1")).unwrap();
         let expected = format!("Basic {}", STANDARD.encode("user:p@ss%"));

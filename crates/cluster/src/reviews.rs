@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn access_review_names_the_node_its_subresource_and_the_whole_user() {
+    fn access_review_contains_node_subresource_and_user() {
         let extra = BTreeMap::from([("scopes".to_owned(), vec!["a".to_owned()])]);
         let groups = vec!["g".to_owned()];
         let user = User { name: "u".to_owned(), uid: "1".to_owned(), groups, extra };

@@ -1,4 +1,4 @@
-//! Persistent volumes and their claims, one by one: a node may not list or watch them.
+//! Individual persistent volumes and claims: a node may not list or watch them.
 
 use async_trait::async_trait;
 use model::ports::cluster::ApiError;

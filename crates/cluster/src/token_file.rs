@@ -1,4 +1,4 @@
-//! A token that lies in a file, which others change.
+//! A token file, which is rotated.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read as _};
@@ -11,53 +11,54 @@ use http::HeaderValue;
 use tokio::time::Instant;
 use tracing::warn;
 
-/// For how long a token is good that was read.
+/// How long a token is used without reading the file again.
 const GOOD: Duration = Duration::from_mins(1);
-/// No token is longer.
+/// The longest token.
 const LONGEST: u64 = 64 << 10;
-/// How long the file may take to be read.
+/// The timeout of a read.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// The token of a file. Read again every minute, and when the server does not take it.
+/// The token of a file. It is read again every minute, and after a refusal.
 #[derive(Debug)]
 pub(crate) struct TokenFile {
     path: PathBuf,
     /// One thread reads the file, for all calls that need it.
     reads: Flights<Result<HeaderValue, Arc<Error>>>,
-    /// Written by whoever read the file last. Never held across an await.
+    /// Written by the last reader of the file. Never held across an await.
     known: Mutex<Known>,
 }
 
 #[derive(Debug, Clone)]
 struct Known {
     header: HeaderValue,
-    /// When it was read; nothing if it has to be read again.
+    /// When it was read; `None` if it must be read again.
     read: Option<Instant>,
 }
 
 impl TokenFile {
-    /// The token of that file, which is there.
+    /// Opens an existing file.
     pub(crate) async fn open(path: PathBuf) -> Result<Self, Error> {
         let reads = Flights::new(1);
         let known = Known { read: Some(Instant::now()), header: read(&reads, &path).await? };
         Ok(Self { path, reads, known: Mutex::new(known) })
     }
 
-    /// Who one is. A file that cannot be read any more changes nothing: some are taken away on purpose.
+    /// The header. If the file cannot be read any more, the last token is used: some files are removed on
+    /// purpose.
     pub(crate) async fn header(&self) -> HeaderValue {
         let known = self.lock().clone();
         if known.read.is_some_and(|read| read.elapsed() < GOOD) {
             return known.header;
         }
         let header = read(&self.reads, &self.path).await.unwrap_or_else(|error| {
-            warn!(path = %self.path.display(), %error, "a token cannot be read; the last one is used");
+            warn!(path = %self.path.display(), %error, "Cannot read token file, using the last token");
             known.header
         });
         *self.lock() = Known { header: header.clone(), read: Some(Instant::now()) };
         header
     }
 
-    /// The server did not take the token of a call that was begun then.
+    /// The server refused the token of a call that started at `begun`.
     pub(crate) fn refused(&self, begun: Instant) {
         let mut known = self.lock();
         known.read = known.read.filter(|read| *read > begun);
@@ -82,7 +83,7 @@ async fn read(
     read.unwrap_or_else(|| Err(late())).map_err(|error| Error::new(error.kind(), error))
 }
 
-#[expect(clippy::disallowed_methods, reason = "on a thread of its own, which hangs alone")]
+#[expect(clippy::disallowed_methods, reason = "runs on its own thread, which may hang")]
 fn read_now(path: &Path) -> Result<HeaderValue, Error> {
     let mut text = String::new();
     File::open(path)?.take(LONGEST).read_to_string(&mut text)?;
@@ -111,7 +112,7 @@ mod tests {
         file
     }
 
-    /// Puts another token in the place of one.
+    /// Replaces the token.
     fn replace(file: &NamedTempFile, token: &str) {
         file.as_file().set_len(0).unwrap();
         file.as_file().write_all_at(token.as_bytes(), 0).unwrap();
@@ -119,7 +120,7 @@ mod tests {
 
     // behaviour: NODE-43
     #[tokio::test(start_paused = true)]
-    async fn a_token_is_read_again_after_a_minute_or_when_it_was_refused() {
+    async fn token_file_is_read_again_after_a_minute_or_a_refusal() {
         let file = file("one\n");
         let token = TokenFile::open(file.path().to_owned()).await.unwrap();
         let begun = Instant::now();
@@ -134,14 +135,14 @@ mod tests {
         assert_eq!(token.header().await, "Bearer two", "the one that was refused is another");
         token.refused(Instant::now());
         assert_eq!(token.header().await, "Bearer six");
-        // One that is gone was taken away on purpose.
+        // The file was removed on purpose.
         drop(file);
         token.refused(Instant::now());
         assert_eq!(token.header().await, "Bearer six");
     }
 
     #[tokio::test]
-    async fn a_file_without_a_token_is_of_no_use() {
+    async fn empty_token_file_is_an_error() {
         for text in ["", " \n", "a\nb"] {
             let file = file(text);
             assert!(TokenFile::open(file.path().to_owned()).await.is_err(), "{text:?}");

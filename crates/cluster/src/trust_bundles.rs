@@ -27,7 +27,7 @@ struct TrustBundle<'a> {
 struct Spec<'a> {
     #[serde(borrow)]
     signer_name: Cow<'a, str>,
-    /// It has line breaks, so it is never borrowed.
+    /// It has line breaks, so it cannot be borrowed.
     trust_bundle: String,
 }
 

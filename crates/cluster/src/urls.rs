@@ -1,8 +1,8 @@
-//! Paths of the API, with names that cannot break out of their place.
+//! API paths with escaped names.
 
 use std::fmt::Write as _;
 
-/// A name as a part of a path.
+/// A name as a path segment.
 pub(crate) fn part(name: &str) -> String {
     let mut part = String::with_capacity(name.len());
     for byte in name.bytes() {
@@ -13,7 +13,7 @@ pub(crate) fn part(name: &str) -> String {
             byte => write!(part, "%{byte:02X}").expect("a text takes what is written"),
         }
     }
-    // A step up is none.
+    // Escapes `.` and `..`.
     if part == "." || part == ".." { part.replace('.', "%2E") } else { part }
 }
 
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_name_leaves_its_place() {
+    fn names_are_escaped_in_urls() {
         assert_eq!(pod("kube-system", "a.b-1"), "/api/v1/namespaces/kube-system/pods/a.b-1");
         assert_eq!(node("../secrets?x=1#"), "/api/v1/nodes/..%2Fsecrets%3Fx%3D1%23");
         assert_eq!(node(".."), "/api/v1/nodes/%2E%2E");

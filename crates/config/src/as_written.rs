@@ -1,4 +1,4 @@
-//! Values that are shown again as they were written.
+//! Values that keep their original notation.
 
 use std::fmt;
 use std::ops::Deref;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::finding::{At, Findings};
 use crate::setting::Setting;
 
-/// A value with the text that it was read from: the kubelet keeps the texts of some fields.
+/// A value with its original text: the kubelet keeps the texts of some fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AsWritten<T> {
     text: String,
@@ -19,14 +19,14 @@ pub struct AsWritten<T> {
 }
 
 impl<T: FromStr> AsWritten<T> {
-    /// A value that is known to be one.
+    /// A value that is known to be valid.
     pub(crate) fn known(text: &str) -> Self {
-        text.parse().unwrap_or_else(|_| unreachable!("{text} is not what it is known to be"))
+        text.parse().unwrap_or_else(|_| unreachable!("{text} is not a valid value"))
     }
 }
 
 impl<T> AsWritten<T> {
-    /// The text as it was written.
+    /// The original text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -60,25 +60,25 @@ impl<T> Serialize for AsWritten<T> {
     }
 }
 
-/// Values that fields hold as texts.
-pub(crate) trait Written: FromStr {
-    /// What to write, in words.
+/// Values that are strings in the file.
+pub(crate) trait TextValue: FromStr {
+    /// A description for errors.
     const EXPECTED: &'static str;
 }
 
-impl Written for Quantity {
+impl TextValue for Quantity {
     const EXPECTED: &'static str = "a quantity such as 100Mi, 1.5 or 250m";
 }
 
-impl Written for crate::duration::GoDuration {
+impl TextValue for crate::duration::GoDuration {
     const EXPECTED: &'static str = "a duration such as 1m30s";
 }
 
-impl Written for std::net::IpAddr {
+impl TextValue for std::net::IpAddr {
     const EXPECTED: &'static str = "an IP address";
 }
 
-fn text<T: Written>(node: &Value, at: &At<'_>, findings: &mut Findings) -> Option<AsWritten<T>> {
+fn text<T: TextValue>(node: &Value, at: &At<'_>, findings: &mut Findings) -> Option<AsWritten<T>> {
     let Value::String(text) = node else {
         findings.wrong_type(at, &format!("{} in quotes", T::EXPECTED), node);
         return None;
@@ -90,13 +90,13 @@ fn text<T: Written>(node: &Value, at: &At<'_>, findings: &mut Findings) -> Optio
     written
 }
 
-impl<T: Written> Setting for AsWritten<T> {
+impl<T: TextValue> Setting for AsWritten<T> {
     fn read(node: &Value, at: &At<'_>, findings: &mut Findings) -> Option<Self> {
         text(node, at, findings)
     }
 }
 
-/// An amount in the one notation that the API has for it, whatever was written.
+/// An amount in the API's canonical notation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CanonicalQuantity(pub Quantity);
 
@@ -107,7 +107,7 @@ impl Serialize for CanonicalQuantity {
 }
 
 impl Setting for CanonicalQuantity {
-    /// Unlike a quantity that is kept as a text, this may be a plain number.
+    /// Unlike a quantity that keeps its text, this may be a plain number.
     fn read(node: &Value, at: &At<'_>, findings: &mut Findings) -> Option<Self> {
         let node = match node {
             Value::Number(number) => Value::String(number.to_string()),

@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_has_numbers_and_ranges() {
+    fn cpu_list_has_numbers_and_ranges() {
         for (text, count) in [
             ("0", Some(1)),
             ("0-3,8", Some(5)),

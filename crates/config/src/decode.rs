@@ -1,4 +1,4 @@
-//! From the text of a file to a document: YAML or JSON, of the right kind.
+//! Decodes the text of a file to a document: YAML or JSON of the right kind.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::finding::{At, Findings, Warning};
 
-/// What a document says it is.
+/// The identity of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DocumentKind {
     /// The version of the format.
@@ -20,18 +20,18 @@ pub struct DocumentKind {
     pub kind: &'static str,
 }
 
-/// The kubelet's own document.
+/// The kubelet's document.
 pub const KUBELET: DocumentKind =
     DocumentKind { api_version: "kubelet.config.k8s.io/v1beta1", kind: "KubeletConfiguration" };
 
-/// Limits that no configuration comes near, so that a hostile file cannot eat the memory.
+/// Limits far above any configuration, so that a hostile file cannot exhaust the memory.
 const MAX_NODES: usize = 50_000;
 const MAX_ALIASES: usize = 1_000;
 
 /// Why a file is not a configuration document.
 #[derive(Debug, Error)]
 pub enum DecodeError {
-    /// There is nothing in it.
+    /// The file is empty.
     #[error("{} is empty", path.display())]
     Empty { path: PathBuf },
     /// It is neither YAML nor JSON.
@@ -41,10 +41,10 @@ pub enum DecodeError {
         #[source]
         source: Box<serde_saphyr::Error>,
     },
-    /// It is a list or a single value.
+    /// It is a list or a scalar.
     #[error("{} holds no object", path.display())]
     NoObject { path: PathBuf },
-    /// It is something else.
+    /// It has another version or kind.
     #[error(
         "{} must have apiVersion {} and kind {}, found {found}",
         path.display(), expected.api_version, expected.kind
@@ -61,7 +61,7 @@ pub(crate) enum Duplicates {
     Refused,
 }
 
-/// Reads a document and takes off its version and kind; repeated keys are noted.
+/// Reads a document and removes its version and kind; repeated keys are reported.
 pub(crate) fn decode(
     text: &str,
     path: &Path,
@@ -104,9 +104,9 @@ pub(crate) fn decode(
     }
 }
 
-/// Splits off what comes behind the first document, which is all that counts.
+/// Splits off everything after the first document, which is the only one that is used.
 ///
-/// Three hyphens at the start of a line begin a document wherever they stand in YAML, even within
+/// Three hyphens at the start of a line begin a document anywhere in YAML, even within
 /// quotes, so that no parser is needed for this.
 fn first_document(text: &str) -> (&str, &str) {
     let mut begun = false;
@@ -154,7 +154,7 @@ fn parse(
             Duplicates::LastWins => DuplicateKeyPolicy::LastWins,
             Duplicates::Refused => DuplicateKeyPolicy::Error,
         },
-        // As the YAML reader of the API machinery does: 0644 is 420.
+        // As the YAML library of apimachinery: 0644 is 420.
         legacy_octal_numbers: true,
         with_snippet: false,
     };
@@ -163,7 +163,7 @@ fn parse(
     })
 }
 
-/// Builds a tree of values and notes the keys that come twice.
+/// Builds a tree of values and reports repeated keys.
 struct Tree<'a> {
     at: At<'a>,
     repeated: &'a RefCell<Vec<String>>,

@@ -15,19 +15,19 @@ use crate::finding::{At, Findings};
 use crate::gates::FeatureGates;
 use crate::setting::Setting;
 
-/// The longest time a failing container is held back.
+/// The maximum back-off of a failing container.
 pub(crate) const MAX_CONTAINER_RESTART_PERIOD: GoDuration = GoDuration::from_secs(300);
 
-/// Where a document comes from, which decides on the thresholds for eviction.
+/// The origin of a document. It decides about the eviction thresholds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// The main file: absent thresholds get their defaults.
+    /// The main file: missing thresholds get their defaults.
     File,
     /// Merged out of a base and drop-ins: the base had its defaults already.
     Merged,
 }
 
-/// Completes a document with the defaults; values of the wrong type are noted.
+/// Applies the defaults to a document; values of the wrong type are reported.
 pub(crate) fn complete(
     document: Map<String, Value>,
     origin: Origin,
@@ -84,14 +84,14 @@ fn complete_for_features(config: &mut KubeletConfiguration, flag_gates: &BTreeMa
 }
 
 impl KubeletConfiguration {
-    /// What a configuration file without a field gives.
+    /// The configuration of a file without fields.
     pub fn of_empty_file() -> Self {
         complete(Map::new(), Origin::File, &BTreeMap::new(), &mut Findings::default())
     }
 
-    /// The defaults of a start without a configuration file, as they were before there were files.
+    /// The defaults of a start without a configuration file, which predate configuration files.
     ///
-    /// What the command line says about features decides on some of them.
+    /// Feature gates of the command line decide about some of them.
     pub fn without_file(flag_gates: &BTreeMap<String, bool>) -> Self {
         let mut config =
             Self { read_only_port: 10_255, eviction_hard: BTreeMap::new(), ..Self::default() };

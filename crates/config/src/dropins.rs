@@ -1,4 +1,4 @@
-//! A directory of drop-in files, each merged over what is there already.
+//! A directory of drop-in files, each merged into the configuration.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use crate::decode::{Duplicates, KUBELET, decode};
 use crate::finding::Findings;
 use crate::load::ConfigError;
 
-/// The drop-in files of a directory and the files passed over.
+/// The drop-in files of a directory and the skipped files.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct DropIns {
     /// To be merged, in this order.
     pub(crate) files: Vec<PathBuf>,
-    /// Files of another extension.
+    /// Files with another extension.
     pub(crate) skipped: Vec<PathBuf>,
 }
 
-/// Lists a directory and all below it; the entries of each directory by name.
+/// Lists a directory and its subdirectories; the entries of each directory by name.
 ///
 /// Links to directories are not followed, except for the directory itself.
 pub(crate) fn list(directory: &Path) -> Result<DropIns, ConfigError> {
@@ -55,7 +55,7 @@ pub(crate) fn read(path: &Path) -> Result<Map<String, Value>, ConfigError> {
         .map_err(ConfigError::Decode)
 }
 
-/// Merges a patch as RFC 7386 says: objects by key, `null` removes, all else replaces.
+/// Merges a patch by RFC 7386: objects by key, `null` removes, everything else replaces.
 pub(crate) fn merge(target: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *target = patch;

@@ -21,7 +21,7 @@ const HOUR: u64 = 60 * MINUTE;
 pub struct GoDuration(i64);
 
 impl GoDuration {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
     /// A whole number of nanoseconds.
@@ -44,17 +44,17 @@ impl GoDuration {
         self.0
     }
 
-    /// Whether this is no time at all.
+    /// Whether this is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether this lies in the past.
+    /// Whether this is negative.
     pub const fn is_negative(self) -> bool {
         self.0 < 0
     }
 
-    /// The time to wait: a negative duration is over at once.
+    /// The time to wait: zero for a negative duration.
     pub fn to_std(self) -> Duration {
         Duration::from_nanos(u64::try_from(self.0).unwrap_or(0))
     }
@@ -103,7 +103,7 @@ fn parse(text: &str) -> Option<i64> {
     if negative { 0_i64.checked_sub_unsigned(nanos) } else { i64::try_from(nanos).ok() }
 }
 
-/// Reads one number with its unit; answers its nanoseconds and the text behind it.
+/// Reads one number with its unit; returns its nanoseconds and the rest of the text.
 fn leading_part(text: &str) -> Option<(u64, &str)> {
     let (whole, after_whole) = leading_digits(text);
     let (fraction, after_number) = match after_whole.strip_prefix('.') {
@@ -140,7 +140,7 @@ fn unit_nanos(unit: &str) -> Option<u64> {
     }
 }
 
-/// The part behind the point, in nanoseconds; what is finer than a nanosecond is dropped.
+/// The fraction in nanoseconds; finer parts are dropped.
 fn fraction_nanos(digits: &str, unit: u64) -> u64 {
     // 18 digits of an hour are finer than a nanosecond, and fit the arithmetic.
     let kept = &digits[..digits.len().min(18)];
@@ -199,7 +199,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn durations_are_read_and_written_as_go_does() {
+    fn durations_are_parsed_and_formatted_as_in_go() {
         for (text, nanos, written) in [
             ("0", 0, "0s"),
             ("0s", 0, "0s"),
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_refused() {
+    fn invalid_durations_are_refused() {
         for text in [
             "",
             "-",
@@ -252,14 +252,14 @@ mod tests {
     }
 
     #[test]
-    fn a_negative_duration_waits_for_nothing() {
+    fn negative_duration_is_zero_wait_time() {
         assert_eq!(GoDuration::from_secs(-1).to_std(), Duration::ZERO);
         assert_eq!(GoDuration::from_secs(2).to_std(), Duration::from_secs(2));
     }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(nanos: i64) {
+        fn formatted_duration_parses_to_the_same_value(nanos: i64) {
             let duration = GoDuration::from_nanos(nanos);
             prop_assert_eq!(duration.to_string().parse(), Ok(duration));
         }

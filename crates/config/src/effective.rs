@@ -1,4 +1,4 @@
-//! Questions that take more than one field to answer.
+//! Values that depend on more than one field.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use crate::defaults::MAX_CONTAINER_RESTART_PERIOD;
 use crate::fields::{KubeletConfiguration, ReservedResource};
 use crate::paths::clean;
 
-/// How long a failing container is held back: the first time, and at most.
+/// The back-off of a failing container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RestartBackOff {
-    /// The first time.
+    /// The initial delay.
     pub initial: Duration,
-    /// At most.
+    /// The maximum delay.
     pub max: Duration,
 }
 
 impl KubeletConfiguration {
-    /// Socket of the image service.
+    /// The socket of the image service.
     pub fn image_endpoint(&self) -> &str {
         if self.image_service_endpoint.is_empty() {
             &self.container_runtime_endpoint
@@ -28,7 +28,7 @@ impl KubeletConfiguration {
         }
     }
 
-    /// Names the certificate that the server makes for itself when it is given none.
+    /// Sets the path of the certificate that the server generates if none is configured.
     pub fn settle_server_certificate(&mut self, directory: &Path) {
         let given = [&self.tls_cert_file, &self.tls_private_key_file];
         if !self.server_tls_bootstrap && given.iter().all(|path| path.is_empty()) {
@@ -38,13 +38,13 @@ impl KubeletConfiguration {
         }
     }
 
-    /// How many CPUs are kept back by their numbers, if any are; then no amount counts.
+    /// The number of CPUs that are reserved by list, if any are; then amounts of CPU have no effect.
     pub fn reserved_cpus(&self) -> Option<usize> {
         cpu_count(&self.reserved_system_cpus)
     }
 
-    /// Lets reserved CPUs replace amounts: Kubernetes' share is among them, and the system's is
-    /// their number. A share that nobody wrote down is not added, as the kubelet shows none either.
+    /// Replaces reserved amounts by reserved CPUs: the amount for Kubernetes is part of them, and the system's is
+    /// their number. An amount that is not configured is not added, as in the kubelet.
     pub fn settle_reserved_cpus(&mut self) {
         let Some(count) = self.reserved_cpus() else {
             return;
@@ -56,7 +56,7 @@ impl KubeletConfiguration {
         }
     }
 
-    /// The same without the headers of the HTTP source, which may hold secrets: fit for a log.
+    /// The same without the headers of the HTTP source, which may have secrets: safe for a log.
     #[must_use]
     pub fn masked(&self) -> Self {
         let mut masked = self.clone();
@@ -66,7 +66,7 @@ impl KubeletConfiguration {
         masked
     }
 
-    /// How long a failing container is held back.
+    /// The back-off of a failing container.
     pub fn restart_back_off(&self) -> RestartBackOff {
         let reduced = self.features().enabled("ReduceDefaultCrashLoopBackOffDecay");
         let (initial, max) = if reduced {
@@ -74,7 +74,7 @@ impl KubeletConfiguration {
         } else {
             (Duration::from_secs(10), MAX_CONTAINER_RESTART_PERIOD.to_std())
         };
-        // What an operator sets goes before both.
+        // An explicit value takes precedence over both.
         let max = self.crash_loop_back_off.max_container_restart_period.map_or(max, Duration::from);
         RestartBackOff { initial: initial.min(max), max }
     }
@@ -86,7 +86,7 @@ mod tests {
     use crate::GoDuration;
 
     #[test]
-    fn images_come_from_the_runtime_unless_said_otherwise() {
+    fn image_endpoint_defaults_to_the_runtime_endpoint() {
         let mut config = KubeletConfiguration::default();
         assert_eq!(config.image_endpoint(), "unix:///run/containerd/containerd.sock");
         config.image_service_endpoint = "unix:///run/images.sock".to_owned();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_a_certificate_makes_its_own() {
+    fn server_without_certificate_generates_one() {
         let settled = |cert: &str, bootstrap| {
             let mut config = KubeletConfiguration {
                 tls_cert_file: cert.to_owned(),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_wait_also_bounds_the_first() {
+    fn maximum_back_off_also_limits_the_initial_one() {
         for (reduced, period, initial, max) in [
             (false, None, 10, 300),
             (false, Some(300), 10, 300),

@@ -1,4 +1,4 @@
-//! Back from a configuration to a document.
+//! Encodes a configuration as a document.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -9,7 +9,7 @@ use crate::fields::KubeletConfiguration;
 use crate::setting::integer;
 
 impl KubeletConfiguration {
-    /// The document as the kubelet shows it: what is empty is left out.
+    /// The document as the kubelet shows it: empty values are omitted.
     pub fn to_document(&self) -> Value {
         document(KUBELET, self)
     }
@@ -21,7 +21,7 @@ impl KubeletConfiguration {
 }
 
 impl FerroletConfiguration {
-    /// The document that gives this very configuration when it is loaded.
+    /// The document that loads to this configuration.
     pub fn to_document(&self) -> Value {
         document(FERROLET, self)
     }

@@ -1,6 +1,6 @@
 //! `FerroletConfiguration`: settings that the kubelet does not have.
 //!
-//! Strict, unlike the kubelet's own file: nobody else writes these fields, so one that is not known
+//! Strict, unlike the kubelet's own file: no other program writes these fields, so an unknown one
 //! is a mistake.
 
 use std::path::Path;
@@ -22,11 +22,11 @@ settings! {
         pleg: Observation = "pleg", absent(Observation::default());
         /// How many events are kept for `describe` and `get pods`.
         events: EventBookLimits = "events", absent(EventBookLimits::default());
-        /// Where links to the logs of containers are made.
+        /// The directory of symlinks to container logs.
         container_links_dir: String = "containerLinksDir", absent("/var/log/containers".into());
-        /// How images are fetched.
+        /// How images are pulled.
         images: ImageFetching = "images", absent(ImageFetching::default());
-        /// How what is dead is collected.
+        /// Garbage collection.
         gc: GarbageCollection = "gc", absent(GarbageCollection::default());
         /// The logs of containers.
         logs: ContainerLogs = "logs", absent(ContainerLogs::default());
@@ -55,19 +55,19 @@ settings! {
 }
 
 settings! {
-    /// How images are fetched.
+    /// How images are pulled.
     pub struct ImageFetching {
-        /// How long the runtime may take to fetch one.
+        /// The timeout of a pull.
         pull_timeout: GoDuration = "pullTimeout", absent(GoDuration::from_secs(3600));
     }
 }
 
 settings! {
-    /// How what is dead is collected.
+    /// Garbage collection.
     pub struct GarbageCollection {
         /// Dead containers.
         containers: ContainerCollection = "containers", absent(ContainerCollection::default());
-        /// The record of what was removed and why.
+        /// The journal of removals.
         journal: JournalLimits = "journal", absent(JournalLimits::default());
         /// Images.
         images: ImageCollection = "images", absent(ImageCollection::default());
@@ -75,11 +75,11 @@ settings! {
 }
 
 settings! {
-    /// How dead containers are collected.
+    /// Garbage collection of dead containers.
     pub struct ContainerCollection {
-        /// From the end of a periodic pass to the start of the next.
+        /// The time from the end of a periodic pass to the start of the next.
         period: GoDuration = "period", absent(GoDuration::from_secs(60));
-        /// From when their age counts: `created` or `finished`.
+        /// Since when their age counts: `created` or `finished`.
         age_by: String = "ageBy", absent(CREATED.into());
     }
 }
@@ -99,9 +99,9 @@ impl ContainerCollection {
 settings! {
     /// Which images are never collected.
     pub struct ImageCollection {
-        /// Those of these names, patterns, and labels.
+        /// Images with these names, patterns, and labels.
         pin: Vec<String> = "pin", absent(Vec::new());
-        /// Those of static and critical pods.
+        /// Images of static and critical pods.
         keep_static_and_critical: bool = "keepStaticAndCritical", absent(false);
     }
 }
@@ -109,14 +109,14 @@ settings! {
 settings! {
     /// How the container runtime is observed.
     pub struct Observation {
-        /// From the end of a relist to the start of the next, while the runtime tells nothing.
+        /// The time from the end of a relist to the start of the next, without events of the runtime.
         relist_period: GoDuration = "relistPeriod", absent(GoDuration::from_secs(1));
-        /// The same while the runtime tells what happens.
+        /// The same while the runtime sends events.
         relist_period_with_hints: GoDuration =
             "relistPeriodWithHints", absent(GoDuration::from_secs(60));
-        /// How old the last relist may be for the agent to count as healthy.
+        /// The maximum age of the last relist of a healthy agent.
         relist_threshold: GoDuration = "relistThreshold", absent(GoDuration::from_secs(180));
-        /// How long reading one pod from the runtime may take.
+        /// The timeout for reading one pod from the runtime.
         inspection_deadline: GoDuration = "inspectionDeadline", absent(GoDuration::from_secs(10));
         /// How many pods are read at the same time.
         parallel_inspections: u32 = "parallelInspections", absent(16);
@@ -124,7 +124,7 @@ settings! {
 }
 
 settings! {
-    /// How many events are kept; when there is no room, the one told longest ago goes.
+    /// How many events are stored; the oldest ones are dropped.
     pub struct EventBookLimits {
         /// Of one pod.
         per_pod: u32 = "perPod", absent(50);
@@ -134,15 +134,15 @@ settings! {
 }
 
 settings! {
-    /// The record of what was removed and why, for `gc why`.
+    /// The journal of removals, for `gc why`.
     pub struct JournalLimits {
-        /// How many bytes it takes on disk at most; the oldest entries go.
+        /// Its maximum size in bytes; the oldest entries are dropped.
         max_bytes: u32 = "maxBytes", absent(8 << 20);
     }
 }
 
-/// Reads the agent's own settings, completes and checks them. What others who use them find wrong is told
-/// along, so that all mistakes are told at once.
+/// Reads the agent's own settings, applies defaults and validates them. Errors of further checks are passed
+/// in, so that all errors are reported at once.
 pub fn load_ferrolet(
     path: &Path,
     others: impl FnOnce(&FerroletConfiguration) -> Vec<FieldError>,

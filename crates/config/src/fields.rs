@@ -62,24 +62,24 @@ settings! {
             "staticPodURLHeader", unset(BTreeMap::new());
         /// How often all manifest files are read again.
         file_check_frequency: GoDuration = "fileCheckFrequency", unset(seconds(20));
-        /// How often the HTTP source is asked.
+        /// How often the HTTP source is requested.
         http_check_frequency: GoDuration = "httpCheckFrequency", unset(seconds(20));
-        /// How often a pod is looked at when nothing happened to it.
+        /// How often a pod is synced without an event.
         sync_frequency: GoDuration = "syncFrequency", unset(minutes(1));
         /// No longer supported.
         run_once: bool = "runOnce", unset(false);
         /// Directory of the container logs, one folder per pod.
         pod_logs_dir: String = "podLogsDir", unset("/var/log/pods".into());
-        /// How many pods the node takes.
+        /// The maximum number of pods.
         max_pods: u32 = "maxPods", unset(110);
-        /// How many pods the node takes per core, at most `max_pods`; 0 for no such limit.
+        /// The maximum number of pods per core, limited by `max_pods`; 0 for no such limit.
         pods_per_core: u32 = "podsPerCore", unset(0);
         /// Address range of the pods, without an API server.
         pod_cidr: String = "podCIDR", unset(String::new());
-        /// How changes of config maps and secrets are noticed.
+        /// How changes of config maps and secrets are detected.
         config_map_and_secret_change_detection_strategy: ChangeDetectionStrategy =
             "configMapAndSecretChangeDetectionStrategy", unset(ChangeDetectionStrategy::Watch);
-        /// Whether a controller of the cluster attaches volumes, and not this node.
+        /// Whether a controller of the cluster attaches volumes instead of this node.
         enable_controller_attach_detach: bool = "enableControllerAttachDetach", absent(true);
         /// Directory of volume plugins of the old kind.
         volume_plugin_dir: String =
@@ -92,13 +92,13 @@ settings! {
         seccomp_default: bool = "seccompDefault", absent(false);
         /// Ids for pods with a user namespace.
         user_namespaces: Option<UserNamespaces> = "userNamespaces", absent(None);
-        /// How long a failing container is held back.
+        /// The back-off of failing containers.
         crash_loop_back_off: CrashLoopBackOff =
             "crashLoopBackOff", absent(CrashLoopBackOff::default());
 
         // Server, TLS and access.
 
-        /// Whether the server is started at all.
+        /// Whether the server is started.
         enable_server: bool = "enableServer", absent(true);
         /// Address of the server and of the read-only server.
         address: AsWritten<IpAddr> = "address", unset(AsWritten::known("0.0.0.0"));
@@ -108,9 +108,9 @@ settings! {
         read_only_port: u16 = "readOnlyPort", unset(0);
         /// Port of the health endpoint; 0 for none.
         healthz_port: u16 = "healthzPort", absent(10_248);
-        /// Address of the health endpoint, or a name that leads to it.
+        /// Address of the health endpoint, or a name that resolves to it.
         healthz_bind_address: String = "healthzBindAddress", unset("127.0.0.1".into());
-        /// Certificate of the server; with no key either, a self-signed pair is made.
+        /// Certificate of the server; without a key too, a self-signed pair is generated.
         tls_cert_file: String = "tlsCertFile", unset(String::new());
         /// Key of the server.
         tls_private_key_file: String = "tlsPrivateKeyFile", unset(String::new());
@@ -122,15 +122,15 @@ settings! {
         tls_curve_preferences: Vec<i32> = "tlsCurvePreferences", unset(Vec::new());
         /// Whether the client certificate is renewed through the API server.
         rotate_certificates: bool = "rotateCertificates", unset(false);
-        /// Whether the server certificate is asked of the API server.
+        /// Whether the server certificate is requested from the API server.
         server_tls_bootstrap: bool = "serverTLSBootstrap", unset(false);
-        /// How callers of the server are told apart.
+        /// How callers of the server are authenticated.
         authentication: Authentication = "authentication", absent(Authentication::default());
-        /// What callers of the server may do.
+        /// How callers of the server are authorized.
         authorization: Authorization = "authorization", absent(Authorization::default());
         /// Whether logs, exec, attach and port-forward are served.
         enable_debugging_handlers: bool = "enableDebuggingHandlers", absent(true);
-        /// Whether lock contention shows in profiles.
+        /// Whether profiles include lock contention.
         enable_contention_profiling: bool = "enableContentionProfiling", unset(false);
         /// Whether profiles are served.
         enable_profiling_handler: bool = "enableProfilingHandler", absent(true);
@@ -138,12 +138,12 @@ settings! {
         enable_debug_flags_handler: bool = "enableDebugFlagsHandler", absent(true);
         /// Whether the system log directory is served.
         enable_system_log_handler: bool = "enableSystemLogHandler", absent(true);
-        /// Whether the logs of services can be asked for.
+        /// Whether the logs of services can be requested.
         enable_system_log_query: bool = "enableSystemLogQuery", absent(false);
-        /// No effect: streams are carried by the container runtime.
+        /// No effect: the container runtime transports the streams.
         streaming_connection_idle_timeout: GoDuration =
             "streamingConnectionIdleTimeout", unset(minutes(240));
-        /// The previous minor version, to see the metrics it had and this one hides.
+        /// The previous minor version, to show the metrics that it had and this one hides.
         show_hidden_metrics_for_version: String =
             "showHiddenMetricsForVersion", unset(String::new());
 
@@ -163,7 +163,7 @@ settings! {
         register_node: bool = "registerNode", absent(true);
         /// Taints of the node object when it is created.
         register_with_taints: Vec<Taint> = "registerWithTaints", unset(Vec::new());
-        /// Identifier of the machine at its cloud.
+        /// The provider ID of the machine at its cloud.
         provider_id: String = "providerID", unset(String::new());
         /// How often the node status is computed.
         node_status_update_frequency: GoDuration = "nodeStatusUpdateFrequency", unset(seconds(10));
@@ -173,11 +173,11 @@ settings! {
         node_lease_duration_seconds: u32 = "nodeLeaseDurationSeconds", unset(40);
         /// How many images the node status lists; -1 for all.
         node_status_max_images: i32 = "nodeStatusMaxImages", absent(50);
-        /// Domain of the cluster, for the name lookup of pods.
+        /// The DNS domain of the cluster.
         cluster_domain: String = "clusterDomain", unset(String::new());
-        /// Name servers of the cluster.
+        /// The DNS servers of the cluster.
         cluster_dns: Vec<String> = "clusterDNS", unset(Vec::new());
-        /// The name lookup file pods are given; empty for none.
+        /// The resolv.conf for pods; empty for none.
         resolv_conf: String = "resolvConf", absent("/etc/resolv.conf".into());
 
         // Container runtime, images and logs.
@@ -187,7 +187,7 @@ settings! {
             "containerRuntimeEndpoint", unset("unix:///run/containerd/containerd.sock".into());
         /// Socket of the image service; empty for the one of the container runtime.
         image_service_endpoint: String = "imageServiceEndpoint", unset(String::new());
-        /// How long a call to the runtime may take, except pulls, logs, exec and attach.
+        /// The timeout of a call to the runtime, except pulls, logs, exec and attach.
         runtime_request_timeout: GoDuration = "runtimeRequestTimeout", unset(minutes(2));
         /// Whether images are pulled one at a time.
         serialize_image_pulls: bool = "serializeImagePulls", absent(true);
@@ -197,13 +197,13 @@ settings! {
         registry_pull_qps: u32 = "registryPullQPS", absent(5);
         /// Pulls in one burst.
         registry_burst: u32 = "registryBurst", unset(10);
-        /// How long an image is kept although nobody uses it.
+        /// The minimum age of an unused image for removal.
         image_minimum_gc_age: GoDuration = "imageMinimumGCAge", unset(minutes(2));
-        /// When an unused image goes in any case; zero for never.
+        /// The maximum age of an unused image; zero for no limit.
         image_maximum_gc_age: GoDuration = "imageMaximumGCAge", unset(GoDuration::ZERO);
-        /// How full the disk is when images are removed; 100 for never.
+        /// The disk usage that starts the removal of images; 100 for never.
         image_gc_high_threshold_percent: u32 = "imageGCHighThresholdPercent", absent(85);
-        /// How full the disk may be after images were removed.
+        /// The disk usage down to which images are removed.
         image_gc_low_threshold_percent: u32 = "imageGCLowThresholdPercent", absent(80);
         /// For which images a pod must prove its pull secret; none when the feature is off.
         image_pull_credentials_verification_policy: Option<ImagePullCredentialsVerificationPolicy> =
@@ -211,20 +211,20 @@ settings! {
         /// Images that need no proof, when the policy says so.
         preloaded_images_verification_allowlist: Vec<String> =
             "preloadedImagesVerificationAllowlist", unset(Vec::new());
-        /// Size of a container log before a new file is begun; negative for no limit.
+        /// Size of a container log at which it is rotated; negative for no limit.
         container_log_max_size: AsWritten<Quantity> =
             "containerLogMaxSize", unset(AsWritten::known("10Mi"));
         /// How many log files a container keeps.
         container_log_max_files: i32 = "containerLogMaxFiles", absent(5);
-        /// How many logs are rotated at once.
+        /// How many logs are rotated in parallel.
         container_log_max_workers: i32 = "containerLogMaxWorkers", absent(1);
-        /// How often the size of logs is looked at.
+        /// How often the size of logs is checked.
         container_log_monitor_interval: GoDuration =
             "containerLogMonitorInterval", absent(seconds(10));
 
         // Cgroups, CPU and memory.
 
-        /// Who creates cgroups; the runtime's own answer takes precedence.
+        /// The cgroup driver; that of the runtime takes precedence.
         cgroup_driver: CgroupDriver = "cgroupDriver", unset(CgroupDriver::Cgroupfs);
         /// Parent of all pods; empty for the root.
         cgroup_root: String = "cgroupRoot", unset(String::new());
@@ -239,101 +239,101 @@ settings! {
         /// Which limits are written to cgroups.
         enforce_node_allocatable: Vec<NodeAllocatableEnforcement> =
             "enforceNodeAllocatable", filled(vec![NodeAllocatableEnforcement::Pods]);
-        /// Kept back for the system.
+        /// Reserved for the system.
         system_reserved: BTreeMap<ReservedResource, AsWritten<Quantity>> =
             "systemReserved", unset(BTreeMap::new());
-        /// Kept back for Kubernetes.
+        /// Reserved for Kubernetes.
         kube_reserved: BTreeMap<ReservedResource, AsWritten<Quantity>> =
             "kubeReserved", unset(BTreeMap::new());
         /// Cgroup of the system's processes.
         system_reserved_cgroup: String = "systemReservedCgroup", unset(String::new());
         /// Cgroup of Kubernetes' own processes.
         kube_reserved_cgroup: String = "kubeReservedCgroup", unset(String::new());
-        /// CPUs for the system and Kubernetes, instead of an amount.
+        /// CPUs reserved for the system and Kubernetes, instead of an amount.
         reserved_system_cpus: String = "reservedSystemCPUs", unset(String::new());
-        /// Share of a resource kept for pods of higher quality of service.
+        /// Share of a resource reserved for pods of higher quality of service.
         qos_reserved: BTreeMap<QosReservedResource, Percentage> =
             "qosReserved", unset(BTreeMap::new());
         /// Whether CPU limits are enforced.
         cpu_cfs_quota: bool = "cpuCFSQuota", absent(true);
-        /// Period in which CPU limits are counted.
+        /// The CFS period of CPU limits.
         cpu_cfs_quota_period: GoDuration =
             "cpuCFSQuotaPeriod", absent(GoDuration::from_millis(100));
-        /// Whether containers can have CPUs of their own.
+        /// Whether containers can have exclusive CPUs.
         cpu_manager_policy: CpuManagerPolicy = "cpuManagerPolicy", unset(CpuManagerPolicy::None);
-        /// Finer points of that policy.
+        /// Options of that policy.
         cpu_manager_policy_options: BTreeMap<String, String> =
             "cpuManagerPolicyOptions", unset(BTreeMap::new());
         /// How often CPU assignments are checked.
         cpu_manager_reconcile_period: GoDuration = "cpuManagerReconcilePeriod", unset(seconds(10));
-        /// Whether containers can have memory of one NUMA node.
+        /// Whether containers can have the memory of one NUMA node.
         memory_manager_policy: MemoryManagerPolicy =
             "memoryManagerPolicy", unset(MemoryManagerPolicy::None);
-        /// Memory kept back per NUMA node.
+        /// Memory reserved per NUMA node.
         reserved_memory: Vec<MemoryReservation> = "reservedMemory", unset(Vec::new());
         /// Share of its limit at which a container's memory is throttled.
         memory_throttling_factor: f64 = "memoryThrottlingFactor", absent(0.9);
         /// Whether requested memory is protected.
         memory_reservation_policy: MemoryReservationPolicy =
             "memoryReservationPolicy", unset(MemoryReservationPolicy::None);
-        /// How strictly the resources of a pod must lie together.
+        /// How strictly the resources of a pod are aligned to NUMA nodes.
         topology_manager_policy: TopologyManagerPolicy =
             "topologyManagerPolicy", unset(TopologyManagerPolicy::None);
-        /// Whether that goes for each container or for the pod.
+        /// Whether that applies to each container or to the pod.
         topology_manager_scope: TopologyManagerScope =
             "topologyManagerScope", unset(TopologyManagerScope::Container);
-        /// Finer points of that policy.
+        /// Options of that policy.
         topology_manager_policy_options: BTreeMap<String, String> =
             "topologyManagerPolicyOptions", unset(BTreeMap::new());
         /// How many processes a pod may have; -1 for no limit per pod.
         pod_pids_limit: i64 = "podPidsLimit", absent(-1);
-        /// How readily the kernel ends the agent when memory is short.
+        /// The OOM score adjustment of the agent.
         oom_score_adj: i32 = "oomScoreAdj", absent(-999);
-        /// Whether running out of memory ends one process and not the whole container; none for what
-        /// suits the cgroup version.
+        /// Whether the OOM killer ends one process instead of the whole container; none for the default
+        /// of the cgroup version.
         single_process_oom_kill: Option<bool> = "singleProcessOOMKill", absent(None);
         /// Whether the agent refuses a host with swap.
         fail_swap_on: bool = "failSwapOn", absent(true);
         /// Who may use swap.
         memory_swap: MemorySwap = "memorySwap", absent(MemorySwap::default());
-        /// Whether other kernel settings than the expected ones are an error, and not set.
+        /// Whether differing sysctls are an error instead of being set.
         protect_kernel_defaults: bool = "protectKernelDefaults", unset(false);
-        /// How many files the agent may have open.
+        /// The limit of open files of the agent.
         max_open_files: i64 = "maxOpenFiles", unset(1_000_000);
 
         // Eviction, shutdown and the rest.
 
-        /// When pods are evicted at once.
+        /// Thresholds of immediate evictions.
         eviction_hard: BTreeMap<EvictionSignal, Amount> =
             "evictionHard", filled(default_hard_eviction());
-        /// When pods are evicted after a while.
+        /// Thresholds of evictions after a grace period.
         eviction_soft: BTreeMap<EvictionSignal, Amount> = "evictionSoft", unset(BTreeMap::new());
-        /// How long that while is.
+        /// The grace periods of soft eviction thresholds.
         eviction_soft_grace_period: BTreeMap<EvictionSignal, AsWritten<GoDuration>> =
             "evictionSoftGracePeriod", unset(BTreeMap::new());
-        /// How much an eviction frees at least.
+        /// The minimum amount that an eviction frees.
         eviction_minimum_reclaim: BTreeMap<EvictionSignal, Amount> =
             "evictionMinimumReclaim", unset(BTreeMap::new());
-        /// How long the node keeps a pressure condition.
+        /// How long a pressure condition of the node lasts at least.
         eviction_pressure_transition_period: GoDuration =
             "evictionPressureTransitionPeriod", unset(minutes(5));
         /// Cap in seconds for the grace period of softly evicted pods.
         eviction_max_pod_grace_period: i32 = "evictionMaxPodGracePeriod", unset(0);
-        /// Whether signals that `eviction_hard` leaves out keep their default.
+        /// Whether signals that `eviction_hard` omits keep their default.
         merge_default_eviction_settings: bool = "mergeDefaultEvictionSettings", absent(false);
-        /// Whether the kernel tells of memory thresholds, on cgroup v1.
+        /// Whether the kernel notifies about memory thresholds, on cgroup v1.
         kernel_memcg_notification: bool = "kernelMemcgNotification", unset(false);
         /// Whether local disk space is a resource.
         local_storage_capacity_isolation: bool = "localStorageCapacityIsolation", absent(true);
         /// How long a shutdown of the machine waits for pods; zero for not at all.
         shutdown_grace_period: GoDuration = "shutdownGracePeriod", unset(GoDuration::ZERO);
-        /// How much of that is for critical pods.
+        /// The part of that time for critical pods.
         shutdown_grace_period_critical_pods: GoDuration =
             "shutdownGracePeriodCriticalPods", unset(GoDuration::ZERO);
         /// The same by pod priority, instead of the two above.
         shutdown_grace_period_by_pod_priority: Vec<ShutdownGracePeriodByPodPriority> =
             "shutdownGracePeriodByPodPriority", unset(Vec::new());
-        /// Whether the hint chain for packet filters is made.
+        /// Whether the iptables hint chain is created.
         make_iptables_util_chains: bool = "makeIPTablesUtilChains", absent(true);
         /// No effect.
         iptables_masquerade_bit: i32 = "iptablesMasqueradeBit", absent(14);
@@ -341,7 +341,7 @@ settings! {
         iptables_drop_bit: i32 = "iptablesDropBit", absent(15);
         /// No effect.
         hairpin_mode: HairpinMode = "hairpinMode", unset(HairpinMode::PromiscuousBridge);
-        /// Features that are switched from their default.
+        /// Feature gates that differ from their default.
         feature_gates: BTreeMap<String, bool> = "featureGates", unset(BTreeMap::new());
         /// Log output.
         logging: Logging = "logging", absent(Logging::default());

@@ -1,18 +1,18 @@
-//! What is wrong or odd in a configuration, each with the path of its field.
+//! Errors and warnings of a configuration, each with the path of its field.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use serde_json::Value;
 
-/// A value that cannot be used.
+/// An invalid value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
     /// Path of the field in the file, such as `authentication.webhook.cacheTTL`.
     pub field: String,
-    /// What is wrong with it.
+    /// The error.
     pub problem: String,
-    /// Who says so: a file, or a flag with its hyphens. None when nobody does, and something is
+    /// The source of the value: a file, or a flag with its hyphens. None if the value is
     /// missing.
     pub source: Option<String>,
 }
@@ -22,7 +22,7 @@ impl fmt::Display for FieldError {
         if let Some(source) = &self.source {
             write!(f, "{source}: ")?;
         }
-        // What is wrong with a flag itself has no other name, and a file as a whole has none.
+        // An error of a flag itself has no field, and one of a whole file neither.
         if self.source.as_deref() != Some(&self.field) && !self.field.is_empty() {
             write!(f, "{}: ", self.field)?;
         }
@@ -30,7 +30,7 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// All values that cannot be used, so that they can be mended in one go.
+/// All invalid values, so that they can be corrected in one go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldErrors(pub Vec<FieldError>);
 
@@ -48,40 +48,40 @@ impl fmt::Display for FieldErrors {
 
 impl std::error::Error for FieldErrors {}
 
-/// Something odd that does not stop the agent.
+/// A problem that does not stop the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Warning {
-    /// The field does not exist; it is left out.
+    /// The field does not exist; it is ignored.
     UnknownField {
         /// Its path.
         field: String,
     },
-    /// The field of a drop-in does not exist; it is left out.
+    /// The field of a drop-in does not exist; it is ignored.
     UnknownDropInField {
-        /// The drop-in: there may be many.
+        /// The drop-in: there may be several.
         file: PathBuf,
         /// Its path.
         field: String,
     },
-    /// The field is written more than once; the last one counts.
+    /// The field occurs more than once; the last one is used.
     DuplicateField {
         /// Its path.
         field: String,
     },
-    /// The file holds more than one document; the first one counts.
+    /// The file has more than one document; the first one is used.
     FurtherDocuments,
-    /// The flag is on its way out.
+    /// The flag is deprecated.
     DeprecatedFlag {
         /// Its name.
         flag: &'static str,
-        /// What to do instead.
+        /// The alternative.
         advice: String,
     },
-    /// The field is accepted, but the value will not do what it seems to say.
+    /// The field is accepted, but the value does not have the effect it suggests.
     Doubtful {
         /// Its path.
         field: String,
-        /// What it does instead.
+        /// The actual effect.
         problem: String,
     },
 }
@@ -107,17 +107,17 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Errors and warnings as they are collected.
+/// Collects errors and warnings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// What makes the configuration unusable.
+    /// Errors: the configuration cannot be used.
     pub errors: Vec<FieldError>,
-    /// What an operator should look at.
+    /// Warnings for the operator.
     pub warnings: Vec<Warning>,
 }
 
 impl Findings {
-    /// Notes a value that cannot be used.
+    /// Adds an invalid value.
     pub(crate) fn error(&mut self, field: impl fmt::Display, problem: impl fmt::Display) {
         self.errors.push(FieldError {
             field: field.to_string(),
@@ -126,7 +126,7 @@ impl Findings {
         });
     }
 
-    /// Notes what is wrong with a flag that stands for no field.
+    /// Adds an error of a flag without a field.
     pub(crate) fn flag_error(&mut self, flag: &str, problem: impl fmt::Display) {
         self.errors.push(FieldError {
             field: flag.to_owned(),
@@ -135,24 +135,24 @@ impl Findings {
         });
     }
 
-    /// Notes a value of the wrong kind.
+    /// Adds a value of the wrong type.
     pub(crate) fn wrong_type(&mut self, at: &At<'_>, expected: &str, found: &Value) {
         self.error(at, format_args!("expected {expected}, found {}", kind(found)));
     }
 
-    /// Notes a field nobody knows.
+    /// Adds an unknown field.
     pub(crate) fn unknown(&mut self, at: &At<'_>) {
         self.warnings.push(Warning::UnknownField { field: at.to_string() });
     }
 
-    /// Notes a value that is accepted but should be looked at.
+    /// Adds a warning about an accepted value.
     pub(crate) fn doubt(&mut self, field: impl fmt::Display, problem: impl fmt::Display) {
         self.warnings
             .push(Warning::Doubtful { field: field.to_string(), problem: problem.to_string() });
     }
 }
 
-/// Names the kind of a node. Texts are not shown, since some of them are secrets.
+/// The type of a node. Strings are not shown, because some of them are secrets.
 fn kind(node: &Value) -> String {
     match node {
         Value::Null => "null".to_owned(),
@@ -164,7 +164,7 @@ fn kind(node: &Value) -> String {
     }
 }
 
-/// Where in the document we are.
+/// A position in the document.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct At<'a> {
     parent: Option<&'a At<'a>>,

@@ -1,12 +1,12 @@
-//! The command line, by the rules of pflag.
+//! The command line, with the syntax of pflag.
 //!
 //! - `--name=value` or `--name value`; `-v=2`, `-v 2` or `-v2`;
-//! - a yes-or-no flag is `--name` or `--name=false`, never `--name false`;
+//! - a boolean flag is `--name` or `--name=false`, never `--name false`;
 //! - `_` equals `-` in a name;
-//! - a list or map given once replaces what the file says; given again, it adds to itself.
+//! - a list or map given once replaces that of the file; given again, it is appended.
 //!
 //! [`FlagSet::parse`] reads the arguments; [`FlagSet::apply`] sets the fields of a configuration.
-//! Flags without a field are asked for by name.
+//! Flags without a field are read by name.
 
 mod node_labels;
 mod parse;
@@ -20,10 +20,10 @@ pub use set::FlagSet;
 pub use value::integer;
 pub(crate) use value::parse_bool;
 
-/// How the value of a flag is written.
+/// The syntax of a flag's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Syntax {
-    /// Yes or no; the value may be left out.
+    /// A boolean; the value may be left out.
     Bool,
     /// Like [`Syntax::Bool`], or `raw`.
     Version,
@@ -49,7 +49,7 @@ pub enum Syntax {
     Thresholds,
     /// `name=bool` with commas.
     Gates,
-    /// `name:value` with commas; a name may come again.
+    /// `name:value` with commas; a name may be repeated.
     Headers,
     /// `key[=value]` with commas.
     Labels,
@@ -71,18 +71,18 @@ pub enum Target {
         /// Whether the field should be set in the file instead.
         deprecated: bool,
     },
-    /// Something that no field can say.
+    /// A setting without a field.
     Own {
-        /// What it is when the flag is absent.
+        /// Its default.
         default: &'static str,
-        /// What to do instead, if it is on its way out.
+        /// The alternative, if it is deprecated.
         deprecated: Option<&'static str>,
     },
-    /// Nothing; it is accepted because it once was.
+    /// Nothing; it is accepted for compatibility.
     Ignored,
 }
 
-/// A flag that is known.
+/// A known flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flag {
     /// Its name, without hyphens in front.
@@ -94,7 +94,7 @@ pub struct Flag {
 }
 
 impl Flag {
-    /// What to do instead of giving this flag, if it is on its way out.
+    /// The alternative to this flag, if it is deprecated.
     pub fn advice(&self) -> Option<String> {
         match self.target {
             Target::Field { path, deprecated: true } => {
@@ -117,7 +117,7 @@ pub fn find(name: &str) -> Option<&'static Flag> {
     find_among(known(), name)
 }
 
-/// The flag of that name among others, which are in the order of their names.
+/// The flag of that name in a list sorted by name.
 fn find_among(flags: &'static [Flag], name: &str) -> Option<&'static Flag> {
     flags.binary_search_by(|flag| flag.name.cmp(name)).ok().map(|index| &flags[index])
 }

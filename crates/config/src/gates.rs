@@ -1,4 +1,4 @@
-//! Feature gates: which there are, and which are on.
+//! Feature gates: which exist, and which are on.
 
 mod table;
 
@@ -7,21 +7,21 @@ use std::fmt;
 
 use crate::finding::Findings;
 
-/// How mature a feature is.
+/// The stage of a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
-    /// Off unless asked for.
+    /// Off by default.
     Alpha,
-    /// On its way.
+    /// Mostly on by default.
     Beta,
-    /// Here to stay; the gate goes away.
+    /// Stable; the gate will be removed.
     Ga,
-    /// On its way out.
+    /// To be removed.
     Deprecated,
 }
 
 impl fmt::Display for Stage {
-    /// The words of the metric `kubernetes_feature_enabled`.
+    /// The labels of the metric `kubernetes_feature_enabled`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Alpha => "ALPHA",
@@ -32,16 +32,16 @@ impl fmt::Display for Stage {
     }
 }
 
-/// A feature that can be switched, or could be once.
+/// A feature with a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gate {
     /// Its name.
     pub name: &'static str,
-    /// How mature it is.
+    /// Its stage.
     pub stage: Stage,
-    /// Whether it is on when nobody says anything.
+    /// Whether it is on by default.
     pub default: bool,
-    /// Whether it can no longer be switched.
+    /// Whether the gate is locked to its default.
     pub locked: bool,
 }
 
@@ -56,57 +56,57 @@ pub fn find(name: &str) -> Option<&'static Gate> {
     gates.binary_search_by(|gate| gate.name.cmp(name)).ok().map(|index| &gates[index])
 }
 
-/// Names that switch a whole stage; a gate that is named itself is left alone.
+/// Names that switch a whole stage; a gate that is set itself is not affected.
 const GROUPS: [(&str, Stage); 2] = [("AllAlpha", Stage::Alpha), ("AllBeta", Stage::Beta)];
 
 /// Which features are on.
 #[derive(Debug, Clone, Copy)]
 pub struct FeatureGates<'a> {
-    /// What was said, later maps over earlier ones.
-    said: [&'a BTreeMap<String, bool>; 2],
+    /// The settings; later maps take precedence.
+    explicit: [&'a BTreeMap<String, bool>; 2],
 }
 
 impl<'a> FeatureGates<'a> {
-    /// The gates under what the command line said first, and then the configuration.
+    /// The gates of the command line, followed by those of the configuration.
     pub fn new(flags: &'a BTreeMap<String, bool>, configured: &'a BTreeMap<String, bool>) -> Self {
-        Self { said: [flags, configured] }
+        Self { explicit: [flags, configured] }
     }
 
-    /// Whether the feature is on; a name nobody knows is off.
+    /// Whether the feature is on; an unknown name is off.
     pub fn enabled(&self, name: &str) -> bool {
         find(name).is_some_and(|gate| self.asked(name).unwrap_or(gate.default))
     }
 
-    /// What was said of the feature, by its name or of all of its stage. Of one that cannot be switched
-    /// nothing counts.
+    /// The explicit setting of the feature, by its name or its stage. None for a gate that cannot be
+    /// switched.
     pub fn asked(&self, name: &str) -> Option<bool> {
         let gate = find(name).filter(|gate| !gate.locked)?;
         let group = || GROUPS.iter().find(|(_, stage)| *stage == gate.stage);
-        self.said(name).or_else(|| self.said(group()?.0))
+        self.explicit(name).or_else(|| self.explicit(group()?.0))
     }
 
     /// Every feature with its stage and whether it is on; also those that switch a whole stage.
     pub fn all(&self) -> impl Iterator<Item = (&'static str, Stage, bool)> {
         let each = known().iter().map(|gate| (gate.name, gate.stage, self.enabled(gate.name)));
         let groups = GROUPS.iter().map(|(name, stage)| {
-            let said = self.said(name);
-            (*name, *stage, said.unwrap_or(false))
+            let explicit = self.explicit(name);
+            (*name, *stage, explicit.unwrap_or(false))
         });
         each.chain(groups)
     }
 
-    fn said(&self, name: &str) -> Option<bool> {
-        self.said.iter().rev().find_map(|map| map.get(name).copied())
+    fn explicit(&self, name: &str) -> Option<bool> {
+        self.explicit.iter().rev().find_map(|map| map.get(name).copied())
     }
 }
 
-/// Nothing said at all.
+/// No settings.
 pub(crate) fn none() -> &'static BTreeMap<String, bool> {
     static NONE: BTreeMap<String, bool> = BTreeMap::new();
     &NONE
 }
 
-/// Notes gates that do not exist, that cannot be switched so, or that are on their way out.
+/// Reports gates that do not exist, that are locked to another value, or that are deprecated.
 pub(crate) fn check(configured: &BTreeMap<String, bool>, findings: &mut Findings) {
     for (name, value) in configured {
         if GROUPS.iter().any(|(group, _)| group == name) {

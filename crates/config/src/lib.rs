@@ -13,8 +13,8 @@
 //! ```
 //!
 //! Invariants:
-//! - reading, completing and checking are three steps; a wrong field never hides another one;
-//! - completing is idempotent: what is written out is read back as the same configuration;
+//! - reading, completing and checking are three steps; an invalid field never hides another one;
+//! - completing is idempotent: an encoded configuration decodes to the same configuration;
 //! - drop-ins win over the file, flags over both; a zero of a flag counts, one of a file may mean unset;
 //! - an unknown or repeated field of the main file is a warning, a value of the wrong type an error.
 #![allow(
@@ -39,8 +39,8 @@ mod load;
 mod paths;
 pub mod pod_gc;
 mod setting;
+mod source_files;
 mod validate;
-mod written;
 
 pub use as_written::{AsWritten, CanonicalQuantity};
 pub use decode::{DecodeError, DocumentKind, KUBELET};

@@ -1,4 +1,4 @@
-//! From paths and flags to a configuration.
+//! Loads a configuration from files and flags.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,51 +14,51 @@ use crate::finding::{FieldErrors, Findings, Warning};
 use crate::flags::FlagSet;
 use crate::gates::none;
 use crate::paths::make_absolute;
+use crate::source_files::SourceFiles;
 use crate::validate::{CgroupVersion, validate, validate_cgroup_version};
-use crate::written::Written;
 
-/// A configuration that can be used.
+/// A valid configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
     /// The settings, complete and checked.
     pub config: KubeletConfiguration,
-    /// What an operator should look at.
+    /// Warnings for the operator.
     pub warnings: Vec<Warning>,
-    /// Files of the drop-in directory that were passed over, for their extension.
+    /// Files of the drop-in directory that were skipped for their extension.
     pub skipped: Vec<PathBuf>,
 }
 
 /// Why there is no configuration.
 #[derive(Debug, Error)]
 pub enum ConfigError {
-    /// A file is not there or cannot be read.
+    /// A file does not exist or cannot be read.
     #[error("cannot read configuration file {}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
-    /// The drop-in directory is not there or cannot be listed.
+    /// The drop-in directory does not exist or cannot be listed.
     #[error("cannot list drop-in directory {}", path.display())]
     ReadDirectory {
         /// The directory.
         path: PathBuf,
-        /// What the system says.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
     /// A file is not a configuration document.
     #[error("cannot decode the configuration")]
     Decode(#[source] DecodeError),
-    /// Some fields are wrong.
+    /// Some fields are invalid.
     #[error("invalid configuration")]
     Invalid {
-        /// All wrong fields.
+        /// All invalid fields.
         #[source]
         source: FieldErrors,
-        /// What is odd besides.
+        /// Further warnings.
         warnings: Vec<Warning>,
     },
 }
@@ -68,9 +68,9 @@ pub fn load(path: &Path) -> Result<Loaded, ConfigError> {
     load_sources(Some(path), None, &FlagSet::default())
 }
 
-/// Brings the file, the drop-in directory and the flags together; later ones win.
+/// Merges the file, the drop-in directory and the flags; later ones take precedence.
 ///
-/// The paths are those of `--config` and `--config-dir`, which the caller may have found elsewhere.
+/// The paths are those of `--config` and `--config-dir`; the caller may have other defaults.
 pub fn load_sources(
     file: Option<&Path>,
     drop_in_directory: Option<&Path>,
@@ -79,7 +79,7 @@ pub fn load_sources(
     load_for(None, file, drop_in_directory, flags)
 }
 
-/// The same, for a machine of which the cgroup version is known, which two fields speak about.
+/// The same, for a machine with a known cgroup version, which restricts some fields.
 pub fn load_sources_for(
     machine: CgroupVersion,
     file: Option<&Path>,
@@ -96,24 +96,24 @@ fn load_for(
     flags: &FlagSet,
 ) -> Result<Loaded, ConfigError> {
     let mut findings = Findings::default();
-    let mut written = Written::default();
+    let mut sources = SourceFiles::default();
     let mut skipped = Vec::new();
 
     let mut config = if let Some(path) = file {
-        read_file(path, flags, &mut findings, &mut written)?
+        read_file(path, flags, &mut findings, &mut sources)?
     } else {
         KubeletConfiguration::without_file(&flags.feature_gates())
     };
     if let Some(directory) = drop_in_directory {
         let drop_ins = dropins::list(directory)?;
         if file.is_none() {
-            // Then drop-ins see what the flags say; what is wrong with it is noted further below.
+            // Drop-ins are merged after the flags; errors of the flags are reported below.
             flags.apply(&mut config, &mut Findings::default());
         }
         for path in drop_ins.files {
-            written.add(&path, dropins::read(&path)?);
+            sources.add(&path, dropins::read(&path)?);
         }
-        config = merge(&config, written.drop_ins(file.is_some()), flags, &mut findings);
+        config = merge(&config, sources.drop_ins(file.is_some()), flags, &mut findings);
         skipped = drop_ins.skipped;
     }
     if file.is_some() || drop_in_directory.is_some() {
@@ -128,13 +128,13 @@ fn load_for(
     }
     for error in &mut findings.errors {
         if error.source.is_none() {
-            error.source = written.source_of(&error.field, flags);
+            error.source = sources.source_of(&error.field, flags);
         }
     }
     Err(ConfigError::Invalid { source: FieldErrors(findings.errors), warnings: findings.warnings })
 }
 
-/// Checks what was read. A field that could not be read has its default, which is nobody's fault.
+/// Validates the configuration. A field that could not be read has its default, which is valid.
 fn check(config: &KubeletConfiguration, machine: Option<CgroupVersion>, findings: &mut Findings) {
     let mut found = Findings::default();
     validate(config, &mut found);
@@ -151,21 +151,21 @@ fn read_file(
     path: &Path,
     flags: &FlagSet,
     findings: &mut Findings,
-    written: &mut Written,
+    sources: &mut SourceFiles,
 ) -> Result<KubeletConfiguration, ConfigError> {
     let read_error = |source| ConfigError::Read { path: path.to_owned(), source };
     let absolute = std::path::absolute(path).map_err(read_error)?;
     let text = std::fs::read_to_string(&absolute).map_err(read_error)?;
     let document = decode(&text, path, KUBELET, Duplicates::LastWins, findings)
         .map_err(ConfigError::Decode)?;
-    written.add(path, document.clone());
+    sources.add(path, document.clone());
     let mut config = complete(document, Origin::File, &flags.feature_gates(), findings);
     make_absolute(&mut config, absolute.parent().unwrap_or(Path::new("/")));
     Ok(config)
 }
 
-/// Declaring the flags of split streams sets them to their default in the kubelet, after the files
-/// were read: flags alone count.
+/// The kubelet registers the split-stream flags after the files were read, which resets the fields to their
+/// defaults: only the flags have an effect.
 fn forget_split_streams(config: &mut KubeletConfiguration, findings: &mut Findings) {
     let options = &mut config.logging.options;
     for (format, output) in [("text", &mut options.text), ("json", &mut options.json)] {
@@ -176,7 +176,7 @@ fn forget_split_streams(config: &mut KubeletConfiguration, findings: &mut Findin
     }
 }
 
-/// Merges the drop-ins into what is there already.
+/// Merges the drop-ins.
 fn merge(
     base: &KubeletConfiguration,
     drop_ins: &[(PathBuf, Value)],
@@ -198,7 +198,7 @@ fn merge(
     config
 }
 
-/// The fields of a drop-in that do not exist. Upstream ignores them without a warning, and with them a
+/// The unknown fields of a drop-in. Upstream ignores them without a warning, and with them a
 /// setting that an operator relies on.
 fn unknown_fields(file: &Path, document: &Value) -> Vec<Warning> {
     let Value::Object(fields) = document else { return Vec::new() };

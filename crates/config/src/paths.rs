@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::fields::KubeletConfiguration;
 
-/// Makes the paths absolute that count from the directory of the file; empty ones stay empty.
+/// Resolves paths against the directory of the file; empty ones stay empty.
 pub(crate) fn make_absolute(config: &mut KubeletConfiguration, directory: &Path) {
     for path in [
         &mut config.static_pod_path,
@@ -21,7 +21,7 @@ pub(crate) fn make_absolute(config: &mut KubeletConfiguration, directory: &Path)
     }
 }
 
-/// The path without `.`, `..` and doubled separators, by its text alone.
+/// The path without `.`, `..` and doubled separators. Does not access the file system.
 pub(crate) fn clean(path: &Path) -> PathBuf {
     let mut cleaned = PathBuf::new();
     for component in path.components() {
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_count_from_the_directory_of_the_file() {
+    fn relative_paths_are_resolved_against_the_file_directory() {
         for (given, expected) in [
             ("", ""),
             ("/etc/manifests", "/etc/manifests"),

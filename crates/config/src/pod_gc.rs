@@ -1,5 +1,5 @@
-//! The command line of the Pod GC controller: upstream's flags of the controller manager that mean
-//! something to it, under their names, and some of our own.
+//! The command line of the Pod GC controller: the flags of upstream's controller manager that apply
+//! to it, under their names, and some of its own.
 
 mod check;
 mod table;
@@ -12,27 +12,27 @@ use model::selector::Selector;
 use crate::duration::GoDuration;
 use crate::flags::{Flag, FlagError, FlagSet};
 
-/// The controller's name, as upstream has it, and how it is called for short.
+/// The controller's name, as upstream, and its alias.
 const CONTROLLER: [&str; 2] = ["pod-garbage-collector-controller", "podgc"];
 
-/// The versions of TLS that upstream knows, the newest last.
+/// The TLS versions that upstream supports, the newest last.
 const TLS_VERSIONS: [&str; 4] = ["VersionTLS10", "VersionTLS11", "VersionTLS12", NEWEST_TLS];
 const NEWEST_TLS: &str = "VersionTLS13";
 
-/// A flag and what it means.
+/// A flag and its meaning.
 #[derive(Debug, Clone, Copy)]
 pub struct FlagHelp {
     /// Its name.
     pub name: &'static str,
-    /// What stands behind it; empty for a yes-or-no flag.
+    /// The placeholder of its value; empty for a boolean flag.
     pub value: &'static str,
-    /// What it means; empty for one without an effect.
+    /// Its meaning; empty for one without an effect.
     pub meaning: &'static str,
-    /// Whether upstream has it, too.
+    /// Whether upstream has it too.
     pub is_upstreams: bool,
 }
 
-/// Every flag with what it means, by name.
+/// Every flag with its meaning, by name.
 pub fn flag_help() -> &'static [FlagHelp] {
     table::HELP
 }
@@ -47,35 +47,35 @@ pub fn flags() -> &'static [Flag] {
 pub struct PodGcArguments {
     /// How to reach the API server.
     pub server: Server,
-    /// From the end of one cycle to the start of the next.
+    /// The time from the end of one cycle to the start of the next.
     pub check_period: Duration,
     /// How long a node must be missing before its pods are deleted.
     pub quarantine: Duration,
-    /// Which terminated pods may stay.
+    /// The limits of terminated pods.
     pub terminated: Terminated,
-    /// Pods with these labels are left alone.
+    /// Pods with these labels are excluded.
     pub exclude_labels: Selector,
-    /// Pods with these annotations are left alone.
+    /// Pods with these annotations are excluded.
     pub exclude_annotations: Selector,
-    /// How many percent of all pods a cycle may remove.
+    /// The maximum percentage of all pods that a cycle may remove.
     pub max_deletion_percent: Option<f64>,
-    /// How many deletions may be under way at a time.
+    /// The maximum number of concurrent deletions.
     pub concurrency: usize,
     /// Whether deletions are only logged.
     pub dry_run: bool,
     /// Whether each deletion gets an event.
     pub events: bool,
-    /// Who leads; nothing when whoever runs does.
+    /// Leader election; none if every process is a leader.
     pub election: Option<Election>,
     /// The port of health and metrics.
     pub serving: Serving,
-    /// Where the journal is.
+    /// The directory of the journal.
     pub state_dir: PathBuf,
-    /// How many bytes it may have.
+    /// The maximum size of the journal in bytes.
     pub journal_bytes: u64,
     /// Whether log lines are JSON.
     pub json_logs: bool,
-    /// How much is logged.
+    /// The log level.
     pub verbosity: u8,
     /// Flags that were given and have no effect.
     pub without_effect: Vec<&'static str>,
@@ -92,39 +92,39 @@ pub struct Server {
     pub kubeconfig: Option<PathBuf>,
     /// The address, instead of that in the kubeconfig.
     pub master: Option<String>,
-    /// Calls in a second.
+    /// Requests per second.
     pub qps: f64,
-    /// Calls at once.
+    /// Requests in one burst.
     pub burst: u32,
 }
 
-/// Which terminated pods may stay.
+/// The limits of terminated pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terminated {
-    /// How many; zero or less for any number.
+    /// Their number; zero or less for no limit.
     pub threshold: i64,
-    /// For how long.
+    /// Their age.
     pub ttl: Option<Duration>,
-    /// How many in a namespace.
+    /// Their number per namespace.
     pub per_namespace: Option<u32>,
-    /// How many on a node.
+    /// Their number per node.
     pub per_node: Option<u32>,
-    /// Whether those go first that ended first, not those that were created first.
+    /// Whether pods are ordered by their end instead of their creation.
     pub by_finish: bool,
 }
 
-/// Who leads.
+/// Leader election.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Election {
     /// The namespace of the lease.
     pub namespace: String,
     /// The name of the lease.
     pub name: String,
-    /// How long it lasts.
+    /// The duration of the lease.
     pub lease_duration: Duration,
     /// How long the leader tries to renew it.
     pub renew_deadline: Duration,
-    /// From one try to the next.
+    /// The time between attempts.
     pub retry_period: Duration,
 }
 
@@ -141,87 +141,87 @@ impl Election {
 }
 
 impl Default for Election {
-    /// As it is without a flag: upstream's times.
+    /// The settings without flags: upstream's times.
     fn default() -> Self {
         let flags = FlagSet::parse_with(table::FLAGS, [""; 0]);
-        Self::of(&flags.expect("nothing can be wrong with no arguments"))
+        Self::of(&flags.expect("no arguments cannot be invalid"))
     }
 }
 
 /// The port of health and metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Serving {
-    /// On which address.
+    /// The address.
     pub address: String,
-    /// On which port; zero for none.
+    /// The port; zero for none.
     pub port: u16,
-    /// The certificate; one is made if there is none.
+    /// The certificate; generated if there is none.
     pub cert_file: Option<PathBuf>,
     /// Its key.
     pub key_file: Option<PathBuf>,
-    /// Who vouches for clients.
+    /// The CA certificates of clients.
     pub client_ca_file: Option<PathBuf>,
     /// Whether clients must speak TLS 1.3.
     pub newest_tls_only: bool,
-    /// Who may see what.
+    /// Authorization on the port.
     pub access: Access,
 }
 
-/// Who may see what on the port.
+/// Authorization on the port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
-    /// Paths that are open to everybody; a `*` at the end stands for any end.
+    /// Public paths; a `*` at the end matches any suffix.
     pub open_paths: Vec<String>,
-    /// How long it is believed whose token it is.
+    /// How long the user of a token is cached.
     pub token_ttl: Duration,
-    /// How long it is believed that somebody may see a path.
+    /// How long an allowed path is cached.
     pub allowed_ttl: Duration,
-    /// How long it is believed that somebody may not.
+    /// How long a denied path is cached.
     pub denied_ttl: Duration,
 }
 
-/// What a command line asks for.
+/// The request of a command line.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Asked {
-    /// To run.
+pub enum Invocation {
+    /// Run the controller.
     Run(Box<PodGcArguments>),
-    /// To tell the flags.
+    /// Print the flags.
     Help,
-    /// To tell the version.
+    /// Print the version.
     Version,
 }
 
 /// Why a command line is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentsError {
-    /// It is not understood.
+    /// Its syntax is wrong.
     #[error(transparent)]
     Flags(FlagError),
-    /// What it says makes no sense.
+    /// Its values are invalid.
     #[error("{}", .0.join("; "))]
     Senseless(Vec<String>),
 }
 
-/// Reads the arguments behind `pod-gc`.
-pub fn parse<I>(args: I) -> Result<Asked, ArgumentsError>
+/// Parses the arguments after `pod-gc`.
+pub fn parse<I>(args: I) -> Result<Invocation, ArgumentsError>
 where
     I: IntoIterator<Item: Into<String>>,
 {
     let flags = FlagSet::parse_with(table::FLAGS, args).map_err(ArgumentsError::Flags)?;
     if flags.is_on("help") {
-        return Ok(Asked::Help);
+        return Ok(Invocation::Help);
     }
     if flags.is_on("version") || flags.text("version") == "raw" {
-        return Ok(Asked::Version);
+        return Ok(Invocation::Version);
     }
     let problems = check::problems(&flags);
     if !problems.is_empty() {
         return Err(ArgumentsError::Senseless(problems));
     }
-    Ok(Asked::Run(Box::new(arguments(&flags))))
+    Ok(Invocation::Run(Box::new(arguments(&flags))))
 }
 
-/// The time that a flag says, given or not.
+/// The duration of a flag or its default.
 fn span(flags: &FlagSet, name: &str) -> Duration {
     flags.duration(name).unwrap_or(GoDuration::ZERO).to_std()
 }

@@ -1,8 +1,8 @@
-//! Reading typed values out of a document, and the two macros that declare them.
+//! Reads typed values out of a document, and has the two macros that declare them.
 //!
-//! Why not a derived `Deserialize`: it stops at the first wrong value and cannot tell a field that
-//! is absent from one that holds zero. Here every wrong value is noted with its path and reading
-//! goes on with the default.
+//! Why not a derived `Deserialize`: it stops at the first wrong value and cannot distinguish a field that
+//! is absent from one that is zero. Here every wrong value is reported with its path and reading
+//! continues with the default.
 
 mod declare;
 mod values;
@@ -16,17 +16,17 @@ pub(crate) use values::integer;
 
 use crate::finding::{At, Findings};
 
-/// A type that can stand in a configuration file.
+/// A type of values in a configuration file.
 pub(crate) trait Setting: Sized {
-    /// Whether null stands for an absent value in a field that takes zero for "not set".
+    /// Whether null means absent in a field where zero means "not set".
     const TAKES_NULL: bool = true;
 
-    /// Reads a node; a node that cannot be used is noted, and answered with `None`.
+    /// Reads a node; reports an invalid node and returns `None`.
     fn read(node: &Value, at: &At<'_>, findings: &mut Findings) -> Option<Self>;
 
-    /// Sets the value that the path leads to; a path that leads nowhere is noted.
+    /// Sets the value at the path; an unknown path is reported.
     ///
-    /// Unlike reading a document, a zero is taken as it stands.
+    /// Unlike in a document, a zero is a value.
     fn assign(&mut self, path: &[&str], node: &Value, at: &At<'_>, findings: &mut Findings) {
         if !path.is_empty() {
             findings.unknown(at);
@@ -35,56 +35,56 @@ pub(crate) trait Setting: Sized {
         }
     }
 
-    /// The value that null stands for in a map, if it stands for one.
+    /// The value of null in a map, if it has one.
     fn of_null() -> Option<Self> {
         None
     }
 
-    /// Whether the node spells the zero value, which some fields take for "not set".
+    /// Whether the node is the zero value, which means "not set" in some fields.
     fn is_zero_node(node: &Value) -> bool {
         node.is_null() || node == ""
     }
 
-    /// Whether the value is left out of a written file when its field takes zero for "not set".
+    /// Whether the value is omitted from a written file when zero means "not set" in its field.
     fn is_empty(&self) -> bool {
         false
     }
 
-    /// Whether there is nothing to write at all.
+    /// Whether there is nothing to write.
     fn is_absent(&self) -> bool {
         false
     }
 }
 
-/// What an explicit zero (`0`, `false`, empty text) in a field means.
+/// The meaning of an explicit zero (`0`, `false`, empty text) in a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Zero {
-    /// The same as leaving the field out: the default comes back.
+    /// The same as omitting the field: the default is used.
     Unset,
     /// A value like any other.
     Kept,
-    /// A value like any other, which is left out of a written file all the same.
+    /// A value like any other, but omitted from a written file.
     KeptUnwritten,
 }
 
 impl Zero {
-    /// Whether the node sets a field of this kind at all.
+    /// Whether the node sets a field of this kind.
     pub(crate) fn is_set_by<T: Setting>(self, node: &Value) -> bool {
         match self {
-            // A null that no value can be made of is noted as such.
+            // A null that is not a valid value is reported as such.
             Self::Unset if node.is_null() => !T::TAKES_NULL,
             Self::Unset => !T::is_zero_node(node),
             Self::Kept | Self::KeptUnwritten => !node.is_null(),
         }
     }
 
-    /// Whether a field of this kind is left out when it is written.
+    /// Whether a field of this kind is omitted from a written file.
     pub(crate) fn omits<T: Setting>(self, value: &T) -> bool {
         value.is_absent() || (self != Self::Kept && value.is_empty())
     }
 }
 
-/// The entries of an object; anything else is noted.
+/// The entries of an object; anything else is reported.
 pub(crate) fn object<'a>(
     node: &'a Value,
     at: &At<'_>,
@@ -97,7 +97,7 @@ pub(crate) fn object<'a>(
     entries
 }
 
-/// Reads a text that has a form of its own.
+/// Reads a string with its own syntax.
 pub(crate) fn parsed<T>(
     node: &Value,
     expected: &str,
@@ -120,7 +120,7 @@ where
     }
 }
 
-/// The key of a map: any text, or one of a closed list of words.
+/// The key of a map: any string, or one of a closed list of words.
 pub(crate) trait Key: Ord + Sized {
     /// Reads a key; the error says what is accepted.
     fn from_key(text: &str) -> Result<Self, UnknownWord>;
@@ -132,7 +132,7 @@ impl Key for String {
     }
 }
 
-/// A text that is not one of the words a field accepts.
+/// A string that is not one of the words of a field.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{word:?} is none of {}", accepted.join(", "))]
 pub struct UnknownWord {

@@ -1,8 +1,8 @@
 //! Checks on a complete configuration, one function per theme.
 //!
-//! Types leave out much that is wrong (a negative count, an unknown word); what they cannot say is
-//! checked here. Checks that need the machine (swap, capacity) belong to those who know it, apart
-//! from the cgroup version, which two fields speak about.
+//! Types exclude many errors (a negative count, an unknown word); the others are
+//! checked here. Checks that need the machine (swap, capacity) are elsewhere, except
+//! for the cgroup version, which two fields depend on.
 
 mod eviction;
 mod images;
@@ -18,7 +18,7 @@ use crate::fields::KubeletConfiguration;
 use crate::finding::{FieldError, Findings};
 use crate::gates::{self, FeatureGates};
 
-/// Checks a complete configuration; every wrong field is noted.
+/// Validates a complete configuration; every invalid field is reported.
 pub fn validate(config: &KubeletConfiguration, findings: &mut Findings) {
     let gates = config.features();
     gates::check(&config.feature_gates, findings);
@@ -31,16 +31,16 @@ pub fn validate(config: &KubeletConfiguration, findings: &mut Findings) {
     observability::check(config, &gates, findings);
 }
 
-/// The version of the cgroup tree of a machine.
+/// The cgroup version of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CgroupVersion {
-    /// One tree per controller, or both kinds at once.
+    /// Cgroup v1, or a hybrid of both versions.
     V1,
-    /// One tree.
+    /// Cgroup v2.
     V2,
 }
 
-/// Checks the fields that speak about the cgroup version of the machine.
+/// Validates the fields that depend on the cgroup version of the machine.
 pub fn validate_cgroup_version(
     config: &KubeletConfiguration,
     version: CgroupVersion,
@@ -67,14 +67,14 @@ pub fn validate_cgroup_version(
 }
 
 impl KubeletConfiguration {
-    /// Which features are on under this configuration.
+    /// The feature gates of this configuration.
     pub fn features(&self) -> FeatureGates<'_> {
         FeatureGates::new(gates::none(), &self.feature_gates)
     }
 }
 
 impl Findings {
-    /// Notes an error unless the condition holds.
+    /// Reports an error unless the condition holds.
     pub(crate) fn require(
         &mut self,
         holds: bool,

@@ -1,4 +1,4 @@
-//! The client: the runtime port over gRPC on a Unix socket.
+//! The CRI client: the runtime port over gRPC on a Unix socket.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,21 +33,21 @@ use crate::{events, exec, from_cri, lists, to_cri, unchanged, verbose};
 /// list cannot clean up either.
 pub(crate) const MESSAGE_LIMIT: usize = 64 << 20;
 
-/// What a call is on when it is about no object in particular.
+/// The object of a call that concerns no single object.
 pub(crate) const ALL: &str = "of the runtime";
 
-/// A CRI v1 runtime behind a socket. Connects when first used, and again when the connection broke.
+/// A CRI v1 runtime behind a socket. Connects on first use, and again after a broken connection.
 #[derive(Debug, Clone)]
 pub struct CriRuntime {
     pub(crate) runtime: Service<RuntimeServiceClient<Channel>>,
     image: Service<ImageServiceClient<Channel>>,
-    /// The runtime again, for answers that are not taken as a whole: lists, and outputs of commands.
+    /// The runtime service, for streamed responses: lists, and outputs of commands.
     lists: Service<Lister>,
 }
 
 impl CriRuntime {
-    /// A client of the runtime at an endpoint, and of the image service at another if they differ.
-    /// Must be called inside a tokio runtime.
+    /// A client of a runtime endpoint and an image service endpoint, which may be the same. Must be called
+    /// inside a tokio runtime.
     pub fn new(runtime: &Endpoint, image: &Endpoint, deadlines: Deadlines) -> Self {
         let runtime_channel = channel(runtime);
         let image_channel = if runtime == image { runtime_channel.clone() } else { channel(image) };
@@ -73,7 +73,7 @@ impl CriRuntime {
         Self { runtime, image, lists }
     }
 
-    /// The same, with its calls counted.
+    /// Counts the calls of this client.
     #[must_use]
     pub fn counted(mut self, operations: &Operations) -> Self {
         self.runtime.operations = Some(operations.clone());
@@ -82,7 +82,7 @@ impl CriRuntime {
         self
     }
 
-    /// Who makes cgroups, if the runtime says.
+    /// The cgroup driver, if the runtime reports it.
     pub async fn cgroup_driver(&self) -> Result<Option<CgroupDriver>, RuntimeError> {
         let call = on("RuntimeConfig", ALL);
         let method = RuntimeServiceClient::runtime_config;
@@ -96,11 +96,11 @@ impl CriRuntime {
     }
 }
 
-/// Whom a filter selects, for errors.
+/// The selection of a filter, for errors.
 fn selected(pod: Option<&PodUid>, id: Option<&str>) -> String {
     match (pod, id) {
         (_, Some(id)) => id.to_owned(),
-        (Some(pod), None) if pod.is_nobodys() => "of no pod".to_owned(),
+        (Some(pod), None) if pod.is_empty() => "of no pod".to_owned(),
         (Some(pod), None) => format!("of pod {pod}"),
         (None, None) => "of all pods".to_owned(),
     }
@@ -110,10 +110,10 @@ fn selected_containers(filter: &ContainerFilter) -> String {
     selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(ContainerId::as_str))
 }
 
-/// What a filter by pod selects: the runtime does not do that for us of what is nobody's.
-fn of_pod<T>(mut list: Vec<T>, pod: Option<&PodUid>, is_nobodys: impl Fn(&T) -> bool) -> Vec<T> {
-    if pod.is_some_and(PodUid::is_nobodys) {
-        list.retain(is_nobodys);
+/// Applies a filter for objects without a pod. The runtime cannot filter by a missing label.
+fn of_pod<T>(mut list: Vec<T>, pod: Option<&PodUid>, is_empty: impl Fn(&T) -> bool) -> Vec<T> {
+    if pod.is_some_and(PodUid::is_empty) {
+        list.retain(is_empty);
     }
     list
 }
@@ -122,7 +122,7 @@ fn image_spec(image: &str) -> cri::ImageSpec {
     cri::ImageSpec { image: image.to_owned(), ..cri::ImageSpec::default() }
 }
 
-/// What the runtime calls a thing it made, if it says so.
+/// The id of a created object, if the response has one.
 pub(crate) fn named<T: From<String>>(
     call: Call<'_>,
     id: String,
@@ -168,7 +168,7 @@ impl SandboxService for CriRuntime {
     ) -> Result<Vec<Sandbox>, RuntimeError> {
         let object = selected(filter.pod_uid.as_ref(), filter.id.as_ref().map(SandboxId::as_str));
         let list = lists::sandboxes::<Sandboxes>(&self.lists, &object, filter).await?.list;
-        Ok(of_pod(list, filter.pod_uid.as_ref(), |sandbox| sandbox.pod_uid.is_nobodys()))
+        Ok(of_pod(list, filter.pod_uid.as_ref(), |sandbox| sandbox.pod_uid.is_empty()))
     }
 
     async fn pod_sandbox_status(&self, id: &SandboxId) -> Result<SandboxStatus, RuntimeError> {
@@ -224,7 +224,7 @@ impl ContainerService for CriRuntime {
         };
         let call = on("CreateContainer", &object);
         let sending = self.runtime.call(call, request, RuntimeServiceClient::create_container);
-        // The request is by far the largest of all; it need not be in the caller's future.
+        // The largest request by far, so it is boxed.
         let answer = Box::pin(sending).await?;
         named(call, answer.container_id, "no container id")
     }
@@ -278,7 +278,7 @@ impl ContainerService for CriRuntime {
     ) -> Result<Vec<Container>, RuntimeError> {
         let object = selected_containers(filter);
         let list = lists::containers::<Containers>(&self.lists, &object, filter).await?.list;
-        Ok(of_pod(list, filter.pod_uid.as_ref(), |container| container.pod_uid.is_nobodys()))
+        Ok(of_pod(list, filter.pod_uid.as_ref(), |container| container.pod_uid.is_empty()))
     }
 
     async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {
@@ -306,7 +306,7 @@ impl ContainerService for CriRuntime {
         let request = cri::ExecSyncRequest {
             container_id: id.to_string(),
             cmd: command.to_vec(),
-            // For the runtime 0 is no limit; a limit of less than a second is one of a second.
+            // The runtime takes 0 as no timeout, so a timeout below a second is rounded up.
             timeout: timeout.map_or(0, |timeout| to_cri::grace(timeout).max(1)),
         };
         let call = on("ExecSync", id.as_str()).within(Class::Exec(timeout));
@@ -342,7 +342,7 @@ impl ImageService for CriRuntime {
         let call = on("PullImage", image).within(Class::Pull);
         let answer = self.image.call(call, request, ImageServiceClient::pull_image).await?;
         if answer.image_ref.is_empty() {
-            // Upstream's text; it is no error of gRPC there, so it has no code.
+            // Upstream's text; it is not a gRPC error there, so it has no code.
             return Err(RuntimeError {
                 method: "PullImage",
                 object: image.to_owned(),
@@ -357,7 +357,7 @@ impl ImageService for CriRuntime {
         let request = cri::ListImagesRequest { filter: None };
         let call = on("ListImages", ALL);
         let answer = self.image.call(call, request, ImageServiceClient::list_images).await?;
-        // Also those without an id: somebody should be told of them.
+        // Images without an id are included: the caller reports them.
         Ok(answer.images.into_iter().map(from_cri::listed_image).collect())
     }
 

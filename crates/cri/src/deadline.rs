@@ -1,28 +1,28 @@
-//! How long a call may take.
+//! The deadlines of calls.
 
 use std::time::Duration;
 
-/// What a call waits for.
+/// The class of a call, by what it waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// The runtime's own memory: lists, statuses, versions; making and starting a container.
+    /// The runtime: lists, statuses, versions, creating and starting a container.
     Request,
-    /// Network set-up, and perhaps fetching the sandbox's image.
+    /// Network setup, and perhaps a pull of the sandbox image.
     Sandbox,
-    /// A process that was asked to end within its grace.
+    /// A process that may use its grace period.
     Stop(Duration),
-    /// A command in a container, which may take this long or as long as it likes.
+    /// A command in a container, with or without a timeout.
     Exec(Option<Duration>),
-    /// A checkpoint of a container, for which the caller may allow more time than for other requests.
+    /// A checkpoint of a container, for which the caller may set a longer timeout.
     Checkpoint(Option<Duration>),
-    /// A registry, at the speed of its network.
+    /// A registry and the network.
     Pull,
 }
 
-/// No call takes years, and gRPC cannot write all that a `Duration` can hold.
+/// The longest deadline: gRPC cannot encode every `Duration`.
 const LONGEST: Duration = Duration::from_hours(25_000);
 
-/// How much longer than its deadline a call may take as far as the runtime knows.
+/// How much longer the deadline sent to the runtime is.
 const ROOM: Duration = Duration::from_secs(1);
 
 /// The deadline of each class of calls.
@@ -30,7 +30,7 @@ const ROOM: Duration = Duration::from_secs(1);
 pub struct Deadlines {
     /// `runtimeRequestTimeout` of the configuration; the others follow from it, as upstream.
     pub request: Duration,
-    /// How long a pull may take: as long as the largest image on a slow line does, and still not for ever.
+    /// The timeout of a pull: enough for the largest image on a slow network.
     pub pull: Duration,
 }
 
@@ -41,7 +41,7 @@ impl Default for Deadlines {
 }
 
 impl Deadlines {
-    /// How long a call of a class may take.
+    /// The deadline of a class.
     pub(crate) fn of(&self, class: Class) -> Duration {
         let deadline = match class {
             Class::Request => self.request,
@@ -59,10 +59,10 @@ impl Deadlines {
     }
 }
 
-/// The deadline that the runtime is told. A call that is late we cancel ourselves, which ends it
-/// there too; were the runtime to give up at the same moment, its answer and our timer would race,
-/// and the error would be now this and now that. gRPC cuts the fraction of a second off long ones.
-pub(crate) fn told(deadline: Duration) -> Duration {
+/// The deadline that is sent to the runtime. The client cancels a late call itself, which ends it in the
+/// runtime too. If the runtime gave up at the same moment, its answer and our timer would race, and the
+/// error would vary. gRPC cuts the fraction of a second off long ones.
+pub(crate) fn sent(deadline: Duration) -> Duration {
     deadline + ROOM
 }
 
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_class_has_its_deadline() {
+    fn each_call_class_has_its_deadline() {
         let deadlines =
             Deadlines { request: Duration::from_secs(10), pull: Duration::from_hours(1) };
         let rows = [

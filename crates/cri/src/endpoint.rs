@@ -1,4 +1,4 @@
-//! Where the runtime listens.
+//! The endpoint of a runtime.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint(PathBuf);
 
-/// What is wrong with an endpoint.
+/// An invalid endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
     /// The scheme is not `unix`.
@@ -18,7 +18,7 @@ pub enum EndpointError {
 }
 
 impl Endpoint {
-    /// Reads an endpoint as the configuration writes it.
+    /// Parses an endpoint of the configuration.
     pub fn parse(text: &str) -> Result<Self, EndpointError> {
         let path = match text.split_once("://") {
             Some(("unix", path)) => path,
@@ -32,7 +32,7 @@ impl Endpoint {
         }
     }
 
-    /// The socket.
+    /// The path of the socket.
     pub fn path(&self) -> &Path {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! Failures of calls, in the agent's words.
+//! Errors of calls.
 
 use std::error::Error;
 
@@ -9,7 +9,7 @@ use tonic::{ConnectError, Status};
 use crate::deadline::Class;
 use crate::endpoint::Endpoint;
 
-/// Which method is called on which object, and how long it may take.
+/// The method, object and deadline class of a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call<'a> {
     pub(crate) method: &'static str,
@@ -17,13 +17,13 @@ pub(crate) struct Call<'a> {
     pub(crate) class: Class,
 }
 
-/// A call on an object, as quick as most.
+/// A call on an object, with the request deadline.
 pub(crate) fn on<'a>(method: &'static str, object: &'a str) -> Call<'a> {
     Call { method, object, class: Class::Request }
 }
 
-/// The removal of something else than what the method removes is a mistake of the caller; the
-/// runtime is not asked.
+/// A verdict about another kind of object than the method removes is a bug of the caller; the runtime is not
+/// called.
 pub(crate) fn wrong_subject(method: &'static str, verdict: &Verdict) -> RuntimeError {
     let object = verdict.subject.to_string();
     on(method, &object)
@@ -35,8 +35,8 @@ impl Call<'_> {
         Self { class, ..self }
     }
 
-    /// The runtime answered with a failure, or did not hear us. Only a status that was not sent has
-    /// a source; its code would depend on the features that the transport was built with.
+    /// The runtime returned an error, or could not be reached. Only an unreachable runtime has a source; its
+    /// code would depend on the transport's features.
     pub(crate) fn failed(self, status: &Status, endpoint: &Endpoint) -> RuntimeError {
         if status.source().is_none() {
             return self.error(code(status.code()), status.message().to_owned());
@@ -50,12 +50,12 @@ impl Call<'_> {
         self.error(Code::Unavailable, format!("{step}: {}", chain(status)))
     }
 
-    /// Go's words, which people look for when they find them in an event.
+    /// Go's text, which users search for.
     pub(crate) fn too_slow(self) -> RuntimeError {
         self.error(Code::DeadlineExceeded, "context deadline exceeded".to_owned())
     }
 
-    /// The answer lacks what the protocol promises.
+    /// The response violates the protocol.
     pub(crate) fn malformed(self, what: &str) -> RuntimeError {
         self.error(Code::DataLoss, format!("the runtime's answer has {what}"))
     }
@@ -74,7 +74,7 @@ fn causes(status: &Status) -> impl Iterator<Item = &(dyn Error + 'static)> {
     std::iter::successors(status.source(), |cause| (*cause).source())
 }
 
-/// What went wrong below, from the outside in. The transport's own layers say nothing new.
+/// The chain of causes, from the outside in. The transport's own layers add no information.
 fn chain(status: &Status) -> String {
     let mut texts: Vec<String> = causes(status)
         .filter(|cause| !cause.is::<tonic::transport::Error>())
@@ -86,7 +86,7 @@ fn chain(status: &Status) -> String {
 
 fn code(code: tonic::Code) -> Code {
     match code {
-        // A status of a failed call is never `Ok`; a runtime that says so is not to be believed.
+        // The status of a failed call is never `Ok`; a runtime that reports so is wrong.
         tonic::Code::Ok | tonic::Code::Unknown => Code::Unknown,
         tonic::Code::Cancelled => Code::Cancelled,
         tonic::Code::InvalidArgument => Code::InvalidArgument,

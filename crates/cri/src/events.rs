@@ -1,4 +1,4 @@
-//! The stream of events.
+//! The container event stream.
 
 use std::future::ready;
 
@@ -15,13 +15,12 @@ use crate::error::on;
 use crate::from_cri;
 use crate::service::Service;
 
-type Answers = Streaming<cri::ContainerEventResponse>;
+type EventAnswers = Streaming<cri::ContainerEventResponse>;
 
 /// Opens the stream. It has no deadline, but opening it has.
 ///
-/// A server written in Go says nothing at all before the first event, so that an open stream on a
-/// quiet node looks like a runtime that hangs. A call beside it that every runtime answers at once
-/// tells the two apart.
+/// A Go server sends nothing before the first event, so an open stream on a quiet node looks like a hanging
+/// runtime. A concurrent call that every runtime answers at once distinguishes the two.
 pub(crate) async fn open(
     service: &Service<RuntimeServiceClient<Channel>>,
 ) -> Result<ContainerEvents, RuntimeError> {
@@ -30,7 +29,7 @@ pub(crate) async fn open(
     let request = cri::VersionRequest { version: "v1".to_owned() };
     let sign_of_life = service.call(call, request, RuntimeServiceClient::version);
     let opening = tokio::select! {
-        // A refusal that came together with the sign of life is the better answer.
+        // Biased: a refusal of the stream takes precedence over the other call.
         biased;
         answer = &mut opening => {
             let stream = answer.map_err(|status| call.failed(&status, &service.endpoint))?;
@@ -42,7 +41,7 @@ pub(crate) async fn open(
         }
     };
     let answers = stream::once(opening).try_flatten().boxed();
-    // Ends with the first error, which the transport would repeat for ever.
+    // Ends with the first error, which the transport would repeat forever.
     let events = stream::try_unfold(answers, |mut answers| async move {
         while let Some(answer) = answers.try_next().await? {
             if let Some(event) = from_cri::container_event(answer) {
@@ -56,7 +55,9 @@ pub(crate) async fn open(
     Ok(events.boxed())
 }
 
-fn ask(mut client: RuntimeServiceClient<Channel>) -> BoxFuture<'static, Result<Answers, Status>> {
+fn ask(
+    mut client: RuntimeServiceClient<Channel>,
+) -> BoxFuture<'static, Result<EventAnswers, Status>> {
     async move {
         let answer = client.get_container_events(cri::GetEventsRequest {}).await;
         answer.map(Response::into_inner)

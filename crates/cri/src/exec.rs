@@ -1,5 +1,5 @@
-//! Commands in containers. What they write is cut while it is read: a command may write megabytes, of which only the
-//! beginning is needed, and gRPC has to have all of a message before it decodes any.
+//! Commands in containers. Their output is truncated while it is received: a command may write megabytes, of
+//! which only the beginning is needed, and gRPC buffers a complete message before it decodes any of it.
 
 use prost::bytes::{Bytes, BytesMut};
 use prost::encoding::encode_varint;
@@ -12,10 +12,10 @@ use tonic_prost::ProstCodec;
 use tower::ServiceExt as _;
 
 use crate::lists::Lister;
-use crate::rewritten::{Rewriter, Rewritten, message_length, put_message};
+use crate::rewritten_body::{Rewriter, RewrittenBody, message_length, put_message};
 use crate::wire::{Beginning, WITH_LENGTH, beginning};
 
-/// How much is kept of each output.
+/// How much of each output is kept.
 const MOST_OF_OUTPUT: usize = 64 << 10;
 
 /// Calls `ExecSync`.
@@ -32,21 +32,21 @@ pub(crate) async fn exec_sync(
     grpc.unary(request, path, ProstCodec::default()).await
 }
 
-fn shortened(answer: HttpResponse<tonic::body::Body>) -> HttpResponse<Rewritten<Shortener>> {
-    answer.map(|whole| Rewritten::new(whole, Shortener::default()))
+fn shortened(answer: HttpResponse<tonic::body::Body>) -> HttpResponse<RewrittenBody<Shortener>> {
+    answer.map(|whole| RewrittenBody::new(whole, Shortener::default()))
 }
 
-/// Cuts the long fields of messages.
+/// Truncates the long fields of messages.
 #[derive(Debug, Default)]
 struct Shortener {
-    /// The beginning of a header or of a field, of which the rest is to come.
+    /// An incomplete header or field.
     kept: Vec<u8>,
-    /// How much is to come of the message.
+    /// The rest of the message.
     left: usize,
-    /// How much of the field that has begun is to come and is kept, and how much after that is not.
+    /// How much of the current field is still kept, and how much after that is dropped.
     copy: usize,
     skip: usize,
-    /// The message so far, without what is cut.
+    /// The message so far, without the dropped bytes.
     message: Vec<u8>,
 }
 
@@ -121,14 +121,14 @@ mod tests {
     use tonic::Code;
 
     use super::*;
-    use crate::rewritten::HEADER;
+    use crate::rewritten_body::HEADER;
 
     fn response(stdout: usize, stderr: usize, exit_code: i32) -> cri::ExecSyncResponse {
         let text = |length: usize| (0..=250).cycle().take(length).collect();
         cri::ExecSyncResponse { stdout: text(stdout), stderr: text(stderr), exit_code }
     }
 
-    /// What is left of a response that comes in pieces of that length.
+    /// The truncated form of a response that arrives in pieces of this length.
     fn shortened_by(response: &cri::ExecSyncResponse, piece: usize) -> cri::ExecSyncResponse {
         let mut sent = BytesMut::new();
         put_message(&response.encode_to_vec(), &mut sent);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_are_cut_at_64_kib_whatever_the_pieces_are() {
+    fn outputs_are_cut_at_64_kib_for_any_chunk_sizes() {
         let most = MOST_OF_OUTPUT;
         for (stdout, stderr, code) in
             [(0, 0, 0), (3, 0, 1), (most, most, 3), (most + 1, 5, 3), (200_000, 300_000, -1)]
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn field_longer_than_its_message_is_an_error() {
         let mut cut = Shortener::default();
-        // Five bytes of message, whose field says that a hundred follow.
+        // A message of five bytes with a field of a hundred.
         let error = cut.take(&[0, 0, 0, 0, 5, 0x0a, 100, 1, 2, 3]).unwrap_err();
         assert_eq!(error.code(), Code::DataLoss);
         let mut cut = Shortener::default();

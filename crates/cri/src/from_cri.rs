@@ -1,5 +1,5 @@
-//! The runtime's answers in the agent's words. An object that does not say what it is is `None`; one that
-//! does not say to which pod it belongs is nobody's.
+//! Converts CRI responses to model types. An object without an id or name is `None`; one without a pod label
+//! has an empty pod uid.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) fn timestamp(nanoseconds: i64) -> Timestamp {
         .expect("64 bits of nanoseconds are within the range of a timestamp")
 }
 
-/// The CRI writes a moment that has not come as 0.
+/// The CRI encodes an unset time as 0.
 fn optional_timestamp(nanoseconds: i64) -> Option<Timestamp> {
     (nanoseconds != 0).then(|| timestamp(nanoseconds))
 }
@@ -102,7 +102,7 @@ pub(crate) fn container_status(status: cri::ContainerStatus) -> Option<Container
         log_path: status.log_path.into(),
         annotations: status.annotations,
         mounts: status.mounts.into_iter().map(mount).collect(),
-        resources: status.resources.and_then(|told| reported(&told.linux?)),
+        resources: status.resources.and_then(|resources| reported(&resources.linux?)),
         user: status.user.map(|user| Arc::new(container_user(user))),
         stop_signal: signal::name(status.stop_signal).map(Into::into),
     })
@@ -150,7 +150,7 @@ pub(crate) fn image(image: cri::Image) -> Option<Image> {
     (!image.id.is_empty()).then(|| listed_image(image))
 }
 
-/// An image of a list, which may lack an id.
+/// An image of a list, which may have no id.
 pub(crate) fn listed_image(image: cri::Image) -> Image {
     Image {
         id: image.id,
@@ -167,15 +167,15 @@ pub(crate) fn listed_image(image: cri::Image) -> Image {
     }
 }
 
-/// A file system that does not say where it is cannot be measured.
+/// A file system without a mount point cannot be measured.
 pub(crate) fn image_filesystem(usage: cri::FilesystemUsage) -> Option<ImageFilesystem> {
     let mount_point: String = id(usage.fs_id?.mountpoint)?;
     let used_bytes = usage.used_bytes.map(|used| used.value).unwrap_or_default();
     Some(ImageFilesystem { mount_point: mount_point.into(), used_bytes })
 }
 
-/// An event is about the sandbox when it bears the sandbox's id. An event of a kind that is not known here is dropped.
-/// One without the status of its sandbox has no pod, and may be about either: it still says that something happened.
+/// An event with the sandbox's id concerns the sandbox. An event of an unknown kind is dropped. One without a
+/// sandbox status has no pod, and may concern either; it still signals a change.
 pub(crate) fn container_event(event: cri::ContainerEventResponse) -> Option<ContainerEvent> {
     let kind = match cri::ContainerEventType::try_from(event.container_event_type).ok()? {
         cri::ContainerEventType::ContainerCreatedEvent => ContainerEventKind::Created,

@@ -1,15 +1,15 @@
-//! The container runtime over the CRI v1: the real side of the runtime port.
+//! The container runtime over CRI v1: the implementation of the runtime port.
 //!
-//! Input: the runtime's socket. Output: an implementation of
-//! [`Runtime`](model::ports::runtime::Runtime) in the agent's own words.
+//! Input: the runtime's socket. Output: an implementation of [`Runtime`](model::ports::runtime::Runtime) with
+//! model types.
 //!
 //! Invariants:
-//! - every call has a deadline that fits its class, told to the runtime too, so that a hung runtime
-//!   costs a call and not a task; only an open stream of events may take as long as it takes;
-//! - a runtime that restarts is found again; only a call made before its end was noticed fails;
-//! - an error carries the method, the object and the gRPC code;
-//! - an answer that makes no sense (an object without an id or a pod) is left out of lists and is an
-//!   error for the one who asked for just that object; an event that makes no sense is left out.
+//! - every call has the deadline of its class, which is sent to the runtime too, so that a hanging runtime
+//!   blocks a call and not a task; only an open event stream has no deadline;
+//! - a restarted runtime is reconnected; only a call made before the restart was noticed fails;
+//! - an error contains the method, the object and the gRPC code;
+//! - a malformed object (without an id or name) is left out of lists, and is an error for a request of that
+//!   object; malformed events are dropped.
 
 mod client;
 mod deadline;
@@ -18,14 +18,14 @@ mod error;
 mod events;
 mod exec;
 mod from_cri;
+mod list_fingerprint;
 mod listed;
 mod lists;
-mod marked;
 mod operations;
-mod parted;
-mod rewritten;
+mod rewritten_body;
 mod service;
 mod signal;
+mod split_body;
 mod streaming;
 mod to_cri;
 mod unchanged;

@@ -1,7 +1,7 @@
-//! Entries of lists, as far as they are needed, in the agent's words.
+//! List entries, reduced to the needed fields.
 //!
-//! There may be very many of them, and most of what is written on them is the same: what is not needed is
-//! not read, and what several have in common they share.
+//! There may be very many of them with mostly equal content: other fields are not decoded, and equal texts are
+//! shared.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -104,11 +104,11 @@ struct Label {
     value: Bytes,
 }
 
-/// Said of an entry whose texts are none.
+/// The error for an entry with invalid UTF-8.
 #[derive(Debug)]
 pub(crate) struct NoText;
 
-/// Texts that many entries have in common, each kept once.
+/// Texts shared by entries, each stored once.
 #[derive(Debug, Default)]
 pub(crate) struct Texts(HashSet<Arc<str>>);
 
@@ -129,7 +129,7 @@ fn text(bytes: &[u8]) -> Result<&str, NoText> {
 }
 
 impl ListedSandbox {
-    /// The sandbox; `None` if it does not say what it is.
+    /// The sandbox; `None` without an id or name.
     pub(crate) fn sandbox(&self, texts: &mut Texts) -> Result<Option<Sandbox>, NoText> {
         let Some(metadata) = &self.metadata else { return Ok(None) };
         if self.id.is_empty() {
@@ -147,14 +147,13 @@ impl ListedSandbox {
 }
 
 impl ListedContainer {
-    /// Empty if it is not there.
+    /// A label; empty if it is missing.
     fn label(&self, name: &str) -> &[u8] {
         let found = self.labels.iter().rfind(|label| label.name == name.as_bytes());
         found.map(|label| &label.value[..]).unwrap_or_default()
     }
 
-    /// The container; `None` if it does not say what it is. The CRI has no field for its pod, so its maker
-    /// labels it.
+    /// The container; `None` without an id or name. The CRI has no field for its pod, so the pod is in labels.
     pub(crate) fn container(&self, texts: &mut Texts) -> Result<Option<Container>, NoText> {
         let Some(metadata) = &self.metadata else { return Ok(None) };
         if self.id.is_empty() {
@@ -175,7 +174,7 @@ impl ListedContainer {
         }))
     }
 
-    /// Which image it uses. One of which the runtime tells no image uses none.
+    /// The image of the container; `None` if the runtime reports no image.
     pub(crate) fn image_use(&self, texts: &mut Texts) -> Result<Option<ImageUse>, NoText> {
         let image = if self.image_id.is_empty() { &self.image_ref } else { &self.image_id };
         if self.id.is_empty() || image.is_empty() {
@@ -185,7 +184,7 @@ impl ListedContainer {
         let handler = self.image.as_ref().map(|image| &image.runtime_handler[..]);
         Ok(Some(ImageUse {
             container: text(&self.id)?.into(),
-            pod_uid: Some(pod_uid).filter(|uid| !uid.is_nobodys()),
+            pod_uid: Some(pod_uid).filter(|uid| !uid.is_empty()),
             image_id: texts.shared(image)?,
             runtime_handler: texts.shared(handler.unwrap_or_default())?,
         }))

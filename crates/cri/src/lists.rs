@@ -1,4 +1,4 @@
-//! Lists of everything, however long.
+//! Full lists of any length.
 
 use model::fingerprint::Fingerprint;
 use model::observed::{Container, Sandbox};
@@ -16,44 +16,45 @@ use tower::util::MapResponse;
 
 use crate::client::MESSAGE_LIMIT;
 use crate::error::{Call, on};
+use crate::list_fingerprint::{ContainerList, FingerprintDigest, FingerprintMessage, SandboxList};
 use crate::listed::{ListedContainers, ListedSandboxes, NoText, Texts};
-use crate::marked::{MarkSum, Marked, OfContainers, OfSandboxes};
-use crate::parted::{AsItComes, Digest, Parted, parted};
 use crate::service::Service;
+use crate::split_body::{Digest, PassThrough, SplitBody, split_response};
 use crate::to_cri;
 
-/// Whose answers come in parts.
-type InParts = MapResponse<Channel, fn(HttpResponse<tonic::body::Body>) -> HttpResponse<Parted>>;
+/// A client whose responses arrive in parts.
+type SplitClient =
+    MapResponse<Channel, fn(HttpResponse<tonic::body::Body>) -> HttpResponse<SplitBody>>;
 
-/// Lists a runtime.
+/// Lists the objects of a runtime.
 #[derive(Debug, Clone)]
 pub(crate) struct Lister(pub(crate) Channel);
 
 impl Lister {
-    /// Whose answers are handed on as that says.
-    fn reading<D: Digest + Default + 'static>(&self) -> Grpc<InParts> {
-        let channel = self.0.clone().map_response(parted::<D> as fn(_) -> _);
+    /// A client whose responses are processed by this digest.
+    fn reading<D: Digest + Default + 'static>(&self) -> Grpc<SplitClient> {
+        let channel = self.0.clone().map_response(split_response::<D> as fn(_) -> _);
         Grpc::new(channel).max_decoding_message_size(MESSAGE_LIMIT)
     }
 }
 
-/// What is made of the parts of a list.
-pub(crate) trait Collected: Default + Send {
-    /// What is handed on of the list.
+/// The result of the parts of a list.
+pub(crate) trait ListResult: Default + Send {
+    /// How the list is processed.
     type Digest: Digest + Default + 'static;
     type Part: Message + Default + 'static;
 
     fn take(&mut self, part: Self::Part) -> Result<(), NoText>;
 }
 
-/// What came, in how many parts.
+/// The result, and the number of parts.
 struct Counted<C> {
     collected: C,
     parts: usize,
 }
 
-/// Calls a method whose answer is a list, or comes in several parts.
-async fn collect<M: Message + 'static, C: Collected>(
+/// Calls a method whose response is a list, or consists of several parts.
+async fn collect<M: Message + 'static, C: ListResult>(
     lister: &Lister,
     request: Request<M>,
     path: &'static str,
@@ -74,8 +75,8 @@ async fn collect<M: Message + 'static, C: Collected>(
     Ok(Response::new(Counted { collected, parts }))
 }
 
-/// Lists by a method whose answer is one message. No message at all is no list.
-async fn whole<M: Message + 'static, C: Collected>(
+/// Calls a list method whose response is one message. No message at all is an error.
+async fn whole<M: Message + 'static, C: ListResult>(
     service: &Service<Lister>,
     call: Call<'_>,
     request: M,
@@ -91,8 +92,8 @@ async fn whole<M: Message + 'static, C: Collected>(
     service.call(call, request, method).await
 }
 
-/// Containers, or what is asked of them. What is too large for one message is asked for in parts.
-pub(crate) async fn containers<C: Collected>(
+/// Lists containers. A list that is too large for one message is requested in parts.
+pub(crate) async fn containers<C: ListResult>(
     service: &Service<Lister>,
     object: &str,
     filter: &ContainerFilter,
@@ -106,15 +107,15 @@ pub(crate) async fn containers<C: Collected>(
             let path = "/runtime.v1.RuntimeService/StreamContainers";
             let method = async |lister: &mut Lister, request| collect(lister, request, path).await;
             let streamed = service.call(on("StreamContainers", object), request, method).await;
-            // What was asked for is what failed.
+            // Returns the error of the original request.
             streamed.map(|streamed: Counted<C>| streamed.collected).map_err(|_| error)
         }
         answer => answer,
     }
 }
 
-/// Sandboxes. What is too large for one message is asked for in parts.
-pub(crate) async fn sandboxes<C: Collected>(
+/// Lists sandboxes. A list that is too large for one message is requested in parts.
+pub(crate) async fn sandboxes<C: ListResult>(
     service: &Service<Lister>,
     object: &str,
     filter: &SandboxFilter,
@@ -128,50 +129,50 @@ pub(crate) async fn sandboxes<C: Collected>(
             let path = "/runtime.v1.RuntimeService/StreamPodSandboxes";
             let method = async |lister: &mut Lister, request| collect(lister, request, path).await;
             let streamed = service.call(on("StreamPodSandboxes", object), request, method).await;
-            // What was asked for is what failed.
+            // Returns the error of the original request.
             streamed.map(|streamed: Counted<C>| streamed.collected).map_err(|_| error)
         }
         answer => answer,
     }
 }
 
-/// What a list of sandboxes stands for, those too that do not say what they are.
+/// The fingerprint of a list of sandboxes, including malformed ones.
 #[derive(Debug, Default)]
-pub(crate) struct SandboxMarks(pub(crate) Fingerprint);
+pub(crate) struct SandboxFingerprint(pub(crate) Fingerprint);
 
-impl Collected for SandboxMarks {
-    type Digest = Marked<OfSandboxes>;
-    type Part = MarkSum;
+impl ListResult for SandboxFingerprint {
+    type Digest = FingerprintDigest<SandboxList>;
+    type Part = FingerprintMessage;
 
-    fn take(&mut self, part: MarkSum) -> Result<(), NoText> {
+    fn take(&mut self, part: FingerprintMessage) -> Result<(), NoText> {
         self.0 = self.0.and(part.fingerprint());
         Ok(())
     }
 }
 
-/// The same of containers.
+/// The fingerprint of a list of containers.
 #[derive(Debug, Default)]
-pub(crate) struct ContainerMarks(pub(crate) Fingerprint);
+pub(crate) struct ContainerFingerprint(pub(crate) Fingerprint);
 
-impl Collected for ContainerMarks {
-    type Digest = Marked<OfContainers>;
-    type Part = MarkSum;
+impl ListResult for ContainerFingerprint {
+    type Digest = FingerprintDigest<ContainerList>;
+    type Part = FingerprintMessage;
 
-    fn take(&mut self, part: MarkSum) -> Result<(), NoText> {
+    fn take(&mut self, part: FingerprintMessage) -> Result<(), NoText> {
         self.0 = self.0.and(part.fingerprint());
         Ok(())
     }
 }
 
-/// All entries of a list of sandboxes.
+/// All entries of a sandbox list.
 #[derive(Debug, Default)]
 pub(crate) struct Sandboxes {
     texts: Texts,
     pub(crate) list: Vec<Sandbox>,
 }
 
-impl Collected for Sandboxes {
-    type Digest = AsItComes;
+impl ListResult for Sandboxes {
+    type Digest = PassThrough;
     type Part = ListedSandboxes;
 
     fn take(&mut self, part: ListedSandboxes) -> Result<(), NoText> {
@@ -182,15 +183,15 @@ impl Collected for Sandboxes {
     }
 }
 
-/// All entries of a list of containers.
+/// All entries of a container list.
 #[derive(Debug, Default)]
 pub(crate) struct Containers {
     texts: Texts,
     pub(crate) list: Vec<Container>,
 }
 
-impl Collected for Containers {
-    type Digest = AsItComes;
+impl ListResult for Containers {
+    type Digest = PassThrough;
     type Part = ListedContainers;
 
     fn take(&mut self, part: ListedContainers) -> Result<(), NoText> {
@@ -201,15 +202,15 @@ impl Collected for Containers {
     }
 }
 
-/// The images of all entries of a list of containers.
+/// The images of all entries of a container list.
 #[derive(Debug, Default)]
 pub(crate) struct ImageUses {
     texts: Texts,
     pub(crate) list: Vec<ImageUse>,
 }
 
-impl Collected for ImageUses {
-    type Digest = AsItComes;
+impl ListResult for ImageUses {
+    type Digest = PassThrough;
     type Part = ListedContainers;
 
     fn take(&mut self, part: ListedContainers) -> Result<(), NoText> {

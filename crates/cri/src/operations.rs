@@ -1,13 +1,13 @@
-//! Metrics of calls, under upstream's names.
+//! Call metrics with upstream's names.
 
 use std::time::Duration;
 
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry, exponential_buckets};
 
-/// What calls are counted by.
+/// The labels of calls.
 const LABELS: [&str; 1] = ["operation_type"];
 
-/// How often each method was called and failed, and how long it took.
+/// Calls, errors and durations of each method.
 #[derive(Debug, Clone)]
 pub struct Operations {
     calls: IntCounterVec,
@@ -16,7 +16,7 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// Metrics that show up in a registry.
+    /// Registers the metrics.
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let counter = |name: &str, help: &str| {
             let counter = IntCounterVec::new(Opts::new(name, help), &LABELS)?;
@@ -52,7 +52,7 @@ impl Operations {
     }
 }
 
-/// Upstream's word for a method. Lists in parts are lists there too.
+/// Upstream's name of a method. Lists in parts count as lists.
 fn operation(method: &str) -> &'static str {
     match method {
         "Version" => "version",
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_show_up_by_upstreams_names() {
+    fn calls_are_counted_by_upstream_operation_names() {
         let registry = Registry::new();
         let operations = Operations::new(&registry).unwrap();
         operations.done("ListPodSandbox", false, Duration::from_millis(3));

@@ -1,4 +1,4 @@
-//! One gRPC service behind a socket: how it is dialled, and how it is called.
+//! A gRPC service behind a socket: connections and calls.
 
 use hyper_util::rt::TokioIo;
 use model::ports::runtime::RuntimeError;
@@ -13,13 +13,13 @@ use crate::endpoint::Endpoint;
 use crate::error::Call;
 use crate::operations::Operations;
 
-/// A generated client with what its calls need besides.
+/// A generated client with the inputs of calls.
 #[derive(Debug, Clone)]
 pub(crate) struct Service<C> {
     pub(crate) client: C,
     pub(crate) endpoint: Endpoint,
     pub(crate) deadlines: Deadlines,
-    /// Where calls are counted, if anywhere.
+    /// The call metrics, if calls are counted.
     pub(crate) operations: Option<Operations>,
 }
 
@@ -35,12 +35,12 @@ impl<C: Clone> Service<C> {
         let mut request = message.into_request();
         let failed = |status| call.failed(&status, &self.endpoint);
         let deadline = self.deadlines.of(call.class);
-        request.set_timeout(deadline::told(deadline));
+        request.set_timeout(deadline::sent(deadline));
         let start = Instant::now();
         let answer = match tokio::time::timeout(deadline, method(&mut client, request)).await {
             Ok(Ok(answer)) => Ok(answer.into_inner()),
-            // Past the deadline it was our timer's turn, only we were held up. What the runtime and
-            // the transport make of a late call differs from one time to the next.
+            // After the deadline the timer should have fired, but the process was delayed. The errors of late
+            // calls by the runtime and the transport vary, so they are replaced.
             Ok(Err(status)) if start.elapsed() < deadline => Err(failed(status)),
             Ok(Err(_)) | Err(_) => Err(call.too_slow()),
         };
@@ -51,10 +51,10 @@ impl<C: Clone> Service<C> {
     }
 }
 
-/// Dials when first used, and again when the connection broke.
+/// Connects on first use, and again after a broken connection.
 pub(crate) fn channel(endpoint: &Endpoint) -> Channel {
     let path = endpoint.path().to_owned();
-    // The address is never used: the connector dials the socket.
+    // Unused: the connector connects to the socket.
     let address = Uri::from_static("http://localhost");
     Channel::builder(address).connect_with_connector_lazy(service_fn(move |_: Uri| {
         let path = path.clone();

@@ -1,14 +1,14 @@
-//! Signals by the names that pods call them, which for some are not those of the protocol.
+//! Signals by the names of the pod API, some of which differ from those of the protocol.
 
 use proto::runtime_v1 as cri;
 
-/// The number of a signal. One that the protocol has no number for is left to the image.
+/// The number of a signal. For one without a number in the protocol, the image decides.
 pub(crate) fn number(name: &str) -> i32 {
     let name = name.replace('+', "PLUS").replace('-', "MINUS");
     cri::Signal::from_str_name(&name).unwrap_or(cri::Signal::RuntimeDefault).into()
 }
 
-/// The name of a signal; none for what is left to the image, or not known here.
+/// The name of a signal; `None` if the image decides, or the number is unknown.
 pub(crate) fn name(number: i32) -> Option<String> {
     let signal = cri::Signal::try_from(number).ok()?;
     let name = signal.as_str_name().replace("PLUS", "+").replace("MINUS", "-");
@@ -21,7 +21,7 @@ mod tests {
 
     // behaviour: ACT-68
     #[test]
-    fn every_signal_has_a_number_and_comes_back_by_its_name() {
+    fn signals_round_trip_by_number_and_name() {
         let rows = [
             ("SIGTERM", cri::Signal::Sigterm),
             ("SIGUSR1", cri::Signal::Sigusr1),

@@ -12,7 +12,7 @@ use crate::client::{CriRuntime, named};
 use crate::deadline::Class;
 use crate::error::on;
 
-/// Said of an answer without a URL.
+/// The error for a response without a URL.
 const NO_URL: &str = "no URL";
 
 #[async_trait]

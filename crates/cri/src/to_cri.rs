@@ -1,4 +1,4 @@
-//! What the agent asks for, in the runtime's words.
+//! Converts model types to CRI requests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -74,7 +74,7 @@ pub(crate) fn sandbox_config(config: &SandboxConfig) -> cri::PodSandboxConfig {
     }
 }
 
-/// A mount of a pod with users of its own shows files as theirs.
+/// With user namespaces, mounts are id-mapped.
 fn mount(mount: &Mount, sandbox: &SandboxConfig) -> cri::Mount {
     let ids = security::id_mappings(sandbox.users);
     cri::Mount {
@@ -144,15 +144,15 @@ pub(crate) fn container_config(
     }
 }
 
-/// Whole seconds, never fewer than granted: 0 means a kill at once.
+/// Whole seconds, rounded up: 0 means an immediate kill.
 pub(crate) fn grace(grace: Duration) -> i64 {
     let begun = u64::from(grace.subsec_nanos() > 0);
     i64::try_from(grace.as_secs().saturating_add(begun)).unwrap_or(i64::MAX)
 }
 
-/// By what is not there a runtime cannot choose: what is nobody's is found among all.
+/// A runtime cannot filter by a missing label: objects without a pod are filtered from the full list.
 fn of_pod(uid: Option<&PodUid>) -> BTreeMap<String, String> {
-    uid.filter(|uid| !uid.is_nobodys())
+    uid.filter(|uid| !uid.is_empty())
         .map(|uid| (labels::POD_UID.to_owned(), uid.to_string()))
         .into_iter()
         .collect()

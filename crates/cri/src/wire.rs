@@ -1,9 +1,9 @@
-//! Messages as they are written: fields that follow one another.
+//! The protobuf wire format: a sequence of fields.
 
 use prost::encoding::decode_varint;
 use tonic::Status;
 
-/// How a field is written.
+/// The wire type of a field.
 const VARINT: u64 = 0;
 const EIGHT_BYTES: u64 = 1;
 pub(crate) const WITH_LENGTH: u64 = 2;
@@ -13,13 +13,13 @@ const FOUR_BYTES: u64 = 5;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Field<'a> {
     Number(u64, u64),
-    /// A text, or a message.
+    /// A string, or a message.
     Bytes(u64, &'a [u8]),
-    /// Nothing that is read here.
+    /// Another field, which is ignored.
     Other,
 }
 
-/// How long the fields are that are there as a whole.
+/// The length of the complete fields.
 pub(crate) fn whole_fields(data: &[u8]) -> Result<usize, Status> {
     let mut end = 0;
     while let Some(length) = length(&data[end..])?.filter(|length| *length <= data.len() - end) {
@@ -28,7 +28,7 @@ pub(crate) fn whole_fields(data: &[u8]) -> Result<usize, Status> {
     Ok(end)
 }
 
-/// How long the first field is, if enough of it is there to tell.
+/// The length of the first field, if enough of it is present.
 pub(crate) fn length(data: &[u8]) -> Result<Option<usize>, Status> {
     let beginning = beginning(data)?;
     Ok(beginning.map(|beginning| beginning.length.saturating_add(beginning.follow)))
@@ -53,18 +53,18 @@ pub(crate) fn next<'a>(message: &mut &'a [u8]) -> Result<Option<Field<'a>>, Stat
     }))
 }
 
-/// The beginning of a field.
+/// The header of a field.
 pub(crate) struct Beginning {
     pub(crate) number: u64,
     pub(crate) kind: u64,
-    /// If it is a number.
+    /// The value of a number.
     value: u64,
-    /// How long this is, and how many bytes follow it.
+    /// The length of the header, and of the content after it.
     length: usize,
     pub(crate) follow: usize,
 }
 
-/// The beginning of the first field; `None` when there is only a part of it.
+/// The header of the first field; `None` if it is incomplete.
 pub(crate) fn beginning(data: &[u8]) -> Result<Option<Beginning>, Status> {
     let mut rest = data;
     let Some(key) = varint(&mut rest)? else { return Ok(None) };
@@ -83,10 +83,10 @@ pub(crate) fn beginning(data: &[u8]) -> Result<Option<Beginning>, Status> {
     Ok(Some(Beginning { number, kind, value, length, follow }))
 }
 
-/// A number; `None` when there is only a part of it.
+/// A number; `None` if it is incomplete.
 fn varint(data: &mut &[u8]) -> Result<Option<u64>, Status> {
     const LONGEST: usize = 10;
-    // Most of them.
+    // The most frequent case.
     if let [byte @ 0..0x80, rest @ ..] = *data {
         *data = rest;
         return Ok(Some(u64::from(*byte)));
@@ -112,7 +112,7 @@ mod tests {
         [8, 0x96, 1, 0x11, 1, 2, 3, 4, 5, 6, 7, 8, 0x1a, 2, 1, 1, 0x25, 1, 2, 3, 4];
 
     #[test]
-    fn fields_of_all_kinds_are_told_apart_and_what_is_none_is_an_error() {
+    fn fields_are_read_by_wire_type_and_unknown_types_are_errors() {
         let ends = [3, 12, 16, 21];
         for length in 0..=FIELDS.len() {
             let end = ends.iter().rev().find(|end| **end <= length).copied().unwrap_or(0);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_read_one_by_one_and_half_a_field_is_an_error() {
+    fn fields_are_read_in_order_and_a_truncated_field_is_an_error() {
         let expected =
             [Field::Number(1, 150), Field::Other, Field::Bytes(3, &[1, 1]), Field::Other];
         let mut message = &FIELDS[..];

@@ -1,4 +1,4 @@
-//! Which events are written, and how. Pure.
+//! Decides which events are written, and how. Pure.
 
 mod correlator;
 #[cfg(test)]
@@ -8,4 +8,4 @@ mod outcome;
 
 pub use correlator::Correlator;
 use latest::Latest;
-pub use outcome::{Dropped, Next, next};
+pub use outcome::{DropReason, Next, next};

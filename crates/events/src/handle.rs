@@ -1,46 +1,46 @@
-//! Takes events, and never waits.
+//! Queues events without blocking.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use model::cluster::{About, ClusterEvent};
+use model::cluster::{ClusterEvent, InvolvedObject};
 use model::ports::clock::WallClock;
 use model::ports::events::{EventType, Events, NodeEvent, NodeEvents, PodEvent};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::debug;
 
-use crate::decide::Dropped;
+use crate::decide::DropReason;
 use crate::metrics::Metrics;
-use crate::task::{EventWriter, Told};
+use crate::task::{EventWriter, QueuedEvent};
 
-/// How many events wait to be written.
+/// The capacity of the queue.
 pub(crate) const MOST_WAITING: usize = 1000;
 
-/// Takes events for the API server.
+/// Queues events for the API server.
 #[derive(Debug, Clone)]
 pub struct ApiEvents {
     /// Closed by the writer when it ends; events are dropped then.
-    queue: mpsc::Sender<Told>,
+    queue: mpsc::Sender<QueuedEvent>,
     node: Arc<str>,
     clock: Arc<dyn WallClock>,
     metrics: Metrics,
 }
 
-/// What takes events on a node of that name, and what writes them.
+/// Creates the queue of a node's events and its writer.
 pub fn channel(
     node: &str,
     clock: Arc<dyn WallClock>,
     metrics: Metrics,
 ) -> (ApiEvents, EventWriter) {
-    let (queue, coming) = mpsc::channel(MOST_WAITING);
-    let writer = EventWriter::new(coming, metrics.clone());
+    let (queue, receiver) = mpsc::channel(MOST_WAITING);
+    let writer = EventWriter::new(receiver, metrics.clone());
     (ApiEvents { queue, node: node.into(), clock, metrics }, writer)
 }
 
-/// A node as events name it. Its uid upstream does not tell either.
-pub fn about_node(name: &str) -> About {
-    About {
+/// The node as the object of an event. Upstream sets no uid either.
+pub fn about_node(name: &str) -> InvolvedObject {
+    InvolvedObject {
         api_version: "v1",
         kind: "Node",
         namespace: String::new(),
@@ -51,21 +51,27 @@ pub fn about_node(name: &str) -> About {
 }
 
 impl ApiEvents {
-    fn send(&self, about: About, kind: EventType, reason: Cow<'static, str>, message: String) {
+    fn send(
+        &self,
+        about: InvolvedObject,
+        kind: EventType,
+        reason: Cow<'static, str>,
+        message: String,
+    ) {
         let is_warning = kind == EventType::Warning;
         let event = ClusterEvent::new(about, is_warning, reason, message, self.clock.now());
-        let told = Told { event, at: Instant::now() };
-        if let Err(refused) = self.queue.try_send(told) {
-            let Told { event, .. } = refused.into_inner();
-            debug!(about = event.about.name, reason = %event.reason, "an event was dropped: too many wait");
-            self.metrics.dropped(Dropped::QueueFull);
+        let queued = QueuedEvent { event, at: Instant::now() };
+        if let Err(refused) = self.queue.try_send(queued) {
+            let QueuedEvent { event, .. } = refused.into_inner();
+            debug!(about = event.about.name, reason = %event.reason, "Event queue is full, dropping event");
+            self.metrics.dropped(DropReason::QueueFull);
         }
     }
 }
 
 impl Events for ApiEvents {
     fn record(&self, event: PodEvent) {
-        let about = About {
+        let about = InvolvedObject {
             api_version: "v1",
             kind: "Pod",
             namespace: event.pod.namespace.to_string(),

@@ -1,18 +1,18 @@
-//! Events to the API server: what happens to pods and to the node, for everybody in the cluster.
+//! Writes events of pods and of the node to the API server.
 //!
 //! ```text
 //!  Events, NodeEvents ──> ApiEvents ──queue──> EventWriter ──> decide::Correlator ──> API server
-//!  (never wait)              └─ full: dropped, counted      (combined, counted, filtered)   (tried again)
+//!  (never wait)              └─ full: dropped, counted      (combined, counted, filtered)     (retried)
 //! ```
 //! Inputs: events through the ports of `model`. Outputs: events of core/v1, each written once and then
 //! counted; metrics.
 //!
 //! Invariants:
-//! - whoever tells an event never waits; when too many wait to be written, the newest are dropped;
+//! - recording an event never blocks; when the queue is full, the newest events are dropped;
 //! - an event that was written already is counted, not written again;
-//! - nobody floods the API server: of one object 25 events at once and one in five minutes after that,
-//!   and from the tenth of many that differ in their message alone they are combined;
-//! - events are written in the order in which they were told.
+//! - the API server is not flooded: each object gets a burst of 25 events and then one in five minutes,
+//!   and from the tenth event on those that differ in their message alone are combined;
+//! - events are written in the order in which they were recorded.
 //!
 //! ```text
 //! let (events, writer) = events::channel(node_name, clock, metrics);   // ApiEvents, EventWriter

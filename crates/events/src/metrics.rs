@@ -1,8 +1,8 @@
-//! What is counted.
+//! Metrics of events.
 
 use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
 
-use crate::decide::Dropped;
+use crate::decide::DropReason;
 
 /// The metrics of events.
 #[derive(Debug, Clone)]
@@ -12,7 +12,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Metrics in the given registry.
+    /// Creates metrics in the given registry.
     pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         let written = IntCounter::new(
             "ferrolet_events_written_total",
@@ -20,7 +20,7 @@ impl Metrics {
         )?;
         let dropped = Opts::new(
             "ferrolet_events_dropped_total",
-            "Events that did not reach the API server, by why.",
+            "Events that did not reach the API server, by reason.",
         );
         let dropped = IntCounterVec::new(dropped, &["why"])?;
         registry.register(Box::new(written.clone()))?;
@@ -32,7 +32,7 @@ impl Metrics {
         self.written.inc();
     }
 
-    pub(crate) fn dropped(&self, why: Dropped) {
+    pub(crate) fn dropped(&self, why: DropReason) {
         self.dropped.with_label_values(&[why.label()]).inc();
     }
 }

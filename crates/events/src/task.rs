@@ -1,87 +1,88 @@
-//! Writes events, one after the other.
+//! Writes events one by one.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use model::chain::Chain;
-use model::chance::fraction;
 use model::cluster::ClusterEvent;
+use model::jitter::fraction;
+use model::log_throttle::LogThrottle;
 use model::ports::cluster::{ApiError, ClusterEvents};
-use model::trouble::Trouble;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use crate::decide::{Correlator, Dropped, Next, next};
+use crate::decide::{Correlator, DropReason, Next, next};
 use crate::metrics::Metrics;
 
-/// How long an event waits before it is written. People do not read faster, and what it tells of is still under way: a
-/// pod that starts needs the processors, and the API server for its status.
+/// The delay of an event before it is written. Users do not read faster, and at the time of an event its pod is usually
+/// still starting and needs the processors, and the API server for its status.
 const REST: Duration = Duration::from_millis(500);
-/// How long what waits is written for once the agent stops.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long queued events are still written once the agent stops.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// An event, and when it was told.
+/// An event and the time at which it was recorded.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct QueuedEvent {
     pub(crate) event: ClusterEvent,
     pub(crate) at: Instant,
 }
 
-/// Writes what is taken. Owns what is remembered of it.
+/// Writes queued events. Owns the correlator.
 #[derive(Debug)]
 pub struct EventWriter {
-    coming: mpsc::Receiver<Told>,
+    receiver: mpsc::Receiver<QueuedEvent>,
     correlator: Correlator,
     metrics: Metrics,
-    trouble: Trouble,
+    throttle: LogThrottle,
 }
 
 impl EventWriter {
-    pub(crate) fn new(coming: mpsc::Receiver<Told>, metrics: Metrics) -> Self {
+    pub(crate) fn new(receiver: mpsc::Receiver<QueuedEvent>, metrics: Metrics) -> Self {
         let correlator = Correlator::default();
-        Self { coming, correlator, metrics, trouble: Trouble::default() }
+        Self { receiver, correlator, metrics, throttle: LogThrottle::default() }
     }
 
-    /// Writes until it is told to stop, and then what waits, if the server takes it at once.
+    /// Writes until `stop` is cancelled, and then the queued events, if the server accepts them at once.
     pub async fn run(mut self, server: Arc<dyn ClusterEvents>, stop: CancellationToken) {
         let mut held = None;
-        // Biased: a stop comes once.
+        // Biased: `stop` is cancelled once.
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
             () = self.write(&*server, &mut held) => {}
         }
         let rest = async {
-            while let Some(Told { event, .. }) = held.take().or_else(|| self.coming.try_recv().ok())
+            while let Some(QueuedEvent { event, .. }) =
+                held.take().or_else(|| self.receiver.try_recv().ok())
             {
                 self.write_one(&*server, event).await;
             }
         };
-        if timeout(LAST_WORDS, rest).await.is_err() {
-            debug!("the agent stops before all events were written");
+        if timeout(FLUSH_TIMEOUT, rest).await.is_err() {
+            debug!("Agent stops before all events were written");
         }
     }
 
-    /// Writes for ever. What waits for its time is in `held`.
-    async fn write(&mut self, server: &dyn ClusterEvents, held: &mut Option<Told>) {
-        while let Some(told) = self.coming.recv().await {
-            let due = told.at + REST;
-            *held = Some(told);
+    /// Writes for ever. `held` is the event that waits for its time.
+    async fn write(&mut self, server: &dyn ClusterEvents, held: &mut Option<QueuedEvent>) {
+        while let Some(queued) = self.receiver.recv().await {
+            let due = queued.at + REST;
+            *held = Some(queued);
             sleep_until(due).await;
-            if let Some(Told { event, .. }) = held.take() {
+            if let Some(QueuedEvent { event, .. }) = held.take() {
                 self.write_one(server, event).await;
             }
         }
-        // Nobody tells any more; the stop follows.
+        // All senders are gone; the stop follows.
         std::future::pending::<()>().await;
     }
 
     async fn write_one(&mut self, server: &dyn ClusterEvents, event: ClusterEvent) {
         match self.correlator.correlate(event) {
             Some(event) => self.send(server, &event).await,
-            None => self.metrics.dropped(Dropped::TooMany),
+            None => self.metrics.dropped(DropReason::TooMany),
         }
     }
 
@@ -98,7 +99,7 @@ impl EventWriter {
             match next(answer.as_ref().copied(), counted, tries, fraction()) {
                 Next::Done => {
                     self.metrics.written();
-                    self.works_again();
+                    self.recovered();
                     return;
                 }
                 Next::Write => {
@@ -111,32 +112,32 @@ impl EventWriter {
                 }
                 Next::Drop(why) => {
                     self.metrics.dropped(why);
-                    tell_dropped(event, answer.err().as_ref());
+                    log_dropped(event, answer.err().as_ref());
                     return;
                 }
             }
         }
     }
 
-    fn works_again(&mut self) {
-        if let Some(after) = self.trouble.over(Instant::now().into_std()) {
-            info!(?after, "the API server takes events again");
+    fn recovered(&mut self) {
+        if let Some(after) = self.throttle.recovered(Instant::now().into_std()) {
+            info!(?after, "Writing events to the API server works again");
         }
     }
 
     fn failed(&mut self, error: Option<&ApiError>) {
-        if self.trouble.failed(Instant::now().into_std())
+        if self.throttle.failed(Instant::now().into_std())
             && let Some(error) = error
         {
-            warn!(error = %Chain(error), "the API server takes no events; trying again");
+            warn!(error = %Chain(error), "Cannot write events to the API server, retrying");
         }
     }
 }
 
-fn tell_dropped(event: &ClusterEvent, error: Option<&ApiError>) {
+fn log_dropped(event: &ClusterEvent, error: Option<&ApiError>) {
     if let Some(error) = error {
         let about = &event.about;
         debug!(kind = about.kind, namespace = about.namespace, name = about.name, reason = %event.reason,
-            error = %Chain(error), "an event was not written");
+            error = %Chain(error), "Server rejected event, not retrying");
     }
 }

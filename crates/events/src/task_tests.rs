@@ -7,7 +7,7 @@ use model::ports::events::{EventType, Events, NodeEvent, NodeEvents, PodEvent};
 use prometheus::Registry;
 use prometheus::proto::{Metric, MetricFamily};
 use testkit::clock::VirtualClock;
-use testkit::cluster::{Ask, MemoryCluster, Trouble};
+use testkit::cluster::{ApiCall, CallFault, MemoryCluster};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::handle::MOST_WAITING;
 use crate::{ApiEvents, Metrics, channel};
 
-struct World {
+struct Harness {
     cluster: MemoryCluster,
     events: ApiEvents,
     registry: Registry,
@@ -23,7 +23,7 @@ struct World {
     tasks: JoinSet<()>,
 }
 
-fn world() -> World {
+fn harness() -> Harness {
     let cluster = MemoryCluster::new(VirtualClock::new());
     let registry = Registry::new();
     let metrics = Metrics::new(&registry).unwrap();
@@ -31,7 +31,7 @@ fn world() -> World {
     let mut tasks = JoinSet::new();
     let stop = CancellationToken::new();
     tasks.spawn(writer.run(Arc::new(cluster.clone()), stop.clone()));
-    World { cluster, events, registry, stop, tasks }
+    Harness { cluster, events, registry, stop, tasks }
 }
 
 fn about(pod: &str, message: &str) -> PodEvent {
@@ -45,12 +45,12 @@ fn about(pod: &str, message: &str) -> PodEvent {
     }
 }
 
-impl World {
-    fn tell(&self, pod: &str, message: &str) {
+impl Harness {
+    fn record(&self, pod: &str, message: &str) {
         Events::record(&self.events, about(pod, message));
     }
 
-    /// Waits for what the server has, for ten minutes.
+    /// Waits up to ten minutes for the events on the server.
     async fn wait(&self, what: &str, is_there: impl Fn(&[ClusterEvent]) -> bool) {
         let wait = async {
             while !is_there(&self.cluster.events()) {
@@ -85,67 +85,67 @@ impl World {
 
 // behaviour: EVT-1, EVT-9
 #[tokio::test(start_paused = true)]
-async fn an_event_is_written_once_and_then_counted() {
-    let world = world();
+async fn event_is_written_once_and_then_counted() {
+    let harness = harness();
     for _ in 0..3 {
-        world.tell("a", "x");
+        harness.record("a", "x");
         sleep(Duration::from_secs(1)).await;
     }
-    world.wait("counted", |events| events.len() == 1 && events[0].count == 3).await;
-    let event = &world.cluster.events()[0];
+    harness.wait("counted", |events| events.len() == 1 && events[0].count == 3).await;
+    let event = &harness.cluster.events()[0];
     assert_eq!((event.about.kind, &*event.about.namespace, &*event.about.name), ("Pod", "ns", "a"));
     assert_eq!(event.about.uid.to_string(), "uid-of-a");
     assert_eq!(event.about.field_path, "spec.containers{main}");
     assert_eq!(event.at.duration_since(event.first).as_secs(), 2);
-    assert_eq!(world.cluster.asked(Ask::Event).len(), 1);
-    assert_eq!(world.cluster.asked(Ask::CountEvent).len(), 2);
-    assert_eq!(world.count("ferrolet_events_written_total", None), 3);
+    assert_eq!(harness.cluster.calls_of(ApiCall::Event).len(), 1);
+    assert_eq!(harness.cluster.calls_of(ApiCall::CountEvent).len(), 2);
+    assert_eq!(harness.count("ferrolet_events_written_total", None), 3);
 }
 
 // behaviour: EVT-14
 #[tokio::test(start_paused = true)]
-async fn an_event_is_written_after_half_a_second_or_when_the_agent_stops() {
-    let mut world = world();
-    world.tell("a", "x");
+async fn event_is_written_after_half_a_second_or_when_the_agent_stops() {
+    let mut harness = harness();
+    harness.record("a", "x");
     sleep(Duration::from_millis(490)).await;
-    assert_eq!(world.cluster.events().len(), 0);
+    assert_eq!(harness.cluster.events().len(), 0);
     sleep(Duration::from_millis(20)).await;
-    assert_eq!(world.cluster.events().len(), 1);
+    assert_eq!(harness.cluster.events().len(), 1);
     for pod in ["b", "c"] {
-        world.tell(pod, "x");
+        harness.record(pod, "x");
     }
-    // The first of them is waited for by now.
+    // The writer already waits for the first of them.
     sleep(Duration::from_millis(100)).await;
     let begun = Instant::now();
-    world.stop.cancel();
-    world.tasks.join_next().await;
-    assert_eq!((world.cluster.events().len(), begun.elapsed()), (3, Duration::ZERO));
+    harness.stop.cancel();
+    harness.tasks.join_next().await;
+    assert_eq!((harness.cluster.events().len(), begun.elapsed()), (3, Duration::ZERO));
 }
 
 // behaviour: EVT-14
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_stops_waits_for_no_server() {
-    let mut world = world();
-    world.cluster.trouble(Ask::Event, Trouble::Unreachable, 100);
-    world.tell("a", "x");
+async fn stopping_agent_does_not_wait_for_the_server() {
+    let mut harness = harness();
+    harness.cluster.inject_fault(ApiCall::Event, CallFault::Unreachable, 100);
+    harness.record("a", "x");
     let begun = Instant::now();
-    world.stop.cancel();
-    world.tasks.join_next().await;
+    harness.stop.cancel();
+    harness.tasks.join_next().await;
     assert_eq!(begun.elapsed(), Duration::from_secs(1));
 }
 
 // behaviour: EVT-10
 #[tokio::test(start_paused = true)]
-async fn events_of_the_node_are_about_its_name() {
-    let world = world();
+async fn node_events_refer_to_the_node_by_name() {
+    let harness = harness();
     let event = NodeEvent {
         kind: EventType::Normal,
         reason: "Starting",
         message: "Starting kubelet.".to_owned(),
     };
-    NodeEvents::record(&world.events, event);
-    world.wait("written", |events| events.len() == 1).await;
-    let event = &world.cluster.events()[0];
+    NodeEvents::record(&harness.events, event);
+    harness.wait("written", |events| events.len() == 1).await;
+    let event = &harness.cluster.events()[0];
     assert_eq!((event.about.kind, &*event.about.name), ("Node", "node-1"));
     assert_eq!(event.about.namespace, "");
     assert!(!event.is_warning);
@@ -153,91 +153,91 @@ async fn events_of_the_node_are_about_its_name() {
 
 // behaviour: EVT-6, EVT-11
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_away_is_waited_for_and_nobody_else_waits() {
-    let world = world();
-    for ask in [Ask::Event, Ask::CountEvent] {
-        world.cluster.trouble(ask, Trouble::Unreachable, 11);
+async fn unreachable_server_is_retried_without_blocking_recorders() {
+    let harness = harness();
+    for ask in [ApiCall::Event, ApiCall::CountEvent] {
+        harness.cluster.inject_fault(ask, CallFault::Unreachable, 11);
     }
     let begun = Instant::now();
-    world.tell("a", "x");
-    world.tell("a", "x");
-    world.tell("b", "x");
+    harness.record("a", "x");
+    harness.record("a", "x");
+    harness.record("b", "x");
     assert_eq!(begun.elapsed(), Duration::ZERO);
-    world.wait("all written", |events| events.len() == 2 && events[0].count == 2).await;
-    // One spread pause and ten whole ones for each of the two that failed.
+    harness.wait("all written", |events| events.len() == 2 && events[0].count == 2).await;
+    // One spread pause and ten full ones for each of the two failed events.
     let took = begun.elapsed().as_secs();
     assert!((200..=220).contains(&took), "{took}");
-    assert_eq!(world.count("ferrolet_events_dropped_total", None), 0);
+    assert_eq!(harness.count("ferrolet_events_dropped_total", None), 0);
 }
 
 // behaviour: EVT-6
 #[tokio::test(start_paused = true)]
-async fn after_twelve_tries_an_event_is_given_up_and_the_next_has_its_turn() {
-    let world = world();
-    world.cluster.trouble(Ask::Event, Trouble::Unreachable, 12);
-    world.tell("a", "x");
-    world.tell("b", "x");
-    world.wait("the second is written", |events| events.len() == 1).await;
-    assert_eq!(world.cluster.events()[0].about.name, "b");
-    assert_eq!(world.dropped("given-up"), 1);
+async fn event_is_dropped_after_twelve_attempts_and_the_next_is_written() {
+    let harness = harness();
+    harness.cluster.inject_fault(ApiCall::Event, CallFault::Unreachable, 12);
+    harness.record("a", "x");
+    harness.record("b", "x");
+    harness.wait("the second is written", |events| events.len() == 1).await;
+    assert_eq!(harness.cluster.events()[0].about.name, "b");
+    assert_eq!(harness.dropped("given-up"), 1);
 }
 
 // behaviour: EVT-7
 #[tokio::test(start_paused = true)]
-async fn what_the_server_does_not_want_is_not_tried_again() {
-    let world = world();
-    // As in a namespace that is being deleted.
-    world.cluster.trouble(Ask::Event, Trouble::Refused(403), 1);
-    world.tell("a", "x");
-    world.tell("b", "x");
-    world.wait("the second is written", |events| events.len() == 1).await;
-    assert_eq!(world.cluster.asked(Ask::Event), ["a", "b"]);
-    assert_eq!(world.dropped("refused"), 1);
+async fn rejected_event_is_not_retried() {
+    let harness = harness();
+    // As in a terminating namespace.
+    harness.cluster.inject_fault(ApiCall::Event, CallFault::Refused(403), 1);
+    harness.record("a", "x");
+    harness.record("b", "x");
+    harness.wait("the second is written", |events| events.len() == 1).await;
+    assert_eq!(harness.cluster.calls_of(ApiCall::Event), ["a", "b"]);
+    assert_eq!(harness.dropped("refused"), 1);
 }
 
 // behaviour: EVT-8
 #[tokio::test(start_paused = true)]
-async fn what_the_server_forgot_is_written_anew_and_what_it_has_is_not() {
-    let world = world();
-    world.tell("a", "x");
-    world.wait("written", |events| events.len() == 1).await;
-    world.cluster.forget_events();
-    world.tell("a", "x");
-    world.wait("written anew", |events| events.len() == 1).await;
-    assert_eq!(world.cluster.events()[0].count, 2);
-    world.cluster.trouble(Ask::Event, Trouble::AnswerLost, 1);
-    world.tell("b", "x");
-    world.tell("c", "x");
-    world.wait("the next is written", |events| events.len() == 3).await;
-    assert_eq!(world.cluster.asked(Ask::Event), ["a", "a", "b", "b", "c"]);
+async fn expired_event_is_created_again() {
+    let harness = harness();
+    harness.record("a", "x");
+    harness.wait("written", |events| events.len() == 1).await;
+    harness.cluster.forget_events();
+    harness.record("a", "x");
+    harness.wait("created again", |events| events.len() == 1).await;
+    assert_eq!(harness.cluster.events()[0].count, 2);
+    harness.cluster.inject_fault(ApiCall::Event, CallFault::AnswerLost, 1);
+    harness.record("b", "x");
+    harness.record("c", "x");
+    harness.wait("the next is written", |events| events.len() == 3).await;
+    assert_eq!(harness.cluster.calls_of(ApiCall::Event), ["a", "a", "b", "b", "c"]);
 }
 
 // behaviour: EVT-11
 #[tokio::test(start_paused = true)]
-async fn when_too_many_wait_the_newest_are_dropped_and_counted() {
-    let world = world();
-    world.cluster.trouble(Ask::Event, Trouble::Unreachable, 1);
+async fn newest_events_are_dropped_and_counted_when_the_queue_is_full() {
+    let harness = harness();
+    harness.cluster.inject_fault(ApiCall::Event, CallFault::Unreachable, 1);
     let begun = Instant::now();
-    // None can be written before this test waits.
+    // No event can be written before this test awaits.
     for number in 0..MOST_WAITING + 7 {
-        world.tell(&format!("pod-{number}"), "x");
+        harness.record(&format!("pod-{number}"), "x");
     }
     assert_eq!(begun.elapsed(), Duration::ZERO);
-    assert_eq!(world.dropped("queue-full"), 7);
-    world.wait("the others are written", |events| events.len() == MOST_WAITING).await;
-    let last = world.cluster.events().pop().unwrap();
+    assert_eq!(harness.dropped("queue-full"), 7);
+    harness.wait("the others are written", |events| events.len() == MOST_WAITING).await;
+    let last = harness.cluster.events().pop().unwrap();
     assert_eq!(last.about.name, format!("pod-{}", MOST_WAITING - 1));
 }
 
 // behaviour: EVT-5
 #[tokio::test(start_paused = true)]
-async fn too_many_about_one_object_are_counted_as_dropped() {
-    let world = world();
+async fn events_above_the_rate_limit_of_an_object_are_counted_as_dropped() {
+    let harness = harness();
     for _ in 0..30 {
-        world.tell("a", "x");
+        harness.record("a", "x");
     }
-    world.wait("the burst", |events| events.first().is_some_and(|event| event.count == 25)).await;
-    world.tell("b", "x");
-    world.wait("the other", |events| events.len() == 2).await;
-    assert_eq!(world.dropped("too-many"), 5);
+    harness.wait("the burst", |events| events.first().is_some_and(|event| event.count == 25)).await;
+    harness.record("b", "x");
+    harness.wait("the other", |events| events.len() == 2).await;
+    assert_eq!(harness.dropped("too-many"), 5);
 }

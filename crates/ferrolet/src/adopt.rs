@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use model::ids::PodName;
-use model::observed::{ContainerState, PodStatus};
+use model::observed::{ContainerState, RuntimePodStatus};
 use model::ports::files::HostFiles;
 use runtime::LogLayout;
 use tracing::warn;
@@ -23,7 +23,7 @@ impl Adoption {
 
     /// Creates the links to logs that are missing: an agent that died right after it had started a container
     /// did not create one.
-    pub(crate) async fn adopt(&self, pod: &PodName, status: &PodStatus) {
+    pub(crate) async fn adopt(&self, pod: &PodName, status: &RuntimePodStatus) {
         let started = status.containers.iter().filter(|c| c.state != ContainerState::Created);
         for container in started.filter(|container| !container.log_path.is_empty()) {
             let link = self.logs.container_link(pod, &container.name, &container.id);
@@ -31,7 +31,7 @@ impl Adoption {
                 continue;
             }
             if let Err(error) = self.files.link(Path::new(&*container.log_path), &link).await {
-                warn!(%pod, container = &*container.name, %error, "cannot link the log of a container");
+                warn!(%pod, container = &*container.name, %error, "Cannot create container log symlink");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Who makes cgroups.
+//! The cgroup driver: as the runtime reports it, else as configured.
 
 use std::time::Duration;
 
@@ -6,23 +6,23 @@ use model::cgroup::CgroupDriver;
 use model::ports::runtime::{Code, RuntimeError};
 use tracing::warn;
 
-/// How often the runtime is asked for its cgroup driver, and how long to wait in between.
+/// How often the runtime is asked for its cgroup driver, and the wait between attempts.
 const TRIES: u32 = 3;
 const RETRY: Duration = Duration::from_secs(2);
 
-/// What the runtime says of who makes cgroups. One that names nobody leaves it to the configuration.
+/// The runtime's answer about its cgroup driver. Without a driver in it, the configuration decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DriverAnswer {
-    /// This one does.
+    /// The runtime reports this driver.
     Named(CgroupDriver),
-    /// It understood the question and named nobody.
+    /// The runtime answered without a driver.
     Unnamed,
-    /// It does not know the question: a later version of Kubernetes will not put up with that.
+    /// The runtime does not implement the call. A later version of Kubernetes will require it.
     CannotSay,
 }
 
 impl DriverAnswer {
-    /// Whom it named, if anybody.
+    /// The reported driver, if any.
     pub(crate) fn named(self) -> Option<CgroupDriver> {
         match self {
             Self::Named(driver) => Some(driver),
@@ -31,7 +31,7 @@ impl DriverAnswer {
     }
 }
 
-/// Asks the runtime, more than once where it does not answer.
+/// Requests the driver from the runtime, with retries while it does not answer.
 pub(crate) async fn cgroup_driver(
     ask: impl AsyncFn() -> Result<Option<CgroupDriver>, RuntimeError>,
 ) -> Result<DriverAnswer, RuntimeError> {
@@ -42,11 +42,11 @@ pub(crate) async fn cgroup_driver(
             Ok(Some(driver)) => return Ok(DriverAnswer::Named(driver)),
             Ok(None) => return Ok(DriverAnswer::Unnamed),
             Err(error) if error.code == Code::Unimplemented => {
-                warn!(%error, "the runtime does not tell its cgroup driver; using cgroupDriver");
+                warn!(%error, "Runtime does not report its cgroup driver, using cgroupDriver");
                 return Ok(DriverAnswer::CannotSay);
             }
             Err(error) if tries < TRIES => {
-                warn!(%error, "the runtime did not tell its cgroup driver; trying again");
+                warn!(%error, "Runtime did not report its cgroup driver, retrying");
                 tokio::time::sleep(RETRY).await;
             }
             Err(error) => return Err(error),
@@ -69,7 +69,7 @@ mod tests {
         Err(RuntimeError { method: "RuntimeConfig", object, code, message })
     }
 
-    /// What comes of these answers, how many were needed, and how many seconds it took.
+    /// The driver that results from these answers, the number of attempts, and the seconds they took.
     async fn asked(answers: Vec<Answer>) -> (Result<DriverAnswer, Code>, usize, u64) {
         let (left, begun) = (RefCell::new(answers.into_iter()), Instant::now());
         let count = left.borrow().len();
@@ -80,7 +80,7 @@ mod tests {
 
     // behaviour: CGR-25, CFG-8
     #[tokio::test(start_paused = true)]
-    async fn a_runtime_that_does_not_answer_is_asked_three_times() {
+    async fn runtime_config_is_requested_three_times_without_an_answer() {
         let busy = || refused(Code::Unavailable);
         let systemd = || Ok(Some(CgroupDriver::Systemd));
         let named = || Ok(DriverAnswer::Named(CgroupDriver::Systemd));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_is_named_makes_cgroups_for_sure() {
+    fn cgroup_driver_is_certain_only_when_the_runtime_names_one() {
         for driver in [CgroupDriver::Cgroupfs, CgroupDriver::Systemd] {
             assert_eq!(DriverAnswer::Named(driver).named(), Some(driver));
         }

@@ -1,4 +1,4 @@
-//! Times what is done to cgroups, under upstream's names.
+//! Measures cgroup operations, under upstream's metric names.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use model::verdict::Verdict;
 use prometheus::{HistogramOpts, HistogramVec, IntGauge, Registry};
 use tokio::time::Instant;
 
-/// The host's cgroups, with how long it takes to change them.
+/// A cgroup port that measures the duration of changes.
 #[derive(Debug)]
 pub(crate) struct TimedCgroups {
     inner: Arc<dyn Cgroups>,
@@ -20,11 +20,11 @@ pub(crate) struct TimedCgroups {
 }
 
 impl TimedCgroups {
-    /// Times that show up in a registry.
+    /// Registers the metrics.
     pub(crate) fn new(inner: Arc<dyn Cgroups>, registry: &Registry) -> prometheus::Result<Self> {
         let changes = HistogramOpts::new(
             "kubelet_cgroup_manager_duration_seconds",
-            "Time that it took to make, limit or remove a cgroup.",
+            "Duration of cgroup operations: create, update, destroy.",
         );
         let changes = HistogramVec::new(changes, &["operation_type"])?;
         registry.register(Box::new(changes.clone()))?;
@@ -112,7 +112,7 @@ mod tests {
 
     // behaviour: CGR-30
     #[tokio::test(start_paused = true)]
-    async fn what_changes_a_cgroup_is_timed_and_the_version_told() {
+    async fn cgroup_operations_are_timed_and_the_version_is_reported() {
         let (registry, name) = (Registry::new(), CgroupName::parse("/kubepods").unwrap());
         let inner = Arc::new(MemoryCgroups::new(CgroupDriver::Cgroupfs));
         let cgroups = TimedCgroups::new(Arc::clone(&inner) as _, &registry).unwrap();
@@ -132,7 +132,7 @@ mod tests {
             at: Timestamp::UNIX_EPOCH,
         };
         cgroups.remove(&verdict).await.unwrap();
-        // One that fails takes its time too.
+        // A failed operation is measured too.
         inner.set_broken(&name, true);
         cgroups.create(&name, &values).await.unwrap_err();
         let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();

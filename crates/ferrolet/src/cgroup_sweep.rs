@@ -1,5 +1,5 @@
-//! Looks for cgroups of pods of which nothing is to run, apart from the sync loop: what is in them may take
-//! a while to end.
+//! Removes cgroups of pods that run nothing, outside the sync loop: the processes in them may take a while
+//! to end.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,43 +12,43 @@ use tokio_util::sync::CancellationToken;
 
 use crate::pod_index::PodIndex;
 
-/// What is to be looked for.
+/// The pending request.
 #[derive(Debug, Default)]
-struct Asked {
+struct SweepRequest {
     everything: bool,
     pods: BTreeSet<PodUid>,
 }
 
-/// Asks for a look. Cheap, and never waits.
+/// Requests a sweep. Cheap, and never waits.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CgroupSweep {
-    asked: Arc<Mutex<Asked>>,
+    pending: Arc<Mutex<SweepRequest>>,
     wake: Arc<Notify>,
 }
 
 impl CgroupSweep {
-    /// At everything.
+    /// Requests a sweep of all pod cgroups.
     pub(crate) fn everything(&self) {
-        self.ask(|asked| asked.everything = true);
+        self.request(|pending| pending.everything = true);
     }
 
-    /// At what a pod that is gone may have left.
+    /// Requests a sweep of the cgroups of a pod that is gone.
     pub(crate) fn of_pod(&self, uid: &PodUid) {
-        self.ask(|asked| {
-            asked.pods.insert(uid.clone());
+        self.request(|pending| {
+            pending.pods.insert(uid.clone());
         });
     }
 
-    fn ask(&self, ask: impl FnOnce(&mut Asked)) {
-        ask(&mut self.asked.lock().unwrap_or_else(PoisonError::into_inner));
+    fn request(&self, request: impl FnOnce(&mut SweepRequest)) {
+        request(&mut self.pending.lock().unwrap_or_else(PoisonError::into_inner));
         self.wake.notify_one();
     }
 
-    fn take(&self) -> Asked {
-        std::mem::take(&mut self.asked.lock().unwrap_or_else(PoisonError::into_inner))
+    fn take(&self) -> SweepRequest {
+        std::mem::take(&mut self.pending.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Looks whenever that is asked for.
+    /// Sweeps on every request.
     pub(crate) async fn run(
         self,
         cgroups: Arc<PodCgroups>,
@@ -57,11 +57,11 @@ impl CgroupSweep {
         stop: CancellationToken,
     ) {
         let why = |uid: &PodUid| pods.runs_nothing(uid);
-        let looks = async {
+        let sweeps = async {
             loop {
                 self.wake.notified().await;
-                let Asked { everything, pods } = self.take();
-                // What panics is looked for again by the next housekeeping.
+                let SweepRequest { everything, pods } = self.take();
+                // After a panic, the next housekeeping requests the sweep again.
                 if everything {
                     cgroups.sweep(&why, &panics).await;
                 } else {
@@ -75,6 +75,6 @@ impl CgroupSweep {
                 }
             }
         };
-        stop.run_until_cancelled(looks).await;
+        stop.run_until_cancelled(sweeps).await;
     }
 }

@@ -21,8 +21,8 @@ use model::ports::addresses::Addresses;
 use model::ports::cluster::{ClusterEvents, PodWrites, Reviews};
 use model::ports::node_api::{CsiNodes, NodeApi, NodeLeases};
 use model::ports::objects::{
-    CertificateRequests, ObjectReads, RuntimeClassFeed, ServiceFeed, StorageReads, TokenRequests,
-    TrustBundleFeed,
+    CertificateRequests, ObjectReads, RuntimeClassFeed, ServiceAccountReads, ServiceFeed,
+    StorageReads, TokenRequests, TrustBundleFeed,
 };
 use model::ports::pod_api::PodApi;
 use node::NodeHandle;
@@ -47,26 +47,28 @@ pub(crate) use own_node::{NodeInputs, settings as own_node, start_node};
 pub(crate) use setup_failed::report_setup_failed;
 pub(crate) use start_times::StartTimer;
 
-/// Who writes events.
+/// The component name in events.
 const COMPONENT: &str = "kubelet";
 
-/// The API server, as the agent reaches it.
+/// The API server ports of the agent.
 #[derive(Debug, Clone)]
 pub struct ClusterPorts {
     /// The pods of this node.
     pub pods: Arc<dyn PodApi>,
-    /// What deletes them.
+    /// Deletes pods.
     pub pod_writes: Arc<dyn PodWrites>,
-    /// The node itself.
+    /// The Node object.
     pub node: Arc<dyn NodeApi>,
-    /// Its lease.
+    /// The node's lease.
     pub leases: Arc<dyn NodeLeases>,
-    /// Its CSI node.
+    /// The `CSINode` object.
     pub csi_nodes: Arc<dyn CsiNodes>,
-    /// The addresses that it has.
+    /// The addresses of the machine.
     pub addresses: Arc<dyn Addresses>,
     /// Secrets and config maps.
     pub objects: Arc<dyn ObjectReads>,
+    /// Service accounts.
+    pub accounts: Arc<dyn ServiceAccountReads>,
     /// Tokens of service accounts.
     pub tokens: Arc<dyn TokenRequests>,
     /// Trust bundles.
@@ -85,7 +87,7 @@ pub struct ClusterPorts {
     pub reviews: Arc<dyn Reviews>,
 }
 
-/// Finds the API server, if there is one; nobody is asked anything yet.
+/// Builds the connection to the API server, if one is configured. Sends no request yet.
 pub(crate) async fn connect(
     kubeconfig: Option<PathBuf>,
     config: &KubeletConfiguration,
@@ -95,7 +97,7 @@ pub(crate) async fn connect(
     let proxies = ProxyVariables::from_environment();
     let connection = Connection::find_through(Some(kubeconfig), None, USER_AGENT, &proxies);
     let connection = connection.await.context("find the API server")?;
-    info!(server = connection.address(), node, "this is a node of a cluster");
+    info!(server = connection.address(), node, "Node uses an API server");
     let calls = Rate { per_second: config.kube_api_qps.into(), burst: config.kube_api_burst };
     let events = Rate { per_second: config.event_record_qps.into(), burst: config.event_burst };
     let source = Source { component: COMPONENT, host: node.to_owned() };
@@ -109,6 +111,7 @@ pub(crate) async fn connect(
         csi_nodes: Arc::clone(&cluster) as _,
         addresses: Arc::new(HostAddresses::default()),
         objects: Arc::clone(&cluster) as _,
+        accounts: Arc::clone(&cluster) as _,
         tokens: Arc::clone(&cluster) as _,
         trust_bundles: Arc::clone(&cluster) as _,
         certificates: Arc::clone(&cluster) as _,
@@ -120,7 +123,7 @@ pub(crate) async fn connect(
     }))
 }
 
-/// Starts the source of pods of the API server, where there is one.
+/// Starts the source of API server pods, in a cluster.
 pub(crate) fn start_api_source(
     settings: &Settings,
     ports: &Ports,
@@ -139,42 +142,42 @@ pub(crate) fn start_api_source(
     Some((pods, copies))
 }
 
-/// Follows the pods for ever.
+/// Watches the pods for ever.
 async fn follow_pods(source: &ApiSource, node: Option<&NodeHandle>) {
     let Some(node) = node else { return source.follow().await };
-    // Whether a pod fits says the node's object: nobody is refused before it is known.
+    // Admission needs the Node object, so pods are not reported before it is known.
     node.known().await;
     let mut uid = node.node().and_then(|node| node.metadata.uid.clone());
     loop {
-        // Biased: a node is made again now and then at most, and the other does not end.
+        // Biased: the node is rarely recreated, and the other branch does not end.
         tokio::select! {
             biased;
-            () = made_again(node, &mut uid) => info!("the node was made again; all its pods are asked for"),
+            () = recreated(node, &mut uid) => info!("Node object was recreated, listing all pods again"),
             () = source.follow() => {}
         }
     }
 }
 
-/// Waits until the node's object is another one than that of this uid. The store of the API server may be another
-/// one, too, and what was heard of the former not true any more: if it counts as many versions by now as the
-/// former did, nobody says so to who watches.
-async fn made_again(node: &NodeHandle, uid: &mut Option<String>) {
+/// Waits until the Node object has another uid. The API server's store may have been replaced too, so that the
+/// watched state is no longer valid. If the new store has reached the same resource version, the watch does
+/// not fail.
+async fn recreated(node: &NodeHandle, uid: &mut Option<String>) {
     loop {
         let other = node.wait_for_node(|node| node.metadata.uid != *uid).await;
-        // The first one is not made again.
+        // The first object is not a recreated one.
         if std::mem::replace(uid, other.metadata.uid.clone()).is_some() {
             return;
         }
     }
 }
 
-/// What the status writer and the mirror pods are built from.
+/// The inputs of the status writer and the mirror pods.
 #[derive(Debug)]
 pub(crate) struct WriterInputs<'a> {
-    /// The pods as the API server has them.
+    /// The pods as the API server returned them.
     pub(crate) copies: Option<ApiCopies>,
     pub(crate) states: WorkerStates,
-    /// How long pods take to start, and statuses to be written.
+    /// Measures pod starts and status writes.
     pub(crate) timer: Option<StartTimer>,
     pub(crate) statuses: &'a StatusReader,
 }
@@ -219,7 +222,7 @@ pub(crate) fn start_status_writer(
     Some(statics)
 }
 
-/// What the source heard and the workers know, for who writes statuses.
+/// The pods as the source and the workers have them, for the status writer.
 #[derive(Debug)]
 struct KnownCopies {
     copies: ApiCopies,
@@ -245,7 +248,7 @@ impl ApiView for KnownCopies {
     }
 
     fn may_run(&self, uid: &PodUid) -> bool {
-        // Only a pod with a worker has a status, or one that was refused.
+        // Only a pod with a worker or a rejected one has a status.
         self.states.get(uid).is_some_and(|state| !state.terminated)
     }
 }

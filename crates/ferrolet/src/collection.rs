@@ -1,4 +1,4 @@
-//! Garbage collection as people ask for it: dead containers, sandboxes, logs and images together.
+//! Garbage collection on request: dead containers, sandboxes, logs and images together.
 
 mod passes;
 
@@ -29,19 +29,19 @@ use self::passes::{Passes, Reader};
 use crate::records::Records;
 use crate::wiring::{Ports, Settings};
 
-/// How many people wait for their pass at a time.
+/// How many requested passes may wait at a time.
 const WAITING: usize = 4;
 
-/// How long somebody who asks waits for a runtime that says nothing. Calls of passes have minutes.
+/// How long a request waits for a runtime that does not answer. The calls of a pass may take minutes.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A check of the runtime failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeCheckError {
-    /// It does not answer.
+    /// The runtime does not answer.
     #[error("the container runtime does not answer: it was asked for {what} {seconds}s ago", seconds = PATIENCE.as_secs())]
     Silent {
-        /// What was requested.
+        /// The requested data.
         what: &'static str,
     },
     /// It returned an error.
@@ -49,7 +49,7 @@ pub enum RuntimeCheckError {
     Failed(RuntimeError),
 }
 
-/// Waits for an answer for as long as somebody who asks does.
+/// Waits for a runtime call, up to the limit of a request.
 async fn answered<T>(
     what: &'static str,
     answer: impl Future<Output = Result<T, RuntimeError>>,
@@ -60,8 +60,8 @@ async fn answered<T>(
     }
 }
 
-/// Requests the version of the runtime, so that a command fails soon when the runtime hangs. The requests of a plan have
-/// longer limits, because lists may be long.
+/// Requests the version of the runtime, so that a command fails soon when the runtime hangs. The requests of a plan
+/// have longer limits, because lists may be long.
 pub async fn check_version(runtime: &dyn RuntimeInfo) -> Result<(), RuntimeCheckError> {
     answered("its version", runtime.version()).await
 }
@@ -83,7 +83,7 @@ pub async fn check_lists(runtime: &Runtime) -> Result<(), RuntimeCheckError> {
     [sandboxes, containers, images].into_iter().find(is_silent).unwrap_or(Ok(()))
 }
 
-/// What collects garbage on this node.
+/// The garbage collectors of this node.
 #[derive(Debug)]
 pub(crate) struct Collection {
     containers: ContainerGc,
@@ -92,7 +92,7 @@ pub(crate) struct Collection {
     runtime: Runtime,
     clock: Arc<dyn WallClock>,
     policy: Inputs,
-    /// Read by the task that makes passes.
+    /// Read by the task that runs the passes.
     asked: mpsc::Sender<Reader>,
 }
 
@@ -105,11 +105,11 @@ impl server::Collector for Collection {
             Err(silent @ RuntimeCheckError::Silent { .. }) => {
                 (Vec::new(), Vec::new(), vec![chain(&silent)])
             }
-            // One that fails at once is told with all that it was asked for.
+            // An immediate error does not end the plan: it is reported with those of the lists.
             Ok(()) | Err(RuntimeCheckError::Failed(_)) => {
                 let plans = tokio::join!(self.containers.plan(), self.images.plan());
                 let (mut items, warnings, problems) = planned(&plans.0, &plans.1);
-                // They do not wait for a pass.
+                // These requests do not wait for a pass.
                 items.splice(0..0, self.volumes.removals().into_iter().map(removal_item));
                 (items, warnings, problems)
             }
@@ -119,13 +119,13 @@ impl server::Collector for Collection {
 
     async fn run(&self) -> BoxStream<'static, GcLine> {
         let (reader, lines) = Reader::new();
-        // When the agent stops, nothing is told.
+        // No result when the agent stops.
         drop(self.asked.send(reader).await);
         lines
     }
 }
 
-/// What is collected.
+/// The handles of the collectors.
 #[derive(Debug, Clone)]
 pub(crate) struct GcHandles {
     pub(crate) containers: ContainerGc,
@@ -134,7 +134,7 @@ pub(crate) struct GcHandles {
 }
 
 impl Collection {
-    /// Starts the task that makes passes, and tells how to ask for them.
+    /// Starts the task that runs passes; returns the handle for requests.
     pub(crate) fn start(
         settings: &Settings,
         ports: &Ports,
@@ -176,7 +176,7 @@ pub fn planned(
     problems.extend(images.error.as_ref().map(chain));
     let all = containers.plan.items.iter().chain(&images.plan.items);
     let mut items: Vec<GcItem> = all.map(plan_item).collect();
-    // Stable: what goes keeps its order.
+    // Stable: removals keep their order.
     items.sort_by_key(|item| item.verdict);
     let warnings = images.not_enough.iter().map(|message| GcWarning {
         reason: FREE_DISK_SPACE_FAILED.to_owned(),
@@ -185,7 +185,7 @@ pub fn planned(
     (items, warnings.collect(), problems)
 }
 
-/// An item of a plan as it is told.
+/// An item of a plan as the socket returns it.
 fn plan_item(item: &Item) -> GcItem {
     let Item { subject, name, owner, fate, rule, detail } = item;
     let pod = owner.as_ref().and_then(|owner| owner.pod.as_ref());
@@ -204,16 +204,16 @@ fn plan_item(item: &Item) -> GcItem {
     }
 }
 
-/// What goes as it is told.
+/// A removal as the socket returns it.
 fn removal_item(verdict: Verdict) -> GcItem {
     let Verdict { subject, name, owner, rule, detail, at: _ } = verdict;
     plan_item(&Item { subject, name, owner, fate: Fate::Remove, rule, detail })
 }
 
-/// The limits of a policy as they are shown. No limit is `null`.
+/// The limits of a policy as the socket returns them. No limit is `null`.
 pub fn policy(containers: &ContainerPolicy, images: &Policy) -> Inputs {
     let limit = |limit: Option<usize>| limit.map_or(Value::Null, Value::from);
-    // Zero is for ever.
+    // Zero means no limit.
     let maximum_age = Some(images.maximum_age).filter(|age| !age.is_zero());
     let maximum_age = maximum_age.map_or(Input::Nothing, Input::Span);
     let spans = Inputs::from(
@@ -249,7 +249,7 @@ mod tests {
 
     // behaviour: GC-105
     #[tokio::test(start_paused = true)]
-    async fn a_runtime_that_tells_its_version_and_hangs_on_a_list_is_not_waited_for() {
+    async fn plan_fails_early_when_the_runtime_hangs_on_a_list() {
         let rows = [
             (Method::ListPodSandbox, "its sandboxes (ListPodSandbox)"),
             (Method::ListContainers, "its containers (ListContainers)"),
@@ -260,7 +260,7 @@ mod tests {
             let services = Runtime::new(Arc::clone(&runtime));
             assert!(check_lists(&services).await.is_ok(), "{what}");
             runtime.inject(Rule::on(method, Fault::error(Code::Unavailable)).once());
-            assert!(check_lists(&services).await.is_ok(), "the plan tells of it: {what}");
+            assert!(check_lists(&services).await.is_ok(), "the plan reports it: {what}");
             runtime.inject(Rule::on(method, Fault::hang()));
             assert!(check_version(&*runtime).await.is_ok(), "{what}");
             let expected =
@@ -271,7 +271,7 @@ mod tests {
 
     // behaviour: IMG-61
     #[test]
-    fn a_disk_of_images_that_cannot_be_measured_is_a_problem_of_the_plan() {
+    fn unmeasurable_image_disk_is_a_problem_of_the_plan() {
         let containers = Planned { plan: Plan::default(), problems: Vec::new() };
         let error = Some(ImageGcError::NoCapacity("/var/lib/images".into()));
         let images = PassReport { error, ..PassReport::default() };
@@ -282,22 +282,22 @@ mod tests {
 
     // behaviour: IMG-67
     #[test]
-    fn that_all_that_may_go_is_not_enough_is_a_warning_of_the_plan_and_no_problem() {
+    fn insufficient_free_space_is_a_warning_of_the_plan() {
         let containers = Planned { plan: Plan::default(), problems: Vec::new() };
         let not_enough = Some("Insufficient free disk space".to_owned());
         let images = PassReport { not_enough, ..PassReport::default() };
         let (_, warnings, problems) = planned(&containers, &images);
-        let told = warnings.iter().map(|one| (&*one.reason, &*one.message)).collect::<Vec<_>>();
-        assert_eq!(told, [("FreeDiskSpaceFailed", "Insufficient free disk space")]);
+        let reported = warnings.iter().map(|one| (&*one.reason, &*one.message)).collect::<Vec<_>>();
+        assert_eq!(reported, [("FreeDiskSpaceFailed", "Insufficient free disk space")]);
         assert!(problems.is_empty());
     }
 
     #[test]
-    fn a_limit_that_is_not_set_is_null() {
+    fn unset_limit_is_null() {
         let unlimited = ContainerPolicy { per_container: None, ..ContainerPolicy::default() };
-        let told = serde_json::to_string(&policy(&unlimited, &Policy::default())).unwrap();
+        let reported = serde_json::to_string(&policy(&unlimited, &Policy::default())).unwrap();
         assert_eq!(
-            told,
+            reported,
             r#"{"minimumContainerAge":"0s","minimumImageAge":"2m0s","maximumImageAge":null,"maximumDeadContainersPerContainer":null,"maximumDeadContainers":null,"containerAgeBy":"created","imageHighThresholdPercent":85,"imageLowThresholdPercent":80}"#
         );
     }

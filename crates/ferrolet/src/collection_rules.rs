@@ -1,5 +1,5 @@
-//! What garbage collection is told by flags and files, checked before anything starts: whoever asks for
-//! a check of the configuration hears what would keep the agent from running.
+//! Rules of garbage collection from flags and files. They are checked before anything starts, so that
+//! `config check` reports what would abort a start.
 
 use config::flags::FlagSet;
 use config::{
@@ -10,10 +10,10 @@ use gc::policy::{AgeBy, ContainerPolicy};
 
 use crate::image_gc::ImageRules;
 
-/// The flag that says how old dead containers must be.
+/// The flag for the minimum age of dead containers.
 const MINIMUM_AGE: &str = "minimum-container-ttl-duration";
 
-/// What goes, and when.
+/// The rules of garbage collection.
 #[derive(Debug, Clone)]
 pub(crate) struct CollectionRules {
     /// Dead containers.
@@ -23,7 +23,7 @@ pub(crate) struct CollectionRules {
 }
 
 impl CollectionRules {
-    /// The rules of a configuration that was checked.
+    /// The rules of a valid configuration.
     pub(crate) fn new(
         config: &KubeletConfiguration,
         own: &FerroletConfiguration,
@@ -36,11 +36,12 @@ impl CollectionRules {
             low_threshold: config.image_gc_low_threshold_percent,
             per_handler: config.features().enabled("RuntimeClassInImageCriApi"),
         };
-        debug_assert!(policy.check().is_ok(), "the configuration was checked: {policy:?}");
+        debug_assert!(policy.check().is_ok(), "the configuration is valid: {policy:?}");
         let by_end = own.gc.containers.is_by_end();
         let age_by = if by_end { AgeBy::Finished } else { AgeBy::Created };
         let period = own.gc.containers.period.to_std();
-        let pins = Pins::parse(&own.gc.images.pin).expect("they were checked when they were read");
+        let pins =
+            Pins::parse(&own.gc.images.pin).expect("patterns were checked when they were read");
         let keep_static_and_critical = own.gc.images.keep_static_and_critical;
         Self {
             containers: ContainerPolicy { age_by, period, ..dead },
@@ -49,7 +50,7 @@ impl CollectionRules {
     }
 }
 
-/// How many dead containers are kept, and for how long, as flags say.
+/// The rules for dead containers, from the flags.
 pub(crate) fn dead_containers(flags: &FlagSet) -> Result<ContainerPolicy, ConfigError> {
     let min_age: GoDuration = flags.duration(MINIMUM_AGE).unwrap_or_default();
     let per_container = flags.integer("maximum-dead-containers-per-container").unwrap_or(1);
@@ -65,7 +66,7 @@ pub(crate) fn dead_containers(flags: &FlagSet) -> Result<ContainerPolicy, Config
     })
 }
 
-/// What is wrong with the images that never go.
+/// The invalid patterns of pinned images.
 pub(crate) fn wrong_pins(own: &FerroletConfiguration) -> Vec<FieldError> {
     let wrong = own.gc.images.pin.iter().enumerate().filter_map(|(index, pattern)| {
         let problem = Pins::parse(&[pattern]).err()?.to_string();
@@ -88,7 +89,7 @@ mod tests {
 
     // behaviour: GC-34, IMG-52
     #[test]
-    fn what_our_own_file_says_of_ages_and_of_images_of_pods_is_what_is_done() {
+    fn own_configuration_sets_age_and_image_rules() {
         let config = KubeletConfiguration::of_empty_file();
         let dead = ContainerPolicy::new(jiff::SignedDuration::from_secs(7), 3, 5).expect("limits");
         let rules = |own: &FerroletConfiguration| {

@@ -1,4 +1,4 @@
-//! What the sync loop does about pods that come, change, go, or are found. Pure.
+//! Decisions of the agent about pods and the node. Pure.
 
 pub(crate) mod after_sync;
 pub(crate) mod directory_removals;

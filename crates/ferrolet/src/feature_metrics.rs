@@ -1,4 +1,4 @@
-//! Which features are on, and what the runtime will have to learn: what `/metrics` tells of the configuration.
+//! Metrics of the configuration: which features are on, and whether a later version needs a newer runtime.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{IntGaugeVec, Opts, Registry};
 
-use crate::effects::feature_is_on;
+use crate::supported_settings::feature_is_on;
 
-/// The first version of Kubernetes in which the runtime must say who makes cgroups.
+/// The first version of Kubernetes that requires the runtime to report its cgroup driver.
 const FIRST_TO_NEED_AN_ANSWER: &str = "1.37.0";
 
-/// Tells of every feature whether it is on. There are hundreds, so that nothing is made of them until somebody
-/// asks.
+/// Reports every feature gate and whether it is on. There are hundreds, so they are built only when metrics are
+/// collected.
 #[derive(Debug)]
 struct FeatureMetrics {
-    /// Without a value: what it is called.
+    /// The metric without values, for its description.
     about: IntGaugeVec,
-    /// As in the configuration.
+    /// The gates of the configuration.
     switched: BTreeMap<String, bool>,
 }
 
@@ -35,7 +35,7 @@ impl Collector for FeatureMetrics {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let gauge = feature_enabled().expect("one was made already");
+        let gauge = feature_enabled().expect("it was created before with the same options");
         for (name, stage, on) in FeatureGates::new(&self.switched, &self.switched).all() {
             let on = feature_is_on(name, on);
             gauge.with_label_values(&[name, stage.to_string().as_str()]).set(i64::from(on));
@@ -81,7 +81,7 @@ mod tests {
             "kubernetes_feature_enabled{name=\"AllBeta\",stage=\"BETA\"} 0",
             "kubernetes_feature_enabled{name=\"EventedPLEG\",stage=\"ALPHA\"} 1",
             "kubernetes_feature_enabled{name=\"MemoryQoS\",stage=\"ALPHA\"} 0",
-            // Not implemented, whatever its gate says.
+            // Not implemented, so its gate does not matter.
             "kubernetes_feature_enabled{name=\"QOSReserved\",stage=\"ALPHA\"} 0",
             "kubernetes_feature_enabled{name=\"GracefulNodeShutdown\",stage=\"BETA\"} 0",
             "kubernetes_feature_enabled{name=\"DynamicResourceAllocation\",stage=\"\"} 0",
@@ -90,10 +90,10 @@ mod tests {
             "kubernetes_feature_enabled{name=\"SidecarContainers\",stage=\"\"} 1",
             "kubernetes_feature_enabled{name=\"KMSv1\",stage=\"DEPRECATED\"} 0",
         ] {
-            assert!(text.lines().any(|told| told == line), "{line}:\n{text}");
+            assert!(text.lines().any(|reported| reported == line), "{line}:\n{text}");
         }
-        let told = text.lines().filter(|line| !line.starts_with('#')).count();
-        assert_eq!(told, config::gates::known().len() + 2);
+        let reported = text.lines().filter(|line| !line.starts_with('#')).count();
+        assert_eq!(reported, config::gates::known().len() + 2);
     }
 
     // behaviour: CFG-8
@@ -103,6 +103,6 @@ mod tests {
         register_losing_support(&registry).unwrap();
         let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         let line = "kubelet_cri_losing_support{version=\"1.37.0\"} 1";
-        assert!(text.lines().any(|told| told == line), "{text}");
+        assert!(text.lines().any(|reported| reported == line), "{text}");
     }
 }

@@ -10,7 +10,7 @@ use gc::decide::schedule::{RemovedBy, is_whole, removed_by};
 use model::chain::Chain;
 use model::ids::PodUid;
 use model::lifecycle::LifecycleEvent;
-use model::observed::{Container, ContainerStatus, PodStatus};
+use model::observed::{Container, ContainerStatus, RuntimePodStatus};
 use model::ports::clock::WallClock;
 use model::ports::runtime::RuntimeError;
 use runtime::PodKiller;
@@ -72,7 +72,7 @@ impl GcNotifier {
     pub(crate) fn changed(
         &self,
         uid: &PodUid,
-        now: &Result<Arc<PodStatus>, RuntimeError>,
+        now: &Result<Arc<RuntimePodStatus>, RuntimeError>,
         events: &[LifecycleEvent],
     ) {
         match now {
@@ -80,11 +80,11 @@ impl GcNotifier {
             _ => self.containers.pod_changed(uid),
         }
         let Ok(status) = now else { return };
-        self.containers.pod_is_like(uid, status);
+        self.containers.observe_pod(uid, status);
         let Some(pod) = status.sandboxes.first().map(|sandbox| sandbox.pod.clone()) else { return };
         let state = self.index.state(&status.uid);
-        match removed_by(state, self.index.sources_ready(), self.index.any_ends()) {
-            RemovedBy::Nobody => {}
+        match removed_by(state, self.index.sources_ready(), self.index.any_terminating()) {
+            RemovedBy::NotYet => {}
             RemovedBy::HeldPass => self.containers.pod_is_removable(uid),
             RemovedBy::Deletor(all) => {
                 let died = events.iter().filter_map(LifecycleEvent::died).map(ToString::to_string);

@@ -6,8 +6,8 @@ use tokio::time::Instant;
 use crate::pulse::Pulse;
 use crate::stuck_calls::{self, StuckCalls};
 
-/// The checks of the agent itself. Restarting it mends what fails here, so the systemd watchdog uses these, as
-/// upstream: trouble of the runtime or the PLEG is not among them.
+/// The checks of the agent itself. The systemd watchdog uses them, because a restart of the agent repairs what fails
+/// here. As upstream, problems of the runtime or the PLEG are not among them.
 #[derive(Debug, Clone)]
 pub(crate) struct AgentHealth {
     pub(crate) sync_loop: Pulse,

@@ -1,36 +1,37 @@
-//! Garbage collection of images, put together with what it needs to know of pods.
+//! Garbage collection of images, with its connections to pods.
 
 use std::sync::Arc;
 
 use gc::decide::images::{Keeper, KeptImage, Pins, Policy};
 use gc::images::{
-    ImageGc, ImageGcMetrics, ImageGcParts, ImageGcSettings, ImageGcTask, PodImages, image_gc,
-    mounted_images,
+    ImageGc, ImageGcMetrics, ImageGcParts, ImageGcSettings, ImageGcTask, ImagesLeft, PodImages,
+    image_gc, mounted_images,
 };
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::{ContainerId, PodUid};
 use model::image_claims::ImageClaims;
 use model::panics::PanicGuard;
-use model::stamp::Stamp;
+use model::seq::Seq;
 use podspec::view;
 use process::tasks::Tasks;
 use status::store::StatusReader;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::wiring::{Ports, Settings};
 
-/// Which images go, as the agent is told.
+/// The rules of image garbage collection.
 #[derive(Debug, Clone, Default)]
 pub struct ImageRules {
-    /// When.
+    /// When images are removed.
     pub policy: Policy,
-    /// Which never.
+    /// Images that are never removed.
     pub pins: Pins,
-    /// Whether those of static and critical pods stay.
+    /// Whether images of static and critical pods are kept.
     pub keep_static_and_critical: bool,
 }
 
-/// What pods have to do with images.
+/// The images that pods use.
 #[derive(Debug)]
 pub(crate) struct PodsAndImages {
     pub(crate) cache: pleg::cache::Reader,
@@ -43,8 +44,8 @@ impl PodImages for PodsAndImages {
         if let Some(instance) = status.containers.iter().find(|one| one.id == *container) {
             return Some(mounted_images(instance));
         }
-        // What a container of a pod mounts is the same for all its instances, only which image is
-        // meant by it may not be.
+        // All instances of a container mount the same volumes; only the image that a
+        // reference resolves to may change.
         let older = status.older.iter().find(|one| one.id == *container)?;
         let mounted = mounted_images(status.latest(&older.name)?);
         mounted.is_empty().then_some(mounted)
@@ -78,10 +79,10 @@ fn kept_images(pod: &Pod) -> Vec<KeptImage> {
     kept.collect()
 }
 
-/// Collection of images, not yet running.
+/// The image collector, before its task runs.
 #[derive(Debug)]
 pub(crate) struct ImageCollection {
-    /// Where images are claimed that must not go.
+    /// Claims images that must not be removed.
     pub(crate) claims: ImageClaims,
     handle: ImageGc,
     task: ImageGcTask,
@@ -116,18 +117,23 @@ impl ImageCollection {
         Self { claims, handle, task, cache }
     }
 
-    /// Starts it, and tells how to ask things of it.
+    /// The images that collections leave.
+    pub(crate) fn left(&self) -> watch::Receiver<Option<Arc<ImagesLeft>>> {
+        self.handle.left()
+    }
+
+    /// Starts the task; returns the handle for requests.
     pub(crate) fn start(self, tasks: &mut Tasks) -> ImageGc {
         let handle = self.handle.clone();
         tasks.spawn("image garbage collection", |stop| self.run(stop));
         handle
     }
 
-    /// Runs it, once the runtime was listed: then what containers mount is known without asking for
-    /// each.
+    /// Runs the collector, once the runtime was listed: then the images that containers mount are known without a
+    /// request for each.
     async fn run(self, stop: CancellationToken) {
-        let nobody = PodUid::from("");
-        let listed = self.cache.newer_than(&nobody, Stamp::START);
+        let no_pod = PodUid::from("");
+        let listed = self.cache.newer_than(&no_pod, Seq::START);
         // Biased: a stop comes once.
         let stopped = tokio::select! {
             biased;
@@ -152,7 +158,7 @@ mod tests {
 
     // behaviour: IMG-52
     #[test]
-    fn images_of_static_and_critical_pods_are_kept_and_those_of_others_not() {
+    fn images_of_static_and_critical_pods_are_kept() {
         let container =
             |image: &str| Container { image: Some(image.into()), ..Container::default() };
         let volume = |image: &str| Volume {

@@ -1,4 +1,4 @@
-//! Sets the kernel as a node needs it, or refuses to start on one that is set otherwise (`protectKernelDefaults`).
+//! Sets the sysctls that a node requires, or refuses to start if they differ (`protectKernelDefaults`).
 
 use config::KubeletConfiguration;
 use hostfs::KernelSettings;
@@ -6,7 +6,7 @@ use tracing::{info, warn};
 
 use crate::decide::kernel_settings::{WANTED, WrongKernel, to_set};
 
-/// Sets what differs. Where that fails the agent does not start, unless it is known to have no right to.
+/// Sets sysctls that differ. A failure aborts the start, except in a user namespace.
 pub(crate) fn set_kernel(
     config: &KubeletConfiguration,
     kernel: &KernelSettings,
@@ -17,8 +17,10 @@ pub(crate) fn set_kernel(
     let may_fail = in_user_namespace && config.features().enabled("KubeletInUserNamespace");
     for (name, value) in to_set(&found, config.protect_kernel_defaults)? {
         match kernel.set(name, value) {
-            Ok(()) => info!(name, value, "the kernel is set as a node needs it"),
-            Err(error) if may_fail => warn!(name, value, %error, "the kernel is left as it is"),
+            Ok(()) => info!(name, value, "Sysctl set"),
+            Err(error) if may_fail => {
+                warn!(name, value, %error, "Cannot set sysctl in user namespace");
+            }
             Err(error) => failed.push(format!("set {name} to {value}: {error}")),
         }
     }
@@ -54,7 +56,7 @@ mod tests {
 
     // behaviour: NODE-57, NODE-58
     #[test]
-    fn the_kernel_is_set_unless_it_is_to_be_left_alone() {
+    fn sysctls_are_set_unless_protect_kernel_defaults_is_on() {
         let (_place, kernel) = kernel();
         let config = |protect| KubeletConfiguration {
             protect_kernel_defaults: protect,
@@ -70,9 +72,9 @@ mod tests {
 
     // behaviour: NODE-57
     #[test]
-    fn who_cannot_set_the_kernel_does_not_start_unless_that_is_expected() {
+    fn sysctl_failure_aborts_start_except_in_user_namespace() {
         let (place, kernel) = kernel();
-        // A file of the kernel that nobody can write, root included.
+        // A file of the kernel that is read-only also for root.
         let path = place.path().join("vm/overcommit_memory");
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/proc/self/oom_score", &path).unwrap();

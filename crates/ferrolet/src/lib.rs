@@ -5,7 +5,7 @@
 //! of its parts ([`collection`], [`node_cgroups`], [`runtime_note`]).
 //!
 //! Invariants:
-//! - only [`wiring`] knows all parts;
+//! - only [`wiring`] depends on all parts;
 //! - a long task that ends ends the agent, by name;
 //! - SIGTERM and SIGINT end the agent and leave the pods running.
 
@@ -17,10 +17,10 @@ mod cluster_mode;
 pub mod collection;
 mod collection_rules;
 mod decide;
-pub mod effects;
 mod feature_metrics;
 mod gc_notifier;
 mod health_checks;
+mod image_access_settings;
 mod image_gc;
 mod kernel_settings;
 pub mod machine;
@@ -46,6 +46,7 @@ mod served_pods;
 mod start_settings;
 mod streams;
 mod stuck_calls;
+pub mod supported_settings;
 mod sync_loop;
 mod sync_metrics;
 mod sync_pod;

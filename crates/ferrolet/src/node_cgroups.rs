@@ -1,4 +1,4 @@
-//! The node's own cgroups: those above the pods', and those of whom something is kept back for.
+//! The node's own cgroups: the parents of pod cgroups, and the reserved cgroups.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,43 +22,43 @@ use crate::decide::node_resources::{ReservedCgroup, reserved_cgroups, values_for
 /// The cgroup of all pods.
 const KUBEPODS: &str = "kubepods";
 
-/// How long to wait before a limit is written again that the kernel refused: what the pods use must go
-/// down first.
+/// How long to wait before a refused limit is written again: the pods must use less
+/// first.
 const RETRY: Duration = Duration::from_mins(1);
 
 const ENFORCED: &str = "NodeAllocatableEnforced";
 const NOT_ENFORCED: &str = "FailedNodeAllocatableEnforcement";
 
-/// Which cgroups the node has, and what is written to them.
+/// The cgroups of the node, and their values.
 #[derive(Debug, Clone, Default)]
 pub struct NodeCgroups {
-    /// Where all begins.
+    /// The cgroup root.
     pub(crate) root: CgroupName,
-    /// Whether each pod has one.
+    /// Whether each pod has a cgroup.
     pub(crate) per_pod: bool,
-    /// Those of pods.
+    /// Settings of pod cgroups.
     pub(crate) pods: PodCgroupSettings,
-    /// What all pods have together.
+    /// The values of the cgroup of all pods.
     pub(crate) values: CgroupValues,
-    /// Those of others.
+    /// The reserved cgroups.
     pub(crate) reserved: Vec<ReservedCgroup>,
 }
 
 impl NodeCgroups {
-    /// Pods have their cgroups below this one, without limits for all of them together.
+    /// Cgroups of pods below this root, without a limit for all pods together.
     pub fn of_pods(root: &str) -> Self {
-        let root = CgroupName::parse(root).expect("the name of a cgroup");
+        let root = CgroupName::parse(root).expect("a valid cgroup name");
         let pods = PodCgroupSettings { root, ..PodCgroupSettings::default() };
         Self { per_pod: true, pods, ..Self::default() }
     }
 
-    /// The same, with a cgroup for each pod or with none.
+    /// The same, with or without a cgroup for each pod.
     #[must_use]
     pub fn per_pod(self, per_pod: bool) -> Self {
         Self { per_pod, ..self }
     }
 
-    /// As it is configured.
+    /// The cgroups of a configuration.
     pub(crate) fn new(
         config: &KubeletConfiguration,
         machine: &Machine,
@@ -80,13 +80,13 @@ impl NodeCgroups {
         Ok(Self { root, per_pod, pods, values, reserved })
     }
 
-    /// Whether any cgroup is looked after.
+    /// Whether the agent manages any cgroup.
     pub(crate) fn is_any(&self) -> bool {
         self.per_pod || !self.root.is_root() || !self.reserved.is_empty()
     }
 }
 
-/// The cgroups of this machine, for the driver that the runtime has too, and the threads that they take.
+/// The cgroups of this machine, for the runtime's driver, and their threads.
 pub fn open(driver: CgroupDriver) -> Result<(Arc<dyn Cgroups>, Pool)> {
     let tree = Tree::of_machine().context("find the cgroups of this machine")?;
     match driver {
@@ -103,8 +103,8 @@ pub fn open(driver: CgroupDriver) -> Result<(Arc<dyn Cgroups>, Pool)> {
     }
 }
 
-/// Makes the cgroups above the pods', and limits those of others. What fails keeps the agent from
-/// starting: pods would take what is kept back.
+/// Creates the parents of pod cgroups, and limits the reserved cgroups. An error aborts the start: pods could
+/// use what is reserved.
 pub(crate) async fn prepare(
     port: &dyn Cgroups,
     cgroups: &NodeCgroups,
@@ -119,7 +119,7 @@ pub(crate) async fn prepare(
         }
         let classes = make_class_cgroups(port, &cgroups.pods).await;
         classes.context("make the cgroups of the classes of pods")?;
-        info!(cgroup = %name, driver = %port.driver(), "pods have their cgroups");
+        info!(cgroup = %name, driver = %port.driver(), "Pod cgroups enabled");
     }
     for reserved in &cgroups.reserved {
         let ReservedCgroup { purpose, setting, .. } = reserved;
@@ -127,34 +127,34 @@ pub(crate) async fn prepare(
             let error = Chain(&error);
             let message =
                 format!("Failed to enforce {purpose} Cgroup Limits on {setting:?}: {error}");
-            tell(events, EventType::Warning, NOT_ENFORCED, message.clone());
+            record_event(events, EventType::Warning, NOT_ENFORCED, message.clone());
             bail!(message);
         }
     }
     Ok(())
 }
 
-/// Only a cgroup that is there is limited: whoever it is for makes it.
+/// Limits a reserved cgroup, which must exist: the agent does not create it.
 async fn limit(port: &dyn Cgroups, reserved: &ReservedCgroup) -> Result<(), CgroupError> {
     port.check(&reserved.name).await?;
     port.update(&reserved.name, &reserved.values).await
 }
 
-fn tell(events: &dyn NodeEvents, kind: EventType, reason: &'static str, message: String) {
+fn record_event(events: &dyn NodeEvents, kind: EventType, reason: &'static str, message: String) {
     events.record(NodeEvent { kind, reason, message });
 }
 
-/// Tells which cgroups of others were limited. Told by who runs and not while that was done: then a cluster
-/// hears nothing yet.
-fn tell_limited(events: &dyn NodeEvents, reserved: &[ReservedCgroup]) {
+/// Reports the reserved cgroups that were limited. This happens once the agent runs: earlier events would not reach the
+/// API server.
+fn report_limited(events: &dyn NodeEvents, reserved: &[ReservedCgroup]) {
     for ReservedCgroup { purpose, setting, .. } in reserved {
-        let whose = purpose.trim_end_matches(" Compressible").to_lowercase();
-        let message = format!("Updated limits on {whose} cgroup {setting}");
-        tell(events, EventType::Normal, ENFORCED, message);
+        let subject = purpose.trim_end_matches(" Compressible").to_lowercase();
+        let message = format!("Updated limits on {subject} cgroup {setting}");
+        record_event(events, EventType::Normal, ENFORCED, message);
     }
 }
 
-/// Limits all pods together, however long it takes; others were when the agent was prepared.
+/// Sets the limit of the cgroup of all pods, with retries. The reserved cgroups have their limits already.
 pub(crate) async fn enforce(
     port: Arc<dyn Cgroups>,
     cgroups: NodeCgroups,
@@ -162,25 +162,25 @@ pub(crate) async fn enforce(
     stop: CancellationToken,
 ) {
     let name = &cgroups.pods.root;
-    tell_limited(&*events, &cgroups.reserved);
+    report_limited(&*events, &cgroups.reserved);
     let enforced = async {
         while let Err(error) = port.update(name, &cgroups.values).await {
             let error = Chain(&error).to_string();
-            warn!(cgroup = %name, error, "cannot limit all pods together; trying again");
+            warn!(cgroup = %name, error, "Failed to update Node Allocatable limits, retrying");
             let message = format!("Failed to update Node Allocatable Limits \"{name}\": {error}");
-            tell(&*events, EventType::Warning, NOT_ENFORCED, message);
+            record_event(&*events, EventType::Warning, NOT_ENFORCED, message);
             tokio::time::sleep(RETRY).await;
         }
         let message = "Updated Node Allocatable limit across pods".to_owned();
-        tell(&*events, EventType::Normal, ENFORCED, message);
+        record_event(&*events, EventType::Normal, ENFORCED, message);
         // A long task ends with the agent.
         std::future::pending::<()>().await;
     };
     stop.run_until_cancelled(enforced).await;
 }
 
-/// Where the cgroups of pods begin. Under systemd upstream takes the name as it is configured, so that an underscore
-/// stays one in the name of the slice, as a dash becomes one.
+/// The cgroup root. With systemd, upstream uses the name as configured: an underscore
+/// is kept in the slice name, as a dash becomes one.
 fn root_of_pods(configured: &str, driver: CgroupDriver) -> Result<CgroupName> {
     let name = match driver {
         CgroupDriver::Systemd => configured.replace('_', "-"),

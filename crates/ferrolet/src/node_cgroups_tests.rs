@@ -25,13 +25,13 @@ fn reserved() -> ReservedCgroup {
     }
 }
 
-fn told(events: &KeptNodeEvents) -> Vec<(&'static str, String)> {
+fn reported(events: &KeptNodeEvents) -> Vec<(&'static str, String)> {
     events.all().into_iter().map(|event| (event.reason, event.message)).collect()
 }
 
 // behaviour: CGR-42
 #[test]
-fn an_underscore_of_the_root_stays_one_in_the_name_of_a_slice() {
+fn underscore_of_the_cgroup_root_is_kept_in_the_slice_name() {
     let rows = [
         (CgroupDriver::Systemd, "/my_root", "/my_root.slice"),
         (CgroupDriver::Systemd, "/my-root", "/my_root.slice"),
@@ -45,7 +45,7 @@ fn an_underscore_of_the_root_stays_one_in_the_name_of_a_slice() {
 
 // behaviour: CGR-7
 #[tokio::test]
-async fn the_cgroups_above_pods_are_made_once() {
+async fn node_cgroups_are_created_once() {
     let (port, events) = (MemoryCgroups::default(), KeptNodeEvents::default());
     prepare(&port, &cgroups(), &events).await.unwrap();
     let all = port.all();
@@ -64,7 +64,7 @@ async fn the_cgroups_above_pods_are_made_once() {
 
 // behaviour: CGR-6
 #[tokio::test]
-async fn without_its_root_or_with_one_that_cannot_be_written_the_agent_does_not_start() {
+async fn missing_or_read_only_cgroup_root_aborts_start() {
     let (port, events) = (MemoryCgroups::default(), KeptNodeEvents::default());
     let elsewhere = NodeCgroups { root: name("/elsewhere"), ..cgroups() };
     let error = prepare(&port, &elsewhere, &events).await.unwrap_err();
@@ -77,24 +77,24 @@ async fn without_its_root_or_with_one_that_cannot_be_written_the_agent_does_not_
 
 // behaviour: CGR-23
 #[tokio::test]
-async fn cgroups_of_others_are_limited_and_never_made() {
+async fn reserved_cgroups_are_limited_but_never_created() {
     let (port, events) = (MemoryCgroups::default(), KeptNodeEvents::default());
     let cgroups = NodeCgroups { reserved: vec![reserved()], ..NodeCgroups::default() };
     let error = prepare(&port, &cgroups, &events).await.unwrap_err().to_string();
     let expected = "Failed to enforce System Reserved Compressible Cgroup Limits on \"/system\": \
                     cgroup /system is missing in memory";
     assert_eq!(error, expected);
-    assert_eq!(told(&events), [(NOT_ENFORCED, expected.to_owned())]);
+    assert_eq!(reported(&events), [(NOT_ENFORCED, expected.to_owned())]);
     assert_eq!(port.effects(), [""; 0]);
     port.create(&name("/system"), &CgroupValues::default()).await.unwrap();
     prepare(&port, &cgroups, &events).await.unwrap();
     assert_eq!(port.all()[&name("/system")].cpu_shares, Some(256));
-    assert_eq!(told(&events).len(), 1, "that it went well is told by who runs");
+    assert_eq!(reported(&events).len(), 1, "success is reported by the running agent");
 }
 
 // behaviour: CGR-22
 #[tokio::test(start_paused = true)]
-async fn who_listens_to_a_running_agent_hears_of_all_that_was_limited() {
+async fn running_agent_reports_an_event_for_each_limited_cgroup() {
     let (port, events) = (Arc::new(MemoryCgroups::default()), Arc::new(KeptNodeEvents::default()));
     let cgroups = NodeCgroups { reserved: vec![reserved()], ..cgroups() };
     port.create(&name("/system"), &CgroupValues::default()).await.unwrap();
@@ -102,18 +102,18 @@ async fn who_listens_to_a_running_agent_hears_of_all_that_was_limited() {
     let (stop, mut task) = (CancellationToken::new(), JoinSet::new());
     let parts = (Arc::clone(&port) as _, Arc::clone(&events) as _);
     task.spawn(enforce(parts.0, cgroups, parts.1, stop.clone()));
-    // All that has to be done is.
+    // A limit that must be written.
     tokio::time::sleep(RETRY).await;
     let of_system = "Updated limits on system reserved cgroup /system".to_owned();
     let of_pods = "Updated Node Allocatable limit across pods".to_owned();
-    assert_eq!(told(&events), [(ENFORCED, of_system), (ENFORCED, of_pods)]);
+    assert_eq!(reported(&events), [(ENFORCED, of_system), (ENFORCED, of_pods)]);
     stop.cancel();
     task.join_next().await.unwrap().unwrap();
 }
 
 // behaviour: CGR-24
 #[tokio::test(start_paused = true)]
-async fn all_pods_together_are_limited_as_soon_as_that_can_be() {
+async fn pods_cgroup_limit_is_retried_until_it_is_set() {
     let (port, events) = (Arc::new(MemoryCgroups::default()), Arc::new(KeptNodeEvents::default()));
     prepare(&*port, &NodeCgroups::of_pods("/kubepods"), &*events).await.unwrap();
     port.set_broken(&name("/kubepods"), true);
@@ -122,12 +122,15 @@ async fn all_pods_together_are_limited_as_soon_as_that_can_be() {
     let mut task = JoinSet::new();
     task.spawn(enforce(parts.0, cgroups(), parts.1, stop.clone()));
     tokio::time::sleep(RETRY + RETRY / 2).await;
-    assert_eq!(told(&events).iter().map(|(why, _)| *why).collect::<Vec<_>>(), [NOT_ENFORCED; 2]);
+    assert_eq!(
+        reported(&events).iter().map(|(why, _)| *why).collect::<Vec<_>>(),
+        [NOT_ENFORCED; 2]
+    );
     port.set_broken(&name("/kubepods"), false);
     tokio::time::sleep(RETRY).await;
     assert_eq!(port.all()[&name("/kubepods")].memory_limit, Some(1 << 30));
     let message = "Updated Node Allocatable limit across pods".to_owned();
-    assert_eq!(told(&events)[2..], [(ENFORCED, message)]);
+    assert_eq!(reported(&events)[2..], [(ENFORCED, message)]);
     stop.cancel();
     task.join_next().await.unwrap().unwrap();
 }

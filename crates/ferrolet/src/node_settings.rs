@@ -1,4 +1,4 @@
-//! What of the configuration and of the machine matters to pods.
+//! The settings of the node that pods depend on, from the configuration and the machine.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -14,13 +14,13 @@ use tracing::warn;
 
 use crate::decide::node_resources::{NodeFlags, node_resources};
 
-/// Over which time processor limits are counted where the configuration may not say.
+/// The CFS period if the configuration may not set it.
 const CPU_PERIOD: Duration = Duration::from_millis(100);
 
-/// How many user ids a pod gets that has its own.
+/// How many user ids a pod with a user namespace gets.
 const IDS_PER_POD: u32 = 65_536;
 
-/// The node as it is configured, on a machine with a disk of that many bytes.
+/// The node settings of a configuration, on a machine with a disk of this many bytes.
 pub(crate) fn node_settings(
     config: &KubeletConfiguration,
     flags: NodeFlags,
@@ -68,14 +68,14 @@ fn pull_settings(config: &KubeletConfiguration) -> PullSettings {
     PullSettings { slots: PullSlots::of_settings(is_serial, most), rate }
 }
 
-/// For whom the ids of pods with users of their own are set aside.
+/// The user whose subordinate ids are reserved for pods with user namespaces.
 const AGENTS_USER: &str = "kubelet";
 
-/// The same, with the ids that the machine has set aside for pods.
+/// The same, with the subordinate ids of the machine.
 pub(crate) fn with_ids_of_pods(node: NodeSettings, most_pods: u32) -> Result<NodeSettings> {
-    let told = hostfs::subordinate_ids(AGENTS_USER);
-    let told = told.with_context(|| format!("look up the ids of user {AGENTS_USER}"))?;
-    let span = told.map(|[users, groups]| span(&users, &groups, &node, most_pods)).transpose();
+    let reported = hostfs::subordinate_ids(AGENTS_USER);
+    let reported = reported.with_context(|| format!("look up the ids of user {AGENTS_USER}"))?;
+    let span = reported.map(|[users, groups]| span(&users, &groups, &node, most_pods)).transpose();
     let span = span.with_context(|| format!("the ids of user {AGENTS_USER}"))?;
     Ok(NodeSettings { ids_of_pods: span, ..node })
 }
@@ -91,9 +91,9 @@ fn span(
     Ok(span)
 }
 
-/// What `--node-ip` says: nothing, one address, or one of each version of IP. "Any" (`::`, `0.0.0.0`) only
-/// says which version is preferred, so it stands alone.
-pub(crate) fn asked_ips(asked: &str) -> Result<Vec<IpAddr>> {
+/// Parses `--node-ip`: empty, one address, or one of each IP family. An unspecified address (`::`, `0.0.0.0`) only
+/// sets the preferred family, so it stands alone.
+pub(crate) fn parse_node_ips(asked: &str) -> Result<Vec<IpAddr>> {
     let asked = asked.trim();
     if asked.is_empty() {
         return Ok(Vec::new());
@@ -110,8 +110,8 @@ pub(crate) fn asked_ips(asked: &str) -> Result<Vec<IpAddr>> {
     }
 }
 
-/// The node's addresses, as pods hear of them until more is known: those that were asked for, else its name if that is one,
-/// else the one by which the machine reaches others. None is no error: only pods that ask for it mind.
+/// The node's addresses in pod statuses until the Node object is known: those of the flag, else the node's name if it is
+/// an address, else the address of the default route. None is not an error: only pods that use it are affected.
 pub(crate) fn node_ips(asked: &[IpAddr], node_name: &str, routes: &[IpAddr]) -> Vec<IpAddr> {
     match asked {
         [] | [_] if asked.iter().all(IpAddr::is_unspecified) => {
@@ -158,20 +158,20 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_upstreams() {
+    fn settings_default_to_upstream() {
         let node = settings("");
         assert_eq!(node.limits.cpu_period, Some(CPU_PERIOD));
         assert!(node.limits.oom_kills_all && !node.seccomp_default);
         assert_eq!(node.resolv_conf.as_deref(), Some(Path::new("/etc/resolv.conf")));
         assert_eq!((node.ids_per_pod, node.cluster_dns.len()), (65_536, 0));
-        // 4 GiB less 16 MiB of huge pages and 100 MiB kept free; a tenth of the disk is kept free.
+        // 4 GiB less 16 MiB of huge pages and 100 MiB eviction threshold; a tenth of the disk is an eviction threshold.
         let memory = ((4_u64 << 30) - (116 << 20)).to_string();
         let huge = (16_u64 << 20).to_string();
         assert_eq!(amounts(&node), ["2", "90k", &huge, &memory, "110"]);
     }
 
     #[test]
-    fn what_is_configured_counts() {
+    fn configured_values_reach_the_settings() {
         let node = settings(
             "clusterDNS: [10.96.0.10, 'fd00::10']\nclusterDomain: cluster.local\n\
              resolvConf: ''\nseccompDefault: true\ncpuCFSQuota: false\n\
@@ -192,7 +192,7 @@ mod tests {
 
     // behaviour: CON-56
     #[test]
-    fn seccomp_is_the_default_by_the_field_or_by_the_flag() {
+    fn seccomp_default_is_set_by_field_or_flag() {
         for (field, flag) in [(false, true), (true, false), (true, true), (false, false)] {
             let flags = NodeFlags { seccomp_default: flag, ..NodeFlags::default() };
             let node = settings_with(&format!("seccompDefault: {field}"), flags);
@@ -201,20 +201,20 @@ mod tests {
     }
 
     #[test]
-    fn what_eviction_keeps_free_is_for_pods_where_a_flag_says_so() {
+    fn eviction_threshold_is_allocatable_by_flag() {
         let flags = NodeFlags { ignores_eviction: true, ..NodeFlags::default() };
         assert_eq!(amounts(&settings_with("", flags))[1], "100k");
     }
 
     #[test]
-    fn a_period_of_its_own_counts() {
+    fn explicit_cfs_quota_period_is_used() {
         let node = settings("cpuCFSQuotaPeriod: 5ms");
         assert_eq!(node.limits.cpu_period, Some(Duration::from_millis(5)));
     }
 
     // behaviour: NODE-13
     #[test]
-    fn gates_count_by_their_names_and_by_their_stage() {
+    fn gates_are_set_by_name_and_by_stage() {
         let rows = [
             ("", false),
             ("ContainerStopSignals: true", true),
@@ -229,21 +229,25 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_taken_as_given() {
+    fn node_ip_flags_are_parsed() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-        assert!(asked_ips(" ").unwrap().is_empty());
-        assert_eq!(asked_ips("192.0.2.7").unwrap(), [ip("192.0.2.7")]);
-        let two = asked_ips("192.0.2.7, 2001:db8::7").unwrap();
+        assert!(parse_node_ips(" ").unwrap().is_empty());
+        assert_eq!(parse_node_ips("192.0.2.7").unwrap(), [ip("192.0.2.7")]);
+        let two = parse_node_ips("192.0.2.7, 2001:db8::7").unwrap();
         assert_eq!(two, [ip("192.0.2.7"), ip("2001:db8::7")]);
-        assert_eq!(asked_ips("::").unwrap(), [ip("::")], "the preference reaches the decision");
+        assert_eq!(
+            parse_node_ips("::").unwrap(),
+            [ip("::")],
+            "the preference reaches the decision"
+        );
         for wrong in ["here", "192.0.2.7,192.0.2.8", "1.1.1.1,::1,2.2.2.2", "1.1.1.1,::"] {
-            assert!(asked_ips(wrong).is_err(), "{wrong}");
+            assert!(parse_node_ips(wrong).is_err(), "{wrong}");
         }
     }
 
     // behaviour: NODE-13
     #[test]
-    fn pods_hear_of_an_address_of_the_version_that_is_preferred() {
+    fn host_ip_has_the_preferred_ip_family() {
         let ip = |text: &str| text.parse::<IpAddr>().unwrap();
         let routes = [ip("192.0.2.1"), ip("2001:db8::1")];
         let rows = [
@@ -256,7 +260,7 @@ mod tests {
             ("", "n", &routes[..0], None),
         ];
         for (asked, name, routes, expected) in rows {
-            let found = node_ips(&asked_ips(asked).unwrap(), name, routes);
+            let found = node_ips(&parse_node_ips(asked).unwrap(), name, routes);
             assert_eq!(found, expected.map(ip).into_iter().collect::<Vec<_>>(), "{asked} {name}");
         }
     }

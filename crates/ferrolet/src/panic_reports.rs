@@ -1,4 +1,4 @@
-//! What is reported of panics in the work for single pods: a log line, a count, and an event of the pod.
+//! Reports panics in the work for single pods: a log line, a metric, and an event of the pod.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl PanicReports for Reports {
             PanicSubject::Pod(uid, name) => {
                 let pod = name.map(ToString::to_string).unwrap_or_default();
                 error!(%uid, pod, step, message, "Panic in the work for a pod, retrying");
-                // The text of a panic may quote anything of the agent; only its log has it.
+                // The text of a panic may contain internal data; only the log has it.
                 let text = format!("Internal error in {step}, retrying; see the log of the agent");
                 if let Some(name) = name {
                     let event = PodEvent::warning(uid.clone(), name.clone(), REASON, text);

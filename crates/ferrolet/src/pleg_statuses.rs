@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use model::ids::PodUid;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::ports::runtime::RuntimeError;
-use model::stamp::Stamp;
-use pods::workers::Statuses;
+use model::seq::Seq;
+use pods::workers::PodStatuses;
 
 use crate::runtime_state::Ready;
 
@@ -15,14 +15,18 @@ use crate::runtime_state::Ready;
 #[derive(Debug)]
 pub(crate) struct PlegStatuses {
     pub(crate) cache: pleg::cache::Reader,
-    pub(crate) requests: pleg::Marks<()>,
-    /// Nothing is done for any pod while the runtime says that it cannot run containers.
+    pub(crate) requests: pleg::DirtySet<()>,
+    /// No pod syncs while the runtime reports that it is not ready.
     pub(crate) ready: Ready,
 }
 
 #[async_trait]
-impl Statuses for PlegStatuses {
-    async fn newer_than(&self, uid: &PodUid, after: Stamp) -> Result<Arc<PodStatus>, RuntimeError> {
+impl PodStatuses for PlegStatuses {
+    async fn newer_than(
+        &self,
+        uid: &PodUid,
+        after: Seq,
+    ) -> Result<Arc<RuntimePodStatus>, RuntimeError> {
         self.ready.wait().await;
         self.cache.newer_than(uid, after).await
     }
@@ -30,8 +34,8 @@ impl Statuses for PlegStatuses {
     fn known_since(
         &self,
         uid: &PodUid,
-        after: Stamp,
-    ) -> Option<Result<Arc<PodStatus>, RuntimeError>> {
+        after: Seq,
+    ) -> Option<Result<Arc<RuntimePodStatus>, RuntimeError>> {
         self.ready.is_ready().then(|| self.cache.known_since(uid, after))?
     }
 

@@ -1,16 +1,16 @@
-//! The addresses of pods, as the configuration has them.
+//! The pod CIDR of the configuration.
 
 use model::ports::runtime::RuntimeInfo;
 use tracing::{info, warn};
 
 /// Sets the pod CIDR of the configuration, if it has one, in the runtime; in a cluster the Node object sets it
-/// later. As upstream, an error does not keep the agent from starting.
+/// later. As upstream, an error does not abort the start.
 pub(crate) async fn set_pod_cidr(runtime: &dyn RuntimeInfo, cidr: &str) {
     if cidr.is_empty() {
         return;
     }
     match runtime.update_runtime_config(cidr).await {
-        Ok(()) => info!(cidr, "the runtime knows the addresses of pods"),
+        Ok(()) => info!(cidr, "Pod CIDR sent to the runtime"),
         Err(error) => warn!(cidr, %error, "failed to update pod CIDR"),
     }
 }
@@ -27,21 +27,21 @@ mod tests {
 
     // behaviour: CFG-14
     #[tokio::test(start_paused = true)]
-    async fn the_runtime_is_told_once_if_there_is_anything_to_tell() {
+    async fn pod_cidr_is_sent_to_the_runtime_once() {
         let runtime = MemoryRuntime::new(Arc::new(VirtualClock::default()));
-        let told = || {
+        let reported = || {
             let calls = runtime.calls().into_iter();
-            let told = calls.filter(|call| call.method == Method::UpdateRuntimeConfig);
-            told.map(|call| call.object).collect::<Vec<_>>()
+            let reported = calls.filter(|call| call.method == Method::UpdateRuntimeConfig);
+            reported.map(|call| call.object).collect::<Vec<_>>()
         };
         let logged = Logged::new();
         set_pod_cidr(&runtime, "").await;
-        assert_eq!(told(), [""; 0]);
+        assert_eq!(reported(), [""; 0]);
         set_pod_cidr(&runtime, "10.1.0.0/24").await;
-        assert_eq!((told(), logged.warnings().len()), (vec!["10.1.0.0/24".to_owned()], 0));
+        assert_eq!((reported(), logged.warnings().len()), (vec!["10.1.0.0/24".to_owned()], 0));
         let fault = Fault::error(model::ports::runtime::Code::Unimplemented);
         runtime.inject(Rule::on(Method::UpdateRuntimeConfig, fault));
         set_pod_cidr(&runtime, "10.2.0.0/24").await;
-        assert_eq!((told().len(), logged.warnings_of("failed to update pod CIDR")), (2, 1));
+        assert_eq!((reported().len(), logged.warnings_of("failed to update pod CIDR")), (2, 1));
     }
 }

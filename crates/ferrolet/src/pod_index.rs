@@ -72,8 +72,8 @@ impl PodIndex {
         is_listed.then(|| self.state(uid))
     }
 
-    /// By which rule nothing of a pod runs, nor will: it is gone, or was rejected. Unknown before every running
-    /// pod has a worker.
+    /// The rule by which a pod runs nothing and will run nothing: it is gone, or was rejected. Unknown before every
+    /// running pod has a worker.
     pub(crate) fn runs_nothing(&self, uid: &PodUid) -> Option<&'static str> {
         let intake = self.lock();
         let entry = intake.entry(uid);
@@ -99,11 +99,11 @@ impl PodStates for PodIndex {
         let entry = intake.entry(uid);
         match self.workers.get(uid) {
             Some(worker) => PodState::Known(worker),
-            None if entry.listed => PodState::Given,
+            None if entry.listed => PodState::Desired,
             // An orphan that is about to be terminated.
             None if entry.worker => PodState::Known(WorkerState::default()),
             None if intake.complete => PodState::Gone,
-            None => PodState::NotHeard,
+            None => PodState::SourcesNotReady,
         }
     }
 
@@ -112,8 +112,8 @@ impl PodStates for PodIndex {
         self.lock().entry(uid).has_deadline
     }
 
-    fn any_ends(&self) -> bool {
-        self.workers.any_ends()
+    fn any_terminating(&self) -> bool {
+        self.workers.any_terminating()
     }
 }
 
@@ -145,12 +145,12 @@ mod tests {
         let index = PodIndex::new(WorkerStates::default());
         let (a, b) = (PodUid::from("a"), PodUid::from("b"));
         let states = |index: &PodIndex| [&a, &b].map(|uid| index.state(uid));
-        assert_eq!(states(&index), [PodState::NotHeard; 2]);
+        assert_eq!(states(&index), [PodState::SourcesNotReady; 2]);
         index.update(&a, Some(LISTED));
         assert!(index.set_sources_ready(true) && !index.set_sources_ready(true));
-        assert_eq!(states(&index), [PodState::Given, PodState::NotHeard]);
+        assert_eq!(states(&index), [PodState::Desired, PodState::SourcesNotReady]);
         assert!(index.set_complete() && !index.set_complete());
-        assert_eq!(states(&index), [PodState::Given, PodState::Gone]);
+        assert_eq!(states(&index), [PodState::Desired, PodState::Gone]);
         assert!(index.sources_ready() && !index.needs_first_sandbox(&a));
         index.update(&a, Some(IndexEntry { has_deadline: true, ..LISTED }));
         assert!(index.needs_first_sandbox(&a));
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(index.runs_nothing(&uid), None, "its earlier version may run");
         index.set_complete();
         assert_eq!(index.runs_nothing(&uid), Some("pod-was-refused"));
-        assert_eq!(index.state(&uid), PodState::Given, "its logs stay");
+        assert_eq!(index.state(&uid), PodState::Desired, "its logs stay");
         index.update(&uid, Some(IndexEntry { worker: true, ..rejected }));
         assert_eq!(index.runs_nothing(&uid), None, "it is being terminated");
         index.update(&uid, Some(LISTED));
@@ -182,7 +182,7 @@ mod tests {
         let (a, b) = (PodUid::from("a"), PodUid::from("b"));
         let index = PodIndex::listing(&["a"]);
         index.update(&b, Some(WORKER));
-        assert_eq!(index.listed_state(&a), Some(PodState::Given));
+        assert_eq!(index.listed_state(&a), Some(PodState::Desired));
         assert_eq!(index.state(&b), PodState::Known(WorkerState::default()));
         assert_eq!(index.listed_state(&b), None);
     }

@@ -9,7 +9,7 @@ use probes::ProbeManager;
 use runtime::decide::{ProbeResult, ProbeResults};
 use status::manager::PodStatusManager;
 
-/// The results by which containers are killed, and by which those after a sidecar start.
+/// Results for kills, and for starts of the containers after a sidecar.
 pub(crate) fn probe_results(probes: PodProbes) -> ProbeResults {
     let mut results = ProbeResults::default();
     for (id, instance) in probes.instances {
@@ -27,8 +27,8 @@ pub(crate) fn probe_results(probes: PodProbes) -> ProbeResults {
     results
 }
 
-/// Publishes results that changed and has their pods synced. Never returns. The status comes first: a worker may be busy
-/// with another container for minutes.
+/// Publishes results that changed and has their pods synced. Never returns. The status comes first: a worker may be
+/// busy with another container for minutes.
 pub(crate) async fn follow_probes(
     probes: ProbeManager,
     status: Arc<PodStatusManager>,
@@ -42,7 +42,7 @@ pub(crate) async fn follow_probes(
             }
         }
         for uid in changed {
-            workers.ask(uid, Update::Sync).await;
+            workers.update(uid, Update::Sync).await;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Tells whoever asks on this machine which resources pods have: exporters of metrics, network plugins.
+//! The `PodResources` API: reports the resources of pods to metrics exporters, network plugins and others.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use model::chain::Chain;
 use model::pod_resources::{PodContainers, PodResources};
 use podspec::view;
 use server::pod_resources::{Listed, Lister, Metrics};
-use server::{Slot, take_turns};
+use server::{Slot, serve_connections};
 use status::store::{StatusEntry, StatusReader};
 use tokio::net::UnixListener;
 use tokio::time::sleep;
@@ -21,16 +21,16 @@ use crate::decide::pod_resources::{containers, is_active};
 use crate::pod_index::PodIndex;
 use crate::wiring::Ports;
 
-/// Where it is, below the root directory.
+/// The socket's path below the root directory.
 const SOCKET: &str = "pod-resources/kubelet.sock";
 
-/// Its mode, as upstream's: who may write to it may ask, which is its owner.
+/// The mode of the socket, as upstream: only its owner can connect.
 const MODE: u32 = 0o755;
 
 /// How long to wait when the socket cannot be opened.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// The socket, and what is told there.
+/// The socket of the API.
 #[derive(Debug)]
 pub struct PodResourcesSocket {
     path: PathBuf,
@@ -38,55 +38,55 @@ pub struct PodResourcesSocket {
 }
 
 impl PodResourcesSocket {
-    /// That of an agent with this root directory.
+    /// The socket of an agent with this root directory.
     pub fn of(root_dir: &Path, config: &KubeletConfiguration) -> Self {
         let only_active = config.features().enabled("KubeletPodResourcesListUseActivePods");
         let listed = if only_active { Listed::Active } else { Listed::All };
         Self { path: root_dir.join(SOCKET), listed }
     }
 
-    /// Who answers there.
-    pub(crate) fn lister(&self, pods: ToldPods, ports: &Ports) -> Lister {
-        let metrics = Metrics::new(&ports.metrics).expect("nobody else counts such questions");
+    /// The service behind the socket.
+    pub(crate) fn lister(&self, pods: PodResourceView, ports: &Ports) -> Lister {
+        let metrics = Metrics::new(&ports.metrics).expect("no other part counts these requests");
         Lister::new(Arc::new(pods), self.listed, Arc::clone(&ports.clock), metrics)
     }
 
-    /// Answers until told to stop. Pods do not depend on it, so whatever is in the way does not end the agent; it is
-    /// tried again.
+    /// Serves until the stop. Pods do not depend on it, so an error does not end the agent; it is
+    /// retried.
     pub(crate) async fn serve(self, lister: Lister, stop: CancellationToken) {
         let opened = stop.run_until_cancelled(self.opened()).await;
         let Some((socket, listener)) = opened else { return };
-        info!(path = %self.path.display(), "telling which resources pods have");
+        info!(path = %self.path.display(), "Serving the PodResources API");
         let lister = Arc::new(lister);
         let answered = |stream, slot: Slot| {
-            // One without calls is closed by its idle limit.
+            // The idle limit closes a connection without calls.
             slot.keep();
             let lister = Arc::clone(&lister);
-            // The slot is the connection's until that ends.
+            // The connection holds its slot until it ends.
             async move {
                 lister.answer(stream).await;
                 drop(slot);
             }
         };
-        take_turns(&listener, answered, stop).await;
-        // With it goes its file.
+        serve_connections(&listener, answered, stop).await;
+        // Dropping it removes the socket file.
         drop(socket);
     }
 
-    /// Waits until it can be listened. The same trouble is told once.
+    /// Waits until the socket can be opened. The same error is logged once.
     async fn opened(&self) -> (Socket, UnixListener) {
-        let mut told = String::new();
+        let mut reported = String::new();
         loop {
             match open(self.path.clone()).await {
                 Ok(opened) => return opened,
                 Err(why) => {
-                    if why != told {
+                    if why != reported {
                         error!(
                             path = %self.path.display(), error = %why,
-                            "nobody can ask which resources pods have; trying again"
+                            "Cannot serve the PodResources API, retrying"
                         );
                     }
-                    told = why;
+                    reported = why;
                 }
             }
             sleep(RETRY).await;
@@ -94,7 +94,7 @@ impl PodResourcesSocket {
     }
 }
 
-/// Whoever holds a socket of that name may be slow to say so.
+/// Another process that holds the socket may be slow to answer.
 async fn open(path: PathBuf) -> Result<(Socket, UnixListener), String> {
     let opened = tokio::task::spawn_blocking(move || hostfs::listen_with_mode(&path, MODE)).await;
     let opened = opened.map_err(|error| error.to_string())?;
@@ -104,36 +104,36 @@ async fn open(path: PathBuf) -> Result<(Socket, UnixListener), String> {
     Ok((socket, listener))
 }
 
-/// The pods of the node, as far as they are told of here.
+/// The pods that the API returns.
 #[derive(Debug)]
-pub(crate) struct ToldPods {
+pub(crate) struct PodResourceView {
     statuses: StatusReader,
     index: Arc<PodIndex>,
 }
 
-impl ToldPods {
+impl PodResourceView {
     pub(crate) fn new(statuses: StatusReader, index: Arc<PodIndex>) -> Self {
         Self { statuses, index }
     }
 
-    /// Those that sources give. One that no source gives any more is not told of, though it may still be ending.
+    /// The pods that sources list. A pod that no source lists any more is omitted, though it may still be terminating.
     fn given(
         &self,
         is_meant: impl Fn(&StatusEntry) -> bool,
         only_active: bool,
     ) -> Vec<PodContainers> {
         let pods = self.statuses.entries().into_values().filter(is_meant);
-        let told = pods.filter(|shown| {
+        let reported = pods.filter(|shown| {
             let state = self.index.listed_state(&view::uid(&shown.pod));
-            let is_told =
+            let is_listed =
                 |state| !only_active || is_active(state, &shown.pod, shown.status.as_deref());
-            state.is_some_and(is_told)
+            state.is_some_and(is_listed)
         });
-        told.map(|shown| containers(&shown.pod)).collect()
+        reported.map(|shown| containers(&shown.pod)).collect()
     }
 }
 
-impl PodResources for ToldPods {
+impl PodResources for PodResourceView {
     fn active(&self) -> Vec<PodContainers> {
         self.given(|_| true, true)
     }

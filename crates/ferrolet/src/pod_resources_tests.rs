@@ -34,7 +34,7 @@ impl PodResources for NoPods {
     }
 }
 
-/// A root directory, the socket in it, and who serves there.
+/// A root directory, the socket in it, and its server.
 struct Place {
     path: PathBuf,
     tasks: JoinSet<()>,
@@ -59,7 +59,7 @@ impl Place {
         self.tasks.spawn(socket.serve(lister, self.stop.clone()));
     }
 
-    /// Long enough for it to have been tried again. The clock is paused, and waits while files are worked on.
+    /// Long enough for a retry. The clock is paused, and waits while files are worked on.
     async fn wait(&self) {
         sleep(2 * RETRY + RETRY / 2).await;
     }
@@ -67,16 +67,16 @@ impl Place {
     async fn stop(mut self) {
         self.stop.cancel();
         self.tasks.join_next().await.unwrap().unwrap();
-        assert!(!self.path.exists(), "it goes with who serves there");
+        assert!(!self.path.exists(), "the socket is removed with its server");
     }
 }
 
 // behaviour: PRS-8, PRS-10
 #[tokio::test(start_paused = true)]
-async fn what_a_killed_agent_left_is_replaced_and_goes_with_the_agent() {
+async fn stale_socket_is_replaced_and_removed_at_the_end() {
     let mut place = Place::new();
     drop(std::os::unix::net::UnixListener::bind(&place.path).unwrap());
-    assert!(UnixStream::connect(&place.path).await.is_err(), "nobody listens");
+    assert!(UnixStream::connect(&place.path).await.is_err(), "no process listens");
     place.serve();
     place.wait().await;
     UnixStream::connect(&place.path).await.unwrap();
@@ -86,7 +86,7 @@ async fn what_a_killed_agent_left_is_replaced_and_goes_with_the_agent() {
 
 // behaviour: PRS-8
 #[tokio::test(start_paused = true)]
-async fn what_is_in_the_way_is_left_alone_and_once_it_is_gone_there_are_answers() {
+async fn other_file_at_the_socket_path_is_kept_and_listening_is_retried() {
     let mut place = Place::new();
     fs::write(&place.path, "notes").unwrap();
     place.serve();
@@ -100,7 +100,7 @@ async fn what_is_in_the_way_is_left_alone_and_once_it_is_gone_there_are_answers(
 
 // behaviour: PRS-8
 #[tokio::test(start_paused = true)]
-async fn where_another_agent_still_answers_it_is_waited_for() {
+async fn listening_waits_while_another_agent_answers() {
     let mut place = Place::new();
     let other = hostfs::listen(&place.path).unwrap();
     place.serve();
@@ -124,7 +124,7 @@ fn status_manager() -> PodStatusManager {
 
 // behaviour: PRS-2, PRS-3, PRS-5
 #[tokio::test(start_paused = true)]
-async fn pods_are_told_that_sources_give_and_of_those_that_are_over_few_hear() {
+async fn active_list_omits_rejected_pods_and_unlisted_pods_are_never_listed() {
     let of =
         |name: &str| -> Arc<Pod> { Arc::new(pod(name).container("main", "image", []).build()) };
     let manager = status_manager();
@@ -132,7 +132,7 @@ async fn pods_are_told_that_sources_give_and_of_those_that_are_over_few_hear() {
     manager.rejected(&of("refused"), "OutOfcpu", "there is no room");
     manager.terminating(&of("parted"));
     let given = PodIndex::listing(&["uid-of-refused", "uid-of-web"]);
-    let pods = ToldPods::new(manager.reader().clone(), Arc::new(given));
+    let pods = PodResourceView::new(manager.reader().clone(), Arc::new(given));
     let names = |pods: Vec<PodContainers>| -> Vec<String> {
         pods.into_iter().map(|pod| pod.name).collect()
     };
@@ -146,7 +146,7 @@ async fn pods_are_told_that_sources_give_and_of_those_that_are_over_few_hear() {
 
 // behaviour: PRS-3
 #[test]
-fn a_gate_says_of_which_pods_a_list_tells() {
+fn feature_gate_selects_active_or_all_pods() {
     let mut config = KubeletConfiguration::of_empty_file();
     let root = Path::new("/var/lib/kubelet");
     assert_eq!(PodResourcesSocket::of(root, &config).listed, Listed::Active);

@@ -1,23 +1,23 @@
-//! Whether the sync loop turns.
+//! Whether the sync loop makes progress.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// How long the loop may be silent at least.
+/// The minimum time without progress that is unhealthy.
 const LEAST_PULSE: Duration = Duration::from_mins(5);
 
-/// Tells when the loop last turned. Written by the loop.
+/// The time of the loop's last iteration. The loop writes it.
 #[derive(Debug, Clone)]
 pub(crate) struct Pulse {
     beat: watch::Sender<Instant>,
-    /// How long ago that may be.
+    /// The maximum age of that time.
     limit: Duration,
 }
 
 impl Pulse {
-    /// A pulse that is there for as long as the loop takes to start.
+    /// A pulse that also allows for the start of the loop.
     pub(crate) fn new(resync: Duration) -> Self {
         let limit = resync.saturating_mul(2).max(LEAST_PULSE);
         Self { beat: watch::Sender::new(Instant::now()), limit }
@@ -27,7 +27,7 @@ impl Pulse {
         self.beat.send_replace(Instant::now());
     }
 
-    /// Whether the loop turned lately.
+    /// Checks that the loop made progress recently.
     pub(crate) fn check(&self, now: Instant) -> Result<(), String> {
         let since = now.saturating_duration_since(*self.beat.borrow());
         if since > self.limit {
@@ -43,7 +43,7 @@ mod tests {
 
     // behaviour: WRK-24
     #[tokio::test(start_paused = true)]
-    async fn a_loop_that_does_not_turn_is_found_after_two_resyncs_and_at_least_five_minutes() {
+    async fn stalled_loop_is_unhealthy_after_two_resyncs_and_five_minutes() {
         for (resync, limit) in [(10, 300), (60, 300), (300, 600)] {
             let pulse = Pulse::new(Duration::from_secs(resync));
             let start = Instant::now();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use hostfs::{Call, Pool, Size};
 use journal::{
-    DiskJournal, Found, IncidentJournal, Ledger, Query, Recording, SessionJournal, Witnesses,
+    DiskJournal, ExistenceChecks, Found, IncidentJournal, Ledger, Query, Recording, SessionJournal,
 };
 use model::chain::Chain;
 use model::image_claims::ImageClaims;
@@ -29,7 +29,7 @@ pub(crate) struct Records {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) sessions: Arc<SessionJournal>,
     pub(crate) incidents: Arc<IncidentJournal>,
-    witnesses: Arc<Witnesses>,
+    checks: Arc<ExistenceChecks>,
     recording: Arc<Recording>,
     /// Images that must not go.
     claims: ImageClaims,
@@ -47,14 +47,14 @@ impl Records {
         let journal = Arc::new(journal);
         let ledger = Ledger::new(Arc::clone(&journal) as _, &ports.metrics);
         let ledger = Arc::new(ledger.expect("a new registry has no metrics yet"));
-        let witnesses = Arc::new(Witnesses {
+        let checks = Arc::new(ExistenceChecks {
             runtime: Some(ports.runtime.clone()),
             files: Some(Arc::clone(&ports.files)),
             cgroups: ports.cgroups.clone(),
         });
         let claims = ImageClaims::default();
         let recording = Arc::new(Recording::new(Arc::clone(&ledger), claims.clone()));
-        Self { journal, ledger, sessions, incidents, witnesses, recording, claims }
+        Self { journal, ledger, sessions, incidents, checks, recording, claims }
     }
 
     /// The same ports, which record every removal: no part of the agent can remove without a record.
@@ -85,7 +85,7 @@ impl Records {
     pub(crate) fn keep(&self, stop: CancellationToken) -> impl Future<Output = ()> + use<> {
         let sessions = self.sessions.keep(stop.clone());
         let incidents = self.incidents.keep(stop.clone());
-        let removals = Arc::clone(&self.witnesses).keep(Arc::clone(&self.journal), stop.clone());
+        let removals = Arc::clone(&self.checks).keep(Arc::clone(&self.journal), stop.clone());
         let series = Arc::clone(&self.recording).keep(stop);
         async move {
             tokio::join!(removals, series, sessions, incidents);

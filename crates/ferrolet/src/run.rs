@@ -9,12 +9,13 @@ use anyhow::{Context, Result, bail};
 use config::{CgroupDriver as Configured, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint, Operations};
 use fetch::{Fetcher, ProbeDialer};
-use hostfs::{HostPacketFilter, HostSegments, Pool};
+use hostfs::{HostPacketFilter, HostPrograms, HostSegments, Pool};
+use images::ProviderSettings;
 use model::cgroup::CgroupDriver;
+use model::log_throttle::LogThrottle;
 use model::ports::cgroups::Cgroups;
 use model::ports::clock::WallClock as _;
 use model::ports::runtime::{Runtime, RuntimeFeatures, RuntimeInfo};
-use model::trouble::Trouble;
 use process::clock::SystemClock;
 use process::klog;
 use process::log_events::{EarlyEvents, LoggedEvents};
@@ -39,9 +40,9 @@ use crate::decide::swap::check_swap;
 use crate::feature_metrics::{register_features, register_losing_support};
 use crate::kernel_settings::set_kernel;
 use crate::node_cgroups;
-use crate::node_settings::{asked_ips, node_ips, node_settings, with_ids_of_pods};
+use crate::node_settings::{node_ips, node_settings, parse_node_ips, with_ids_of_pods};
 use crate::pod_cidr::set_pod_cidr;
-use crate::run_args::RunArgs;
+use crate::run_args::{ProviderPaths, RunArgs};
 use crate::runtime_note::{CgroupsNote, RuntimeNote};
 use crate::start_settings::{RuntimeFacts, StartInputs, at_least, healthz_address};
 use crate::wiring::node_api::{NodeApiOptions, NodeApiPorts};
@@ -49,16 +50,16 @@ use crate::wiring::{
     Agent, ClusterPorts, Local, NodeCgroups, PodResourcesSocket, Ports, Registry, Settings,
 };
 
-/// How long to wait between two tries to reach the runtime at the start.
+/// How long to wait between attempts to reach the runtime at the start.
 const RUNTIME_RETRY: Duration = Duration::from_secs(1);
 
 /// How long the start waits for the features of the runtime, which few pods need.
 const FEATURES_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Where the journal of removals is, below the root directory.
+/// The journal of removals, below the root directory.
 pub const JOURNAL: &str = "ferrolet/journal";
 
-/// How long an agent that was killed may take to be gone. After that, a running agent is reported.
+/// How long a killed agent may take to exit. After that, a running agent is reported.
 const LAST_AGENT: Duration = Duration::from_secs(3);
 
 /// Runs the agent.
@@ -75,12 +76,12 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
         warn!(%error, wanted = config.oom_score_adj, "the kernel may kill the agent before others when memory is short");
     }
     allow_open_files(config.max_open_files);
-    let machine = hostfs::machine().context("look at the machine")?;
+    let machine = hostfs::machine().context("read facts of the machine")?;
     check_swap(&config, &machine)?;
-    let disk = hostfs::disk_bytes(&args.root_dir).context("look at the disk")?;
+    let disk = hostfs::disk_bytes(&args.root_dir).context("read the size of the disk")?;
     let capacity = node_resources(&config, args.node, &machine, disk).capacity;
     check_reserved(&config, args.node, &capacity)?;
-    let asked_ips = asked_ips(&args.node_ip)?;
+    let asked_ips = parse_node_ips(&args.node_ip)?;
     let node = node_settings(&config, args.node, &args.root_dir, machine, disk);
     let mut node = with_ids_of_pods(node, config.max_pods)?;
     node.asked_ips.clone_from(&asked_ips);
@@ -111,7 +112,7 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
     let socket = hostfs::listen(&args.root_dir.join("ferrolet/agent.sock"))
         .context("open the agent's socket")?;
     hostfs::share_one_heap();
-    let here = Here {
+    let start_context = StartContext {
         root_dir: &args.root_dir,
         kubeconfig: args.kubeconfig,
         socket: &socket,
@@ -120,33 +121,34 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
         watchdog,
         generates_certificate: args.generates_certificate,
         flags: &args.flags,
+        provider_paths: &args.provider_paths,
     };
-    run_async(serve(&inputs, here)).context("start the async runtime")?
+    run_async(serve(&inputs, start_context)).context("start the async runtime")?
 }
 
-/// The resources that device plugins gave to an upstream kubelet, if there was one here before.
+/// The resources that device plugins registered with an upstream kubelet on this node, if there was one.
 fn former() -> BTreeSet<String> {
     let found = hostfs::device_checkpoint().context("read it");
     let names = found.and_then(|note| {
         note.map_or(Ok(BTreeSet::new()), |note| former_devices(&note).context("understand it"))
     });
     names.unwrap_or_else(|error| {
-        warn!(%error, "the checkpoint of devices cannot be used: their numbers stay as they are");
+        warn!(%error, "Cannot read device plugin checkpoint, keeping the published amounts");
         BTreeSet::new()
     })
 }
 
-/// Lets the agent have so many files open. It runs with fewer, too; with none it could not.
+/// Sets the limit of open files. The agent also runs with a lower limit; zero would stop it.
 fn allow_open_files(wanted: i64) {
     let Some(most) = u64::try_from(wanted).ok().filter(|most| *most > 0) else { return };
     match hostfs::set_open_files(most) {
         Ok(may) if may == most => {}
-        Ok(may) => warn!(wanted, may, "the agent may not have so many files open"),
-        Err(error) => warn!(wanted, %error, "cannot say how many files the agent may have open"),
+        Ok(may) => warn!(wanted, may, "Open files limit is lower than maxOpenFiles"),
+        Err(error) => warn!(wanted, %error, "Cannot set open files limit"),
     }
 }
 
-/// Pods must come from somewhere.
+/// Requires a source of pods.
 fn check_sources(config: &KubeletConfiguration, kubeconfig: Option<&Path>) -> Result<()> {
     let has_manifests = !config.static_pod_path.is_empty() || !config.static_pod_url.is_empty();
     if !has_manifests && kubeconfig.is_none() {
@@ -158,7 +160,7 @@ fn check_sources(config: &KubeletConfiguration, kubeconfig: Option<&Path>) -> Re
     Ok(())
 }
 
-/// The node's name: as asked for, else the machine's host name; lower case in any case.
+/// The node's name: that of `--hostname-override`, else the machine's host name; always lower case.
 pub fn node_name(wanted: Option<&str>) -> Result<String> {
     let uname = rustix::system::uname();
     let name = match wanted {
@@ -172,8 +174,8 @@ pub fn node_name(wanted: Option<&str>) -> Result<String> {
     Ok(name)
 }
 
-/// The agent's place on this machine, and what it reports to there.
-struct Here<'a> {
+/// The agent's directories and connections on this machine.
+struct StartContext<'a> {
     root_dir: &'a Path,
     kubeconfig: Option<PathBuf>,
     socket: &'a hostfs::Socket,
@@ -185,9 +187,10 @@ struct Here<'a> {
     generates_certificate: bool,
     /// The flags of the command line.
     flags: &'a [(String, String)],
+    provider_paths: &'a ProviderPaths,
 }
 
-impl<'a> Here<'a> {
+impl<'a> StartContext<'a> {
     fn node_api(&self, inputs: &'a StartInputs<'_>) -> NodeApiOptions<'a> {
         NodeApiOptions {
             config: inputs.config,
@@ -201,17 +204,17 @@ impl<'a> Here<'a> {
     }
 }
 
-async fn serve(inputs: &StartInputs<'_>, mut here: Here<'_>) -> Result<()> {
+async fn serve(inputs: &StartInputs<'_>, mut start_context: StartContext<'_>) -> Result<()> {
     let mut signals = Signals::listen()?;
-    let traces = traces::send(here.traces.take())?;
-    // Biased here and below: a signal comes once and ends the agent, whatever it waits for.
+    let traces = traces::send(start_context.traces.take())?;
+    // Biased here and below: a signal comes once and ends the agent in any state.
     let cluster = tokio::select! {
         biased;
         name = signals.received() => {
             info!(signal = name, "Received signal, stopping");
             return Ok(());
         }
-        cluster = connect(here.kubeconfig.clone(), inputs.config, &inputs.node_name) => cluster?,
+        cluster = connect(start_context.kubeconfig.clone(), inputs.config, &inputs.node_name) => cluster?,
     };
     let early = EarlyEvents::default();
     let prepared = tokio::select! {
@@ -220,7 +223,7 @@ async fn serve(inputs: &StartInputs<'_>, mut here: Here<'_>) -> Result<()> {
             info!(signal = name, "Received signal, stopping");
             return Ok(());
         }
-        prepared = prepare(inputs, &here, &early, cluster.clone()) => prepared,
+        prepared = prepare(inputs, &start_context, &early, cluster.clone()) => prepared,
     };
     if let (Err(error), Some(cluster)) = (&prepared, &cluster) {
         let (server, now) = (&*cluster.events, SystemClock.now());
@@ -229,8 +232,8 @@ async fn serve(inputs: &StartInputs<'_>, mut here: Here<'_>) -> Result<()> {
     let Prepared { settings, ports, local } = prepared?;
     let mut agent = Agent::start(&settings, ports, Some(local));
     systemd::ready("keeps the pods of this node");
-    let alive = systemd::stay_alive(here.watchdog, agent.health());
-    let memory = memory::when_quiet(agent.changes(), hostfs::give_back);
+    let alive = systemd::stay_alive(start_context.watchdog, agent.health());
+    let memory = memory::when_quiet(agent.changes(), hostfs::return_freed_memory);
     tokio::select! {
         biased;
         name = signals.received() => {
@@ -239,7 +242,7 @@ async fn serve(inputs: &StartInputs<'_>, mut here: Here<'_>) -> Result<()> {
             agent.stop().await;
             Ok(())
         }
-        broken = agent.broken() => Err(broken.into()),
+        ended = agent.task_ended() => Err(ended.into()),
         () = alive => unreachable!("it reports without end"),
         () = memory => unreachable!("it watches without end"),
         () = traces => unreachable!("it sends without end"),
@@ -253,14 +256,16 @@ struct Prepared {
     local: Local,
 }
 
-/// Waits for the runtime, and makes the inputs of the agent.
+/// Waits for the runtime, and prepares the inputs of the agent.
 async fn prepare(
     inputs: &StartInputs<'_>,
-    here: &Here<'_>,
+    start_context: &StartContext<'_>,
     early: &EarlyEvents,
     cluster: Option<ClusterPorts>,
 ) -> Result<Prepared> {
     let (config, metrics) = (inputs.config, Registry::new());
+    let host = hostfs::Host::default();
+    let providers = providers(&host, config, start_context.provider_paths).await?;
     register_features(&metrics, config).context("register the metric of features")?;
     let (endpoint, runtime) = runtime(config, inputs.own.images.pull_timeout.to_std(), &metrics)?;
     let name = wait_for_runtime(&*runtime, endpoint.path()).await;
@@ -272,22 +277,23 @@ async fn prepare(
         node_cgroups::prepare(&**port, &opened.settings, early).await?;
     }
     let features = runtime_features(&*runtime).await;
-    let facts = RuntimeFacts { name, features, cgroups: opened.settings };
+    let facts = RuntimeFacts { name, features, providers, cgroups: opened.settings };
     let settings = Settings::resolve(inputs, facts);
     info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
-    let host = hostfs::Host::default();
     let note = runtime_note(&settings, &endpoint, opened.port.as_deref());
-    note.write(&host, here.root_dir).await.context("note which runtime is used")?;
-    let listener = here.socket.listener().context("listen on the agent's socket")?;
+    note.write(&host, start_context.root_dir).await.context("write the runtime note")?;
+    let listener = start_context.socket.listener().context("listen on the agent's socket")?;
     let local = Local {
         listener: UnixListener::from_std(listener).context("listen on the agent's socket")?,
-        verbosity: Arc::new(here.verbosity.clone()),
-        pod_resources: PodResourcesSocket::of(here.root_dir, config),
-        node_api: NodeApiPorts::open(here.node_api(inputs)).await?,
+        verbosity: Arc::new(start_context.verbosity.clone()),
+        pod_resources: PodResourcesSocket::of(start_context.root_dir, config),
+        node_api: NodeApiPorts::open(start_context.node_api(inputs)).await?,
         streaming: Arc::clone(&runtime) as _,
     };
     let packet_filter = packet_filter(config);
     let mut pools = vec![host.pool().clone()];
+    let programs = HostPrograms::default();
+    pools.push(programs.pool().clone());
     pools.extend(opened.pool);
     pools.extend(packet_filter.iter().map(|filter| filter.pool().clone()));
     let ports = Ports {
@@ -299,9 +305,10 @@ async fn prepare(
         probes: Arc::new(ProbeDialer::default()),
         logs: Arc::new(host.logs()),
         log_files: Some(Arc::new(host.logs())),
+        programs: Arc::new(programs),
         clock: Arc::new(SystemClock),
         events: Arc::new(LoggedEvents),
-        journal: Arc::new(HostSegments::new(here.root_dir.join(JOURNAL))),
+        journal: Arc::new(HostSegments::new(start_context.root_dir.join(JOURNAL))),
         node_events: Arc::new(LoggedEvents),
         pools,
         disks: Arc::new(host),
@@ -314,12 +321,24 @@ async fn prepare(
     Ok(Prepared { settings, ports, local })
 }
 
+/// The credential providers that the flags name. A configuration that cannot be used keeps the agent from starting.
+async fn providers(
+    host: &hostfs::Host,
+    config: &KubeletConfiguration,
+    paths: &ProviderPaths,
+) -> Result<Option<ProviderSettings>> {
+    let allows_tokens =
+        config.features().enabled("KubeletServiceAccountTokenForCredentialProviders");
+    let ProviderPaths { config, bin_dir } = paths;
+    Ok(images::read_providers(host, [config, bin_dir], allows_tokens).await?)
+}
+
 /// The packet filter, if the agent maintains its chains.
 fn packet_filter(config: &KubeletConfiguration) -> Option<Arc<HostPacketFilter>> {
     config.make_iptables_util_chains.then(Arc::default)
 }
 
-/// The runtime of this agent: a clean-up must find it without the agent.
+/// The runtime note of this agent: `node clean` needs it when no agent runs.
 fn runtime_note(
     settings: &Settings,
     endpoint: &Endpoint,
@@ -331,7 +350,7 @@ fn runtime_note(
     note.with_cgroups(cgroups_note(settings, cgroups))
 }
 
-/// The container runtime, and where it listens.
+/// The container runtime and its socket.
 fn runtime(
     config: &KubeletConfiguration,
     pull: Duration,
@@ -349,7 +368,7 @@ fn runtime(
     Ok((endpoint, Arc::new(runtime.counted(&operations))))
 }
 
-/// The features of the runtime. One that does not answer in time has none until its next status.
+/// The features of the runtime. If it does not answer in time they are unknown until its next status.
 async fn runtime_features(runtime: &dyn RuntimeInfo) -> RuntimeFeatures {
     match tokio::time::timeout(FEATURES_PATIENCE, runtime.status()).await {
         Ok(Ok(status)) => return status.features,
@@ -368,7 +387,7 @@ struct OpenedCgroups {
     pool: Option<Pool>,
 }
 
-/// Opens the cgroups with the runtime's driver; an error keeps the agent from starting.
+/// Opens the cgroups with the runtime's driver; an error aborts the start.
 async fn open_cgroups(
     config: &KubeletConfiguration,
     node: &NodeSettings,
@@ -389,30 +408,31 @@ async fn open_cgroups(
         return Ok(OpenedCgroups { settings, port: None, pool: None });
     }
     let (port, pool) = node_cgroups::open(driver)?;
-    let port = TimedCgroups::new(port, metrics).context("time what is done to cgroups")?;
+    let port =
+        TimedCgroups::new(port, metrics).context("register the metrics of cgroup operations")?;
     Ok(OpenedCgroups { settings, port: Some(Arc::new(port)), pool: Some(pool) })
 }
 
-/// The cgroups of this agent's pods, for the same.
+/// The settings of pod cgroups for the runtime.
 fn cgroups_note(settings: &Settings, port: Option<&dyn Cgroups>) -> Option<CgroupsNote> {
     let root = settings.cgroups.per_pod.then(|| settings.cgroups.pods.root.to_string())?;
     Some(CgroupsNote { root, systemd: port?.driver() == CgroupDriver::Systemd })
 }
 
-/// Waits until the runtime answers. A node whose runtime comes up late must not need a second start.
+/// Waits until the runtime answers: the runtime of a node may start after the agent.
 async fn wait_for_runtime(runtime: &dyn RuntimeInfo, socket: &Path) -> String {
-    let mut trouble = Trouble::default();
+    let mut throttle = LogThrottle::default();
     loop {
         match runtime.version().await {
             Ok(version) => {
                 let (name, version) = (version.name, version.version);
-                let after = trouble.over(Instant::now().into_std()).unwrap_or_default();
-                info!(socket = %socket.display(), %name, version, ?after, "container runtime found");
+                let after = throttle.recovered(Instant::now().into_std()).unwrap_or_default();
+                info!(socket = %socket.display(), %name, version, ?after, "Container runtime found");
                 return name;
             }
             Err(error) => {
-                if trouble.failed(Instant::now().into_std()) {
-                    warn!(socket = %socket.display(), %error, "container runtime does not answer; trying again");
+                if throttle.failed(Instant::now().into_std()) {
+                    warn!(socket = %socket.display(), %error, "Container runtime does not answer, retrying");
                     systemd::waiting(&format!("waits for the runtime at {}", socket.display()));
                 }
                 tokio::time::sleep(RUNTIME_RETRY).await;

@@ -1,4 +1,4 @@
-//! The command line of `ferrolet run`: that of the kubelet, by its rules.
+//! The command line of `ferrolet run`: the kubelet's flags and syntax.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,38 +11,40 @@ use tracing::warn;
 
 use crate::collection_rules::{CollectionRules, dead_containers, wrong_pins};
 use crate::decide::node_resources::NodeFlags;
-use crate::effects::{missed_at_default, without_effect};
+use crate::supported_settings::{missing_at_default, without_effect};
 
-/// What the agent is told at its start.
+/// The settings of a start.
 #[derive(Debug)]
 pub struct RunArgs {
     /// The configuration: file, drop-ins and flags together.
     pub config: KubeletConfiguration,
-    /// The settings of our own.
+    /// The agent's own settings.
     pub own: FerroletConfiguration,
-    /// What an operator should look at.
+    /// Warnings for the operator.
     pub warnings: Vec<Warning>,
-    /// Drop-ins that were passed over for their names.
+    /// Drop-ins that were skipped for their names.
     pub skipped: Vec<PathBuf>,
-    /// Flags and fields that were set but have no effect yet.
+    /// Flags and fields that are set but have no effect yet.
     pub without_effect: Vec<String>,
-    /// Settings without effect that matter at their defaults, with what is missing.
-    pub missed_at_default: Vec<String>,
+    /// Settings without effect that matter at their defaults, with the consequence.
+    pub missing_at_default: Vec<String>,
     /// Directory for the agent's files.
     pub(crate) root_dir: PathBuf,
-    /// Where it is said how the API server is reached; without, the node stands alone.
+    /// The kubeconfig; without one, the node runs without an API server.
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Name of this node instead of the machine's host name.
     pub hostname_override: Option<String>,
-    /// The node's addresses; empty to find out.
+    /// The node's addresses; empty to detect them.
     pub(crate) node_ip: String,
-    /// The node's labels, besides those that every node has.
+    /// The node's labels, in addition to the standard ones.
     pub(crate) node_labels: BTreeMap<String, String>,
-    /// Whether a cloud provider outside of the agent looks after the node too.
+    /// Whether an external cloud provider manages the node too.
     pub(crate) external_cloud: bool,
-    /// What else only flags say of the node.
+    /// Where credential providers are configured.
+    pub(crate) provider_paths: ProviderPaths,
+    /// Further settings of the node that only flags have.
     pub(crate) node: NodeFlags,
-    /// What is collected, and when.
+    /// The rules of garbage collection.
     pub(crate) collection: CollectionRules,
     /// Whether no certificate for the node's API is configured, so that one is generated.
     pub(crate) generates_certificate: bool,
@@ -50,75 +52,84 @@ pub struct RunArgs {
     pub(crate) flags: Vec<(String, String)>,
 }
 
+/// Where credential provider plugins are configured, and where their programs are; empty if there are none.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct ProviderPaths {
+    /// A file, or a directory of files.
+    pub(crate) config: PathBuf,
+    /// The directory of the programs.
+    pub(crate) bin_dir: PathBuf,
+}
+
 impl RunArgs {
-    /// Says what is odd about the settings, or not heeded.
+    /// Logs the warnings about the settings.
     pub(crate) fn warn_of_settings(&self) {
         for warning in &self.warnings {
             warn!(%warning, "configuration");
         }
         for file in &self.skipped {
-            warn!(file = %file.display(), "ignored: the name of a drop-in ends in .conf");
+            warn!(file = %file.display(), "Skipping drop-in: name must end in .conf");
         }
         if !self.without_effect.is_empty() {
             let settings = self.without_effect.join(", ");
-            warn!(settings, "these settings have no effect yet");
+            warn!(settings, "Settings have no effect yet");
         }
-        if !self.missed_at_default.is_empty() {
-            let settings = self.missed_at_default.join(", ");
-            warn!(settings, "these defaults of the kubelet have no effect yet");
+        if !self.missing_at_default.is_empty() {
+            let settings = self.missing_at_default.join(", ");
+            warn!(settings, "Defaults of the kubelet have no effect yet");
         }
     }
 }
 
-/// What a command line asks for.
+/// The request of a command line.
 #[derive(Debug)]
-pub enum Asked {
-    /// To run.
+pub enum Invocation {
+    /// Run the agent.
     Run(Box<RunArgs>),
-    /// To tell the flags.
+    /// Print the flags.
     Help,
-    /// To tell the version.
+    /// Print the version.
     Version,
 }
 
-/// Why the agent does not start.
+/// Why the arguments are refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ArgsError {
-    /// An argument is no text.
+    /// An argument is not UTF-8.
     #[error("argument {0:?} is not UTF-8")]
     NotText(OsString),
-    /// The flags are wrong.
+    /// The flags are invalid.
     #[error(transparent)]
     Flags(FlagError),
-    /// The configuration is wrong.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(Refused),
 }
 
-/// The files or flags cannot be used, each for its reason.
+/// The reasons why files or flags cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.iter().map(|error| Chain(error).to_string()).collect::<Vec<_>>().join("; "))]
 pub struct Refused(pub Vec<ConfigError>);
 
-/// Reads the arguments behind `run`, and the files that they name.
+/// Parses the arguments after `run`, and reads the files that they name.
 pub fn parse(
     args: impl IntoIterator<Item = OsString>,
     machine: CgroupVersion,
-) -> Result<Asked, ArgsError> {
+) -> Result<Invocation, ArgsError> {
     let texts = args.into_iter().map(OsString::into_string);
     let texts: Vec<String> = texts.collect::<Result<_, _>>().map_err(ArgsError::NotText)?;
     let flags = FlagSet::parse(texts).map_err(ArgsError::Flags)?;
     if flags.is_on("help") {
-        return Ok(Asked::Help);
+        return Ok(Invocation::Help);
     }
     if flags.is_on("version") || flags.text("version") == "raw" {
-        return Ok(Asked::Version);
+        return Ok(Invocation::Version);
     }
     let args = load(&flags, machine).map_err(ArgsError::Config)?;
-    Ok(Asked::Run(Box::new(args)))
+    Ok(Invocation::Run(Box::new(args)))
 }
 
-/// Reads the files that the flags name, and brings all together.
+/// Reads the files that the flags name, and merges all settings.
 pub fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, Refused> {
     let path = |flag: &str| Some(flags.text(flag)).filter(|text| !text.is_empty()).map(Path::new);
     let loaded = config::load_sources_for(machine, path("config"), path("config-dir"), flags);
@@ -141,7 +152,7 @@ pub fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, Refused>
     config.settle_server_certificate(Path::new(flags.text("cert-dir")));
     Ok(RunArgs {
         collection: CollectionRules::new(&config, &own, dead),
-        missed_at_default: missed_at_default(&config, &without_effect),
+        missing_at_default: missing_at_default(&config, &without_effect),
         without_effect,
         config,
         own,
@@ -154,6 +165,10 @@ pub fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, Refused>
         node_labels: flags.node_labels(),
         external_cloud: flags.text("cloud-provider") == "external",
         generates_certificate,
+        provider_paths: ProviderPaths {
+            config: flags.text("image-credential-provider-config").into(),
+            bin_dir: flags.text("image-credential-provider-bin-dir").into(),
+        },
         flags: flags.shown(),
         node: NodeFlags {
             seccomp_default: flags.is_on("seccomp-default"),
@@ -166,19 +181,19 @@ pub fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, Refused>
 mod tests {
     use super::*;
 
-    fn parsed(args: &[&str]) -> Result<Asked, String> {
+    fn parsed(args: &[&str]) -> Result<Invocation, String> {
         parse(args.iter().map(OsString::from), CgroupVersion::V2).map_err(|error| error.to_string())
     }
 
     fn run(args: &[&str]) -> RunArgs {
         match parsed(args) {
-            Ok(Asked::Run(args)) => *args,
+            Ok(Invocation::Run(args)) => *args,
             other => panic!("{args:?}: {other:?}"),
         }
     }
 
     #[test]
-    fn flags_are_the_kubelets_and_win_over_the_file() {
+    fn kubelet_flags_override_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("config.yaml");
         let text = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
@@ -195,37 +210,36 @@ mod tests {
 
     // behaviour: CFG-60
     #[test]
-    fn what_has_no_effect_is_named_in_one_warning() {
+    fn settings_without_effect_are_one_warning() {
         let logged = testkit::logged::Logged::new();
         run(&["--root-dir=/r", "--node-ip=::1"]).warn_of_settings();
         let about = |warnings: &[String], words: &str| {
             warnings.iter().filter(|line| line.contains(words)).count()
         };
-        assert_eq!(about(&logged.warnings(), "settings have no effect yet"), 0);
+        assert_eq!(about(&logged.warnings(), "Settings have no effect yet"), 0);
         run(&["--lock-file=/l", "--volume-plugin-dir=/v"]).warn_of_settings();
         let warnings = logged.warnings();
         let about = |words: &str| about(&warnings, words);
-        let counts = (about("deprecated"), about("settings have no effect yet"));
+        let counts = (about("deprecated"), about("Settings have no effect yet"));
         assert_eq!(counts, (1, 1), "{warnings:?}");
         assert_eq!(about("--lock-file, volumePluginDir"), 1, "{warnings:?}");
     }
 
     // behaviour: CFG-63
     #[test]
-    fn defaults_without_effect_that_matter_are_named_in_one_warning() {
+    fn important_defaults_without_effect_are_one_warning() {
         let logged = testkit::logged::Logged::new();
         run(&["--eviction-hard=memory.available<1Gi"]).warn_of_settings();
         let warnings = logged.warnings();
-        let about = "these defaults of the kubelet have no effect yet";
+        let about = "Defaults of the kubelet have no effect yet";
         let named: Vec<&String> = warnings.iter().filter(|line| line.contains(about)).collect();
         assert_eq!(named.len(), 1, "{warnings:?}");
         assert!(named[0].contains("evictionHard ("), "{named:?}");
-        let gate = ["--feature-gates=KubeletEnsureSecretPulledImages=false"];
-        assert_eq!(run(&gate).missed_at_default, [""; 0]);
+        assert_eq!(run(&[]).missing_at_default, [""; 0]);
     }
 
     #[test]
-    fn without_flags_there_are_the_kubelets_defaults() {
+    fn start_without_flags_has_kubelet_defaults() {
         let args = run(&[]);
         assert_eq!(args.root_dir, PathBuf::from("/var/lib/kubelet"));
         assert_eq!(args.config.logging.verbosity, 0);
@@ -239,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn images_are_remembered_for_each_handler_as_the_feature_gates_say() {
+    fn runtime_handler_image_tracking_follows_the_feature_gate() {
         let rows = [
             (&[][..], false),
             (&["--feature-gates=RuntimeClassInImageCriApi=true"], true),
@@ -255,28 +269,28 @@ mod tests {
     }
 
     #[test]
-    fn what_only_flags_say_of_the_node_is_not_part_of_the_configuration() {
+    fn node_flags_without_a_field_are_kept_apart() {
         let flags = ["--seccomp-default", "--experimental-allocatable-ignore-eviction"];
         let args = run(&flags);
         assert!(args.node.seccomp_default && args.node.ignores_eviction);
-        assert!(!args.config.seccomp_default, "as upstream shows it");
+        assert!(!args.config.seccomp_default, "the field is unchanged, as upstream shows it");
         assert_eq!(args.without_effect, [""; 0]);
         assert_eq!(run(&["--seccomp-default=false"]).node, NodeFlags::default());
     }
 
     // behaviour: CFG-4
     #[test]
-    fn help_and_version_are_told_before_any_file_is_read() {
+    fn help_and_version_are_handled_before_any_file_is_read() {
         for args in [&["--help"][..], &["-h", "--config=/nowhere"]] {
-            assert!(matches!(parsed(args), Ok(Asked::Help)), "{args:?}");
+            assert!(matches!(parsed(args), Ok(Invocation::Help)), "{args:?}");
         }
         for args in [&["--version"][..], &["--version=raw"], &["--version=true", "--config=/no"]] {
-            assert!(matches!(parsed(args), Ok(Asked::Version)), "{args:?}");
+            assert!(matches!(parsed(args), Ok(Invocation::Version)), "{args:?}");
         }
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_arguments_are_named() {
         let rows = [
             (&["--nonsense"][..], "unknown flag --nonsense"),
             (&["--network-plugin=cni"], "flag --network-plugin was removed"),

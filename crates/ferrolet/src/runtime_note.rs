@@ -1,4 +1,4 @@
-//! Which container runtime the agent of a root directory uses, noted for who cleans up after it.
+//! The runtime note: which container runtime and directories an agent uses. `node clean` reads it.
 
 use std::path::{Path, PathBuf};
 
@@ -7,45 +7,45 @@ use serde::{Deserialize, Serialize};
 
 /// The note's path below the root directory.
 const NOTE: &str = "ferrolet/state/runtime.json";
-/// The form of the note that this program writes and reads.
+/// The version of the note that this program writes and reads.
 const VERSION: u32 = 1;
-/// More than a note ever has.
+/// The maximum size of a note.
 const LONGEST_NOTE: u64 = 64 * 1024;
 
-/// Where an agent's pods are.
+/// Where the agent's pods are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuntimeNote {
-    /// The form of the note.
+    /// The version of the note.
     version: u32,
-    /// The runtime, as `containerRuntimeEndpoint` names it.
+    /// The runtime's socket, as in `containerRuntimeEndpoint`.
     pub runtime_endpoint: String,
     /// `podLogsDir`.
     pub pod_logs_dir: PathBuf,
-    /// Where links to logs are.
+    /// The directory of symlinks to container logs.
     pub container_links_dir: PathBuf,
-    /// Where pods have cgroups of their own, if they have.
+    /// The cgroups of pods, if pods have any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_cgroups: Option<CgroupsNote>,
 }
 
-/// Where an agent's pods have their cgroups.
+/// The cgroups of the agent's pods.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CgroupsNote {
-    /// The one of all pods, from the root.
+    /// The cgroup of all pods, from the root.
     pub root: String,
-    /// Whether systemd makes them.
+    /// Whether the driver is systemd.
     pub systemd: bool,
 }
 
-/// What is read of a note before the rest is.
+/// The version alone, which is read first.
 #[derive(Debug, Deserialize)]
 struct Form {
     version: u32,
 }
 
-/// Why there is no note.
+/// Why a note cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum NoteError {
     /// The file cannot be read or written.
@@ -56,12 +56,12 @@ pub enum NoteError {
     Content {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The parse error.
         #[source]
         source: serde_json::Error,
     },
     /// A newer program wrote the note.
-    #[error("{} has version {version}, this program knows {VERSION}", path.display())]
+    #[error("{} has version {version}, this program supports {VERSION}", path.display())]
     Version {
         /// The file.
         path: PathBuf,
@@ -81,14 +81,14 @@ impl RuntimeNote {
         Self { version, runtime_endpoint, pod_logs_dir, container_links_dir, pod_cgroups }
     }
 
-    /// With cgroups for pods.
+    /// The same with cgroups for pods.
     #[must_use]
     pub fn with_cgroups(mut self, cgroups: Option<CgroupsNote>) -> Self {
         self.pod_cgroups = cgroups;
         self
     }
 
-    /// Writes the note, to disk, before it returns.
+    /// Writes the note and syncs it to disk.
     pub async fn write(&self, files: &dyn HostFiles, root_dir: &Path) -> Result<(), NoteError> {
         let content = serde_json::to_vec_pretty(self).expect("a note is always JSON");
         files.write_durably(&root_dir.join(NOTE), &content).await.map_err(NoteError::File)
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_note_is_read_as_it_was_written() {
+    async fn runtime_note_round_trips() {
         let (files, root) = (MemoryFiles::new(), Path::new("/var/lib/kubelet"));
         assert_eq!(RuntimeNote::read(&files, root).await.unwrap(), None);
         let note = RuntimeNote::new("unix:///a.sock".to_owned(), "/logs".into(), "/links".into());
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_understood_is_an_error_and_not_a_guess() {
+    async fn malformed_runtime_note_is_an_error() {
         let (files, root) = (MemoryFiles::new(), Path::new("/var/lib/kubelet"));
         let path = root.join(NOTE);
         for (content, expected) in [

@@ -1,70 +1,70 @@
-//! Whether the runtime says that it can run containers, and what else it says it can do.
+//! Whether the runtime is ready to run containers, and its features.
 //!
-//! A runtime that does not answer at all needs no word here: nothing is done for a pod before a look
-//! at it succeeded.
+//! A runtime that does not answer at all needs no handling here: nothing is done for a pod before its status
+//! was read.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use model::ports::runtime::{RuntimeFeatures, RuntimeInfo};
-use node::{NodeHandle, RuntimeHeard};
+use node::{NodeHandle, ReportedRuntime};
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-/// How often the runtime is asked while it is ready, and while it is not, where no node does.
+/// How often the runtime's status is requested while it is ready, and while it is not. Without a node part only.
 const PERIOD: Duration = Duration::from_secs(30);
 const PERIOD_NOT_READY: Duration = Duration::from_secs(5);
 
-/// Learns of the runtime.
+/// Requests the status of the runtime.
 #[derive(Debug)]
 pub(crate) struct RuntimeState {
     source: Source,
-    /// What it said. Closed when the task ends.
-    said: watch::Sender<RuntimeHeard>,
+    /// The last known state. Closed when the task ends.
+    state: watch::Sender<ReportedRuntime>,
 }
 
-/// Whom to ask.
+/// Where the state comes from.
 #[derive(Debug)]
 enum Source {
     /// The runtime itself.
     Runtime(Arc<dyn RuntimeInfo>),
-    /// The node, which asks it often anyway: what it tells of itself and what is done for pods go together.
+    /// The node part, which requests the status anyway: the Ready condition and the syncs of pods agree.
     Node(NodeHandle),
 }
 
-/// Tells whether the runtime is ready.
+/// Reads whether the runtime is ready.
 #[derive(Debug, Clone)]
-pub(crate) struct Ready(watch::Receiver<RuntimeHeard>);
+pub(crate) struct Ready(watch::Receiver<ReportedRuntime>);
 
 impl Ready {
-    /// Whether the runtime is ready, as far as is known.
+    /// Whether the runtime is ready, by the last status.
     pub(crate) fn is_ready(&self) -> bool {
         self.0.borrow().ready
     }
 
-    /// What the runtime can do, if it has said so.
+    /// The features of the runtime, if it has reported them.
     pub(crate) fn features(&self) -> Option<RuntimeFeatures> {
         self.0.borrow().features
     }
 
-    /// Waits until the runtime is ready; for ever once nobody asks it any more.
+    /// Waits until the runtime is ready; for ever once the task has ended.
     pub(crate) async fn wait(&self) {
-        if self.0.clone().wait_for(|said| said.ready).await.is_err() {
+        if self.0.clone().wait_for(|state| state.ready).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// The task and what it tells. A runtime that was not asked yet is taken to be ready.
+/// The task and its reader. The runtime counts as ready before its first status.
 pub(crate) fn runtime_state(
     runtime: Arc<dyn RuntimeInfo>,
     node: Option<&NodeHandle>,
 ) -> (RuntimeState, Ready) {
     let source = node.map_or(Source::Runtime(runtime), |node| Source::Node(node.clone()));
-    let (said, receiver) = watch::channel(RuntimeHeard { ready: true, features: None });
-    (RuntimeState { source, said }, Ready(receiver))
+    let (state, receiver) = watch::channel(ReportedRuntime { ready: true, features: None });
+    (RuntimeState { source, state }, Ready(receiver))
 }
 
 impl RuntimeState {
@@ -81,12 +81,12 @@ impl RuntimeState {
         loop {
             match &self.source {
                 Source::Node(node) => {
-                    let known = *self.said.borrow();
-                    self.heard(node.other_runtime(known).await);
+                    let known = *self.state.borrow();
+                    self.publish(node.other_runtime(known).await);
                 }
                 Source::Runtime(runtime) => {
                     self.ask(&**runtime).await;
-                    let is_ready = self.said.borrow().ready;
+                    let is_ready = self.state.borrow().ready;
                     sleep(if is_ready { PERIOD } else { PERIOD_NOT_READY }).await;
                 }
             }
@@ -98,28 +98,28 @@ impl RuntimeState {
             Ok(status) => {
                 let error = status.runtime_error();
                 if let Some(error) = &error
-                    && self.said.borrow().ready
+                    && self.state.borrow().ready
                 {
-                    warn!(%error, "the runtime is not ready");
+                    warn!(%error, "Container runtime is not ready");
                 }
-                self.heard(RuntimeHeard {
+                self.publish(ReportedRuntime {
                     ready: error.is_none(),
                     features: Some(status.features),
                 });
             }
-            Err(error) => debug!(%error, "the runtime does not say how it is"),
+            Err(error) => debug!(%error, "Cannot read the status of the container runtime"),
         }
     }
 
-    fn heard(&self, now: RuntimeHeard) {
+    fn publish(&self, now: ReportedRuntime) {
         let mut before = now;
-        self.said.send_if_modified(|said| {
-            before = std::mem::replace(said, now);
+        self.state.send_if_modified(|state| {
+            before = std::mem::replace(state, now);
             before != now
         });
         match (before.ready, now.ready) {
-            (false, true) => info!("the runtime is ready again"),
-            (true, false) => info!("pods are left as they are until the runtime is ready"),
+            (false, true) => info!("Container runtime is ready again"),
+            (true, false) => info!("Pods are not synced until the container runtime is ready"),
             _ => {}
         }
     }

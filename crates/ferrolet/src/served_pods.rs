@@ -12,7 +12,7 @@ use status::store::StatusReader;
 use tokio::sync::watch;
 use volumes::VolumeManager;
 
-/// What pods wait for.
+/// What pods wait for: volumes and probes.
 #[derive(Debug)]
 pub(crate) struct PodWaits {
     /// The volumes of pods.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use config::{FerroletConfiguration, GoDuration, KubeletConfiguration};
+use images::ProviderSettings;
 use model::ports::http::Headers;
 use model::ports::runtime::RuntimeFeatures;
 use runtime::decide::{BackoffLimits, NodeSettings};
@@ -12,7 +13,7 @@ use server::EventLimits;
 use tracing::{error, warn};
 
 use crate::collection_rules::CollectionRules;
-use crate::wiring::{ManifestUrl, Node, NodeCgroups, Projections, Settings};
+use crate::wiring::{ImageAccessSettings, ManifestUrl, Node, NodeCgroups, Projections, Settings};
 
 /// The shortest period of repeated work.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
@@ -27,7 +28,7 @@ pub(crate) struct StartInputs<'a> {
     pub(crate) collection: CollectionRules,
     pub(crate) node_name: String,
     pub(crate) node: NodeSettings,
-    /// The node as pods meet it at admission; the runtime's features are not known yet.
+    /// The node as admission sees it; the runtime's features are not known yet.
     pub(crate) admission: Node,
     /// The node's addresses at the start.
     pub(crate) host_ips: Vec<IpAddr>,
@@ -37,12 +38,14 @@ pub(crate) struct StartInputs<'a> {
     pub(crate) own_node: Option<node::Settings>,
 }
 
-/// The inputs of the settings that depend on the runtime.
+/// The inputs of the settings that are collected while the agent starts.
 #[derive(Debug)]
 pub(crate) struct RuntimeFacts {
     /// Its name, which is part of container ids.
     pub(crate) name: String,
     pub(crate) features: RuntimeFeatures,
+    /// The credential providers that the flags name.
+    pub(crate) providers: Option<ProviderSettings>,
     /// The node's cgroups, by the driver that the runtime uses.
     pub(crate) cgroups: NodeCgroups,
 }
@@ -82,6 +85,10 @@ impl Settings {
             journal_bytes: own.gc.journal.max_bytes.into(),
             container_gc: collection.containers,
             images: collection.images.clone(),
+            image_access: ImageAccessSettings {
+                providers: runtime.providers,
+                ..ImageAccessSettings::new(config, &inputs.node.root_dir)
+            },
             cgroups: runtime.cgroups,
             healthz: inputs.healthz,
             own_node: inputs.own_node.clone(),
@@ -145,12 +152,12 @@ fn manifest_url(config: &KubeletConfiguration) -> Option<ManifestUrl> {
     Some(ManifestUrl { url, headers, period })
 }
 
-/// A duration that is not shorter than makes sense. Upstream takes any; a period of nothing would keep
-/// the node busy with nothing else.
+/// A duration with a lower limit. Upstream takes any; a period of zero would keep
+/// the node busy for nothing.
 pub(crate) fn at_least(field: &'static str, wanted: GoDuration, least: Duration) -> Duration {
     let wanted = wanted.to_std();
     if wanted < least {
-        warn!(field, ?wanted, ?least, "too short; using the least");
+        warn!(field, ?wanted, ?least, "Duration is too short, using the minimum");
     }
     wanted.max(least)
 }

@@ -15,7 +15,7 @@ use server::{BrokenOff, PodView};
 
 use crate::records::Records;
 
-/// What streams are made of.
+/// What the streams depend on.
 #[derive(Debug)]
 pub(crate) struct StreamInputs<'a> {
     pub(crate) runtime: Runtime,
@@ -26,7 +26,7 @@ pub(crate) struct StreamInputs<'a> {
     pub(crate) records: &'a Records,
 }
 
-/// Streams into the containers of these pods, each on record.
+/// Streams into the containers of these pods, each recorded in the log.
 pub(crate) fn streams(inputs: StreamInputs<'_>) -> Arc<Streams> {
     let StreamInputs { runtime, streaming, pods, mirrors, records } = inputs;
     Arc::new(Streams {

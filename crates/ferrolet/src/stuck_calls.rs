@@ -1,4 +1,4 @@
-//! Calls to files, cgroups and the like that do not return: the health check, and the metrics.
+//! Calls to files, cgroups and the like that do not return: the health check and the metrics.
 
 use hostfs::Pool;
 use prometheus::core::{Collector, Desc};
@@ -37,7 +37,7 @@ impl StuckCalls {
         Ok(this)
     }
 
-    /// Whether all calls return; else how many do not, and the oldest of them.
+    /// An error if calls are overdue: how many, and the oldest of them.
     pub(crate) fn check(&self, now: Instant) -> Result<(), String> {
         let stuck: Vec<_> = self.pools.iter().flat_map(|pool| pool.stuck(now)).collect();
         match stuck.iter().max_by_key(|call| call.running) {

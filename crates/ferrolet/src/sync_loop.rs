@@ -1,8 +1,8 @@
 //! The sync loop: feeds events of the sources, the runtime and the workers into the pod intake, and executes the
 //! commands that follow.
 //!
-//! Work is done where something changed. Housekeeping compares all pods once a minute; it only repairs what was
-//! missed. Without any event it does so every five minutes.
+//! Syncs are triggered by changes. Housekeeping compares all pods once a minute and repairs what was
+//! missed. Without any event it runs every five minutes.
 
 mod admit;
 mod commands;
@@ -31,7 +31,7 @@ use pods::decide::intake::{Intake, IntakeCommand, IntakeEvent, Passes};
 use pods::decide::mirror::StaticPods;
 use pods::decide::pod_retries::PodRetries;
 use pods::source::{SourceChange, Sources};
-use pods::workers::{News, WorkersHandle};
+use pods::workers::{WorkerEvent, WorkersHandle};
 use podspec::view;
 use probes::ProbeManager;
 use runtime::{PodDirectories, PodRuntime};
@@ -47,7 +47,7 @@ use crate::pulse::Pulse;
 use crate::runtime_state::Ready;
 use crate::served_pods::ServedPods;
 use crate::sync_metrics::SyncMetrics;
-use admit::Rooms;
+use admit::Preemptions;
 use guarded::LoopStep;
 use node_refresh::NodeRefresh;
 use removals::DirectoryRemovals;
@@ -63,11 +63,11 @@ pub(crate) struct SyncLoopParts {
     /// Whether the runtime was listed.
     pub(crate) pleg: pleg::Health,
     /// Pods that changed in the runtime.
-    pub(crate) lifecycle: pleg::Marks<LifecycleEvent>,
+    pub(crate) lifecycle: pleg::DirtySet<LifecycleEvent>,
     /// The last known status of every pod.
     pub(crate) cache: pleg::cache::Reader,
     /// Events of the workers.
-    pub(crate) news: mpsc::UnboundedReceiver<News>,
+    pub(crate) worker_events: mpsc::UnboundedReceiver<WorkerEvent>,
     /// The directories of pods.
     pub(crate) directories: PodDirectories,
     /// Unmounts the volumes of pods that are gone.
@@ -113,10 +113,10 @@ pub(crate) struct SyncLoop {
     /// The state of every pod.
     intake: Intake,
     /// Waits for victims of critical pods.
-    rooms: Rooms,
+    preemptions: Preemptions,
     /// Requests for the Node object.
     node_refresh: NodeRefresh,
-    /// Whether directories of pods that were removed while no agent ran were looked for.
+    /// Whether the directories of pods that were removed while no agent ran were listed.
     swept: bool,
     /// When housekeeping compares all pods.
     passes: Passes,
@@ -133,7 +133,7 @@ impl SyncLoop {
         Self {
             parts,
             intake: Intake::default(),
-            rooms: Rooms::default(),
+            preemptions: Preemptions::default(),
             node_refresh: NodeRefresh::default(),
             swept: false,
             passes: Passes::default(),
@@ -148,7 +148,7 @@ impl SyncLoop {
         if stop.run_until_cancelled(self.load()).await.transpose()?.is_none() {
             return Ok(());
         }
-        self.turn(&stop).await;
+        self.run_loop(&stop).await;
         self.removals.stop().await;
         self.parts.allocation.flush().await;
         Ok(())
@@ -167,7 +167,7 @@ impl SyncLoop {
         }
     }
 
-    async fn turn(&mut self, stop: &CancellationToken) {
+    async fn run_loop(&mut self, stop: &CancellationToken) {
         let first = Instant::now() + HOUSEKEEPING;
         let mut tick = tokio::time::interval_at(first, HOUSEKEEPING);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -176,7 +176,7 @@ impl SyncLoop {
             let retry = self.retries.next().map(|at| self.begun + at);
             let is_relisted = self.intake.is_relisted();
             // Biased: stopping first; the first list comes once, the tick once a minute; steps that panicked come
-            // after a wait; sources change at the pace of people; workers send two events for each pod that ends;
+            // after a wait; sources change rarely; workers send two events for each pod that ends;
             // victims end once for each critical pod, and the Node object is fetched once for each pod that its
             // labels are in the way of; few directories are removed at a time; lifecycle events are merged by pod
             // and so wait without growing.
@@ -185,7 +185,7 @@ impl SyncLoop {
                 () = stop.cancelled() => return,
                 () = self.parts.pleg.relisted(), if !is_relisted => {
                     self.feed(IntakeEvent::Relisted).await;
-                    self.look_after_all(Trigger::PodsAdded).await;
+                    self.reconcile_all(Trigger::PodsAdded).await;
                 }
                 _ = tick.tick() => {
                     self.housekeeping().await;
@@ -196,11 +196,11 @@ impl SyncLoop {
                     Some(change) => self.source_changed(change).await,
                     None => return,
                 },
-                news = self.parts.news.recv() => match news {
-                    Some(news) => self.worker_event(news).await,
+                event = self.parts.worker_events.recv() => match event {
+                    Some(event) => self.worker_event(event).await,
                     None => return,
                 },
-                made = self.rooms.made() => self.room_made(made).await,
+                made = self.preemptions.next_result() => self.finish_preemption(made).await,
                 pods = self.node_refresh.ended() => self.node_refreshed(pods).await,
                 event = self.removals.ended() => self.removal_ended(event).await,
                 event = self.parts.allocation.event() => self.allocation_event(event).await,
@@ -216,7 +216,7 @@ impl SyncLoop {
             let reason = "FailedValidation".into();
             self.report_invalid(&refused.pod, &refused.uid, reason, &refused.to_string());
         }
-        // Before anything follows from it: garbage collection must not remove anything of a listed pod.
+        // Before any decision that depends on it: garbage collection must not remove anything of a listed pod.
         let (sources, all_ready) = (&self.parts.sources, self.parts.sources.all_ready());
         let pods = sources.pods().map(|(uid, pod)| (uid.clone(), Arc::clone(pod))).collect();
         let undecodable = sources.unread();
@@ -238,7 +238,7 @@ impl SyncLoop {
         for pod in changes.added.iter().chain(&changes.updated).chain(&changes.deleted) {
             self.step(&view::uid(pod), LoopStep::Changed).await;
         }
-        self.look_after_all(trigger).await;
+        self.reconcile_all(trigger).await;
     }
 
     fn pod_changed(&mut self, uid: PodUid) -> Vec<IntakeCommand> {
@@ -247,7 +247,7 @@ impl SyncLoop {
     }
 
     async fn pod_removed(&mut self, uid: PodUid, pod: &Arc<Pod>) -> Vec<IntakeCommand> {
-        // With its allocated resources: its QoS class tells where its cgroup is.
+        // With its allocated resources: its QoS class determines the cgroup.
         let status = self.parts.cache.get(&uid).ok();
         let sizes = self.sizes().await;
         let pod = self.parts.allocation.last_known(pod, status.as_deref(), &sizes);
@@ -265,17 +265,17 @@ impl SyncLoop {
         self.parts.events.record(event);
     }
 
-    async fn worker_event(&mut self, news: News) {
-        match news {
-            News::Finished(uid) => {
+    async fn worker_event(&mut self, event: WorkerEvent) {
+        match event {
+            WorkerEvent::Finished(uid) => {
                 self.step(&uid, LoopStep::WorkerFinished).await;
                 self.send_desired().await;
                 self.retry_resizes(Trigger::PodTerminated).await;
             }
-            News::Forgotten(uid) => {
+            WorkerEvent::Forgotten(uid) => {
                 self.step(&uid, LoopStep::WorkerForgotten).await;
                 if self.intake.pod(&uid).is_some() {
-                    self.look_after_all(Trigger::PodsAdded).await;
+                    self.reconcile_all(Trigger::PodsAdded).await;
                 } else {
                     self.publish_static_pods();
                 }
@@ -301,9 +301,9 @@ impl SyncLoop {
         for (uid, events) in events {
             self.step(&uid, LoopStep::RuntimeChanged(events)).await;
         }
-        // The last container may have ended of a pod that is kept in place of a stored copy.
+        // The last container of a pod that is kept in place of a stored copy may have ended.
         if !self.intake.awaiting_admission().is_empty() || !self.intake.outdated().held.is_empty() {
-            self.look_after_all(Trigger::PodsAdded).await;
+            self.reconcile_all(Trigger::PodsAdded).await;
         }
     }
 
@@ -319,7 +319,7 @@ impl SyncLoop {
             }
             self.record_oom_kill(&uid, died);
         }
-        let needs_sync = events.iter().any(LifecycleEvent::wants_sync);
+        let needs_sync = events.iter().any(LifecycleEvent::needs_sync);
         self.decide(IntakeEvent::RuntimeChanged { uid, needs_sync })
     }
 
@@ -336,7 +336,7 @@ impl SyncLoop {
         }
     }
 
-    /// Repairs what was missed, if anything was.
+    /// Repairs missed changes, if there were any.
     async fn housekeeping(&mut self) {
         if self.passes.begin(self.parts.cache.version()) {
             self.send_desired().await;
@@ -345,7 +345,7 @@ impl SyncLoop {
             if intake.is_started() {
                 self.parts.probes.retain(|uid| intake.has_worker(uid));
             }
-            self.look_after_all(Trigger::Periodic).await;
+            self.reconcile_all(Trigger::Periodic).await;
         } else {
             self.retry_resizes(Trigger::Periodic).await;
         }
@@ -359,7 +359,7 @@ impl SyncLoop {
     }
 
     /// Admits pods and compares all of them with the runtime, once that was listed.
-    async fn look_after_all(&mut self, trigger: Trigger) {
+    async fn reconcile_all(&mut self, trigger: Trigger) {
         if self.intake.is_relisted() {
             self.admit_waiting().await;
             if !self.intake.is_settled(&self.parts.cache.all_live()) {
@@ -395,8 +395,8 @@ impl SyncLoop {
         self.parts.metrics.mirrors(wanted.len());
         let mut present = self.parts.status.reader().static_pods();
         present.retain(|uid, _| !self.intake.is_rejected(uid));
-        let all_heard = self.parts.sources.all_ready();
-        let now = StaticPods { wanted, present, all_heard };
+        let all_sources_ready = self.parts.sources.all_ready();
+        let now = StaticPods { wanted, present, all_sources_ready };
         statics.send_if_modified(|before| {
             let is_new = *before != now;
             *before = now;

@@ -1,4 +1,4 @@
-//! The loop on a node where whatever happens in the runtime is told to nobody.
+//! The loop on a node where no event of the runtime arrives.
 
 use std::net::IpAddr;
 
@@ -7,13 +7,13 @@ use allocation::{AdmissionMetrics, AllocationParts, ResizeMetrics, Resizes};
 use async_trait::async_trait;
 use gc::containers::{ContainerGcParts, Deletor, Removals, StopUnknown, container_gc};
 use gc::policy::ContainerPolicy;
-use model::observed::{Container, ContainerStatus, PodStatus, SandboxState};
+use model::observed::{Container, ContainerStatus, RuntimePodStatus, SandboxState};
 use model::ports::incidents::NoIncidents;
 use model::ports::runtime::{Runtime, RuntimeError, SandboxService};
-use model::stamp::{Stamp, Stamps};
+use model::seq::{Seq, SeqCounter};
 use pods::decide::worker::{Outcome, Target};
 use pods::source::{PodList, RefusalList, SourceName, SourceWatch};
-use pods::workers::{PodSyncer, Statuses, Synced, WorkerParts, workers};
+use pods::workers::{PodStatuses, PodSyncer, SyncResult, WorkerParts, workers};
 use podspec::resources::Amounts;
 use runtime::LogLayout;
 use status::PodMetrics;
@@ -41,11 +41,11 @@ struct Ender(Arc<MemoryRuntime>);
 
 #[async_trait]
 impl PodSyncer for Ender {
-    async fn sync(&self, _: &Arc<Pod>, _: &PodStatus, _: &CancellationToken) -> Synced {
-        Synced { outcome: Outcome::Done, acted: false }
+    async fn sync(&self, _: &Arc<Pod>, _: &RuntimePodStatus, _: &CancellationToken) -> SyncResult {
+        SyncResult { outcome: Outcome::Done, acted: false }
     }
 
-    async fn terminate(&self, _: &Target, status: &PodStatus, _: Duration) -> Outcome {
+    async fn terminate(&self, _: &Target, status: &RuntimePodStatus, _: Duration) -> Outcome {
         for sandbox in &status.sandboxes {
             self.0.stop_pod_sandbox(&sandbox.id).await.unwrap();
         }
@@ -56,25 +56,29 @@ impl PodSyncer for Ender {
         panic!("{pod:?}: {error}");
     }
 
-    async fn clean_up(&self, _: &Arc<Pod>, _: &PodStatus) -> Outcome {
+    async fn clean_up(&self, _: &Arc<Pod>, _: &RuntimePodStatus) -> Outcome {
         Outcome::Done
     }
 }
 
 #[derive(Debug)]
-struct Looks(pleg::cache::Reader, pleg::Marks<()>);
+struct Looks(pleg::cache::Reader, pleg::DirtySet<()>);
 
 #[async_trait]
-impl Statuses for Looks {
-    async fn newer_than(&self, uid: &PodUid, after: Stamp) -> Result<Arc<PodStatus>, RuntimeError> {
+impl PodStatuses for Looks {
+    async fn newer_than(
+        &self,
+        uid: &PodUid,
+        after: Seq,
+    ) -> Result<Arc<RuntimePodStatus>, RuntimeError> {
         self.0.newer_than(uid, after).await
     }
 
     fn known_since(
         &self,
         uid: &PodUid,
-        after: Stamp,
-    ) -> Option<Result<Arc<PodStatus>, RuntimeError>> {
+        after: Seq,
+    ) -> Option<Result<Arc<RuntimePodStatus>, RuntimeError>> {
         self.0.known_since(uid, after)
     }
 
@@ -92,7 +96,7 @@ struct Bench {
     _tasks: JoinSet<()>,
 }
 
-/// Nobody collects anything here.
+/// No garbage collection.
 fn gc_notifier(
     runtime: &Arc<MemoryRuntime>,
     clock: &Arc<VirtualClock>,
@@ -153,7 +157,7 @@ fn admits_all() -> AdmissionChain {
         sysctls: AllowedSysctls::new((6, 1), &[]),
         apparmor: false,
         restart_rules: true,
-        node: crate::decide::node::roomy("node"),
+        node: crate::decide::node::unlimited_node("node"),
     }
 }
 
@@ -173,12 +177,12 @@ fn allocation(clock: &Arc<VirtualClock>) -> AllocationManager {
 fn observer(
     runtime: &Arc<MemoryRuntime>,
     clock: &Arc<VirtualClock>,
-    stamps: &Stamps,
+    seq: &SeqCounter,
 ) -> pleg::Pleg {
     let parts = pleg::PlegParts {
         runtime: Runtime::new(Arc::clone(runtime)),
-        last_words: Arc::new(testkit::logs::Silence),
-        stamps: stamps.clone(),
+        termination_messages: Arc::new(testkit::logs::Silence),
+        seq: seq.clone(),
         clock: Arc::clone(clock) as _,
         metrics: pleg::Metrics::new(&prometheus::Registry::new()).unwrap(),
         panics: PanicGuard::default(),
@@ -225,13 +229,13 @@ impl Bench {
     fn start() -> Self {
         let clock = Arc::new(VirtualClock::new());
         let runtime = Arc::new(MemoryRuntime::new(Arc::clone(&clock) as _));
-        let stamps = Stamps::default();
-        let pleg = observer(&runtime, &clock, &stamps);
-        let (workers_task, workers, news) = workers(WorkerParts {
+        let seq = SeqCounter::default();
+        let pleg = observer(&runtime, &clock, &seq);
+        let (workers_task, workers, worker_events) = workers(WorkerParts {
             syncer: Arc::new(Ender(Arc::clone(&runtime))),
             statuses: Arc::new(Looks(pleg.cache.clone(), pleg.requests)),
-            acts: pleg.acts,
-            stamps,
+            in_flight: pleg.in_flight,
+            seq,
             clock: Arc::clone(&clock) as _,
             events: Arc::<KeptEvents>::default(),
             resync: Duration::from_mins(1),
@@ -248,9 +252,9 @@ impl Bench {
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources: Sources::new(vec![(SourceName::File, watch)]),
             pleg: pleg.health,
-            lifecycle: pleg::Marks::default(), // not the relist task's
+            lifecycle: pleg::DirtySet::default(), // not the relist task's
             cache: pleg.cache,
-            news,
+            worker_events,
             directories: PodDirectories {
                 files: Arc::new(testkit::files::MemoryFiles::new()),
                 clock: Arc::clone(&clock) as _,
@@ -278,7 +282,7 @@ impl Bench {
         tasks.spawn(pleg.task.run(stop.clone()));
         tasks.spawn(workers_task.run(stop.clone()));
         tasks.spawn(volumes.run(stop.clone()));
-        tasks.spawn(async { sync_loop.run(stop).await.expect("nothing is in the way") });
+        tasks.spawn(async { sync_loop.run(stop).await.expect("no checkpoint to read") });
         Self { runtime, status, pulse, source, _refusals: no_refusals, _tasks: tasks }
     }
 
@@ -290,11 +294,11 @@ impl Bench {
 
 // behaviour: WRK-20
 #[tokio::test(start_paused = true)]
-async fn housekeeping_finds_what_nobody_was_told_of() {
+async fn housekeeping_finds_a_pod_without_an_event() {
     let bench = Bench::start();
     tokio::time::sleep(Duration::from_secs(70)).await;
-    let stranger = wanted::sandbox(&PodName::new("default", "stranger"), &"stranger".into());
-    bench.runtime.run_pod_sandbox(&stranger).await.unwrap();
+    let orphan = wanted::sandbox(&PodName::new("default", "orphan"), &"orphan".into());
+    bench.runtime.run_pod_sandbox(&orphan).await.unwrap();
     let ours = Arc::new(test_pods::pod("ours").build());
     bench.status.desired(&ours);
     let repaired = async {
@@ -304,19 +308,19 @@ async fn housekeeping_finds_what_nobody_was_told_of() {
     };
     let begun = Instant::now();
     timeout(Duration::from_mins(3), repaired).await.expect("a repair in time");
-    assert!(begun.elapsed() > Duration::from_secs(10), "somebody was told after all");
+    assert!(begun.elapsed() > Duration::from_secs(10), "an event arrived after all");
 }
 
 // behaviour: WRK-24
 #[tokio::test(start_paused = true)]
-async fn a_loop_with_nothing_to_do_is_alive() {
+async fn idle_loop_is_healthy() {
     let bench = Bench::start();
     for _ in 0..30 {
         tokio::time::sleep(Duration::from_mins(1)).await;
         assert_eq!(bench.pulse.check(Instant::now()), Ok(()));
     }
     drop(bench.source);
-    // Nobody turns it any more.
+    // The loop has stopped.
     tokio::time::sleep(Duration::from_mins(6)).await;
     bench.pulse.check(Instant::now()).unwrap_err();
 }

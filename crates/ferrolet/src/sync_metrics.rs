@@ -2,7 +2,7 @@
 
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
-/// What is counted. Static pods have the label `static="true"`, others an empty one.
+/// The counters. Static pods have the label `static="true"`, others an empty one.
 #[derive(Debug, Clone)]
 pub(crate) struct SyncMetrics {
     desired: IntGaugeVec,
@@ -20,7 +20,7 @@ fn label(is_static: bool) -> &'static str {
 }
 
 impl SyncMetrics {
-    /// Metrics that show up in a registry.
+    /// Registers the metrics.
     pub(crate) fn new(registry: &Registry) -> prometheus::Result<Self> {
         let gauges = |name: &str, help: &str| {
             let gauges = IntGaugeVec::new(Opts::new(name, help), &[STATIC])?;
@@ -31,25 +31,25 @@ impl SyncMetrics {
         registry.register(Box::new(mirrors.clone()))?;
         let ephemeral = IntGauge::new(
             "kubelet_managed_ephemeral_containers",
-            "Number of ephemeral containers of the pods that are wanted here.",
+            "Number of ephemeral containers of the desired pods.",
         )?;
         registry.register(Box::new(ephemeral.clone()))?;
         let restarted = Opts::new(
             "kubelet_restarted_pods_total",
-            "Number of pods that came again with the same uid after they had ended.",
+            "Number of pods that were added again with the same uid after they had ended.",
         );
         let restarted = IntCounterVec::new(restarted, &[STATIC])?;
         registry.register(Box::new(restarted.clone()))?;
         let orphaned = IntCounter::new(
             "kubelet_orphaned_runtime_pods_total",
-            "Number of pods that were found in the container runtime and that nobody wants.",
+            "Number of pods that were found in the container runtime and that no source lists.",
         )?;
         registry.register(Box::new(orphaned.clone()))?;
         Ok(Self {
-            desired: gauges("kubelet_desired_pods", "Number of pods that are wanted here.")?,
+            desired: gauges("kubelet_desired_pods", "Number of desired pods of this node.")?,
             active: gauges(
                 "kubelet_active_pods",
-                "Number of pods that were let in and take something of the node.",
+                "Number of admitted pods that use resources of the node.",
             )?,
             mirrors,
             ephemeral,
@@ -58,7 +58,7 @@ impl SyncMetrics {
         })
     }
 
-    /// So many pods are wanted, and so many were let in: each with whether it is static.
+    /// Sets the numbers of desired and admitted pods; each entry says whether the pod is static.
     pub(crate) fn count(
         &self,
         desired: impl Iterator<Item = bool>,
@@ -68,28 +68,28 @@ impl SyncMetrics {
         set(&self.active, active);
     }
 
-    /// So many static pods have mirrors.
+    /// Sets the number of static pods with mirror pods.
     pub(crate) fn mirrors(&self, count: usize) {
         self.mirrors.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// So many ephemeral containers are wanted.
+    /// Sets the number of ephemeral containers of desired pods.
     pub(crate) fn ephemeral(&self, count: usize) {
         self.ephemeral.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// A pod came again.
+    /// Counts a pod that was added again.
     pub(crate) fn restarted(&self, is_static: bool) {
         self.restarted.with_label_values(&[label(is_static)]).inc();
     }
 
-    /// A pod was found that nobody wants.
+    /// Counts an orphaned pod.
     pub(crate) fn orphaned(&self) {
         self.orphaned.inc();
     }
 }
 
-/// Registers the metric of the node's name, for a database with the metrics of many nodes.
+/// Registers the metric of the node's name, for databases with the metrics of many nodes.
 pub(crate) fn register_node_name(registry: &Registry, name: &str) -> prometheus::Result<()> {
     let opts = Opts::new("kubelet_node_name", "The name of the node; the value is always 1.");
     let gauge = IntGaugeVec::new(opts, &["node"])?;
@@ -115,7 +115,7 @@ mod tests {
 
     // behaviour: WRK-30, WRK-32, WRK-33
     #[test]
-    fn pods_are_counted_by_whether_they_are_static() {
+    fn pods_are_counted_by_static_label() {
         let registry = Registry::new();
         let metrics = SyncMetrics::new(&registry).unwrap();
         metrics.count([true, false, true].into_iter(), [false, false].into_iter());

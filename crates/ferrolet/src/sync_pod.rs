@@ -11,18 +11,18 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
 use model::ids::{PodName, PodUid};
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::pod_failure::PodFailure;
 use model::ports::clock::WallClock;
 use model::ports::events::{Events, PodEvent};
 use model::ports::runtime::{Runtime, RuntimeError};
 use model::wait::{Wait, WaitOn};
 use node::NodeHandle;
-use pods::decide::deadline::{deadline, outlasted};
+use pods::decide::deadline::{deadline, exceeded_deadline};
 use pods::decide::requeue::{Retry, no_later};
 use pods::decide::worker::{Outcome, Target};
-use pods::workers::{PodSyncer, Synced};
-use podspec::recursive_read_only::asks_for_recursive_read_only;
+use pods::workers::{PodSyncer, SyncResult};
+use podspec::recursive_read_only::requests_recursive_read_only;
 use podspec::view;
 use probes::ProbeManager;
 use runtime::decide::{Progress, SyncContext};
@@ -42,11 +42,11 @@ use crate::pod_probes::probe_results;
 use crate::unsupported_wait::unsupported_wait;
 pub(crate) use records::SyncRecords;
 
-/// Reason and message for a pod that outlasted its deadline.
+/// Reason and message for a pod that exceeded its deadline.
 const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
 const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
 
-/// Makes pods as specified.
+/// Syncs, terminates and cleans up pods.
 #[derive(Debug)]
 pub(crate) struct SyncPod {
     /// Creates and kills sandboxes and containers.
@@ -64,7 +64,7 @@ pub(crate) struct SyncPod {
     /// The node with the state of its network; none outside a cluster.
     pub(crate) node: Option<NodeHandle>,
     /// Requests a new status of a pod.
-    pub(crate) looks: pleg::Marks<()>,
+    pub(crate) refreshes: pleg::DirtySet<()>,
     /// Pods whose resources change, between here and the sync loop.
     pub(crate) resizes: Arc<Resizes>,
     /// Mounts and unmounts volumes.
@@ -75,12 +75,12 @@ pub(crate) struct SyncPod {
     pub(crate) records: SyncRecords,
 }
 
-/// The sync of one pod, after its plan said to act.
+/// The sync of one pod, whose plan is to act.
 #[derive(Clone, Copy)]
 struct Act<'a> {
     pod: &'a Arc<Pod>,
-    status: &'a PodStatus,
-    /// The status overrides that hold before anything is done.
+    status: &'a RuntimePodStatus,
+    /// The status overrides before any action.
     overrides: &'a StatusOverrides,
     /// Whether all containers of the pod restart.
     restart_all: bool,
@@ -89,7 +89,7 @@ struct Act<'a> {
 }
 
 /// Why a pod does not match its specification after a sync.
-enum NotDone {
+enum Incomplete {
     /// Its containers wait for something.
     NotReady { wait: Wait, acted: bool },
     /// An action failed.
@@ -100,7 +100,7 @@ enum NotDone {
     },
 }
 
-impl From<SyncError> for NotDone {
+impl From<SyncError> for Incomplete {
     fn from(error: SyncError) -> Self {
         Self::Failed { error, has_new_sandbox: false }
     }
@@ -113,7 +113,12 @@ impl SyncPod {
     }
 
     /// Publishes the status of a pod. Adds start failures and the state of its resize.
-    fn publish(&self, pod: &Arc<Pod>, status: &PodStatus, overrides: StatusOverrides) -> Published {
+    fn publish(
+        &self,
+        pod: &Arc<Pod>,
+        status: &RuntimePodStatus,
+        overrides: StatusOverrides,
+    ) -> Published {
         let uid = &status.uid;
         let start_failures = self.records.start_failures(uid);
         let in_progress = overrides.resize.in_progress;
@@ -132,27 +137,27 @@ impl SyncPod {
         published
     }
 
-    /// Whether a pod has not yet what it was given; people hear when it has.
-    async fn look_at_resize(&self, pod: &Pod, status: &PodStatus) -> bool {
+    /// Whether a pod does not have its allocated resources yet. Reports a completed resize.
+    async fn is_resizing(&self, pod: &Pod, status: &RuntimePodStatus) -> bool {
         let resizes = match self.pod_runtime.lacking(pod, status).await {
             Lacking::Nothing => false,
             Lacking::Containers => true,
-            // Somebody may have been given something, or the cgroup could not be limited before.
-            Lacking::Cgroup => return self.resizes.goes_on(&status.uid),
+            // Resources may have changed, or the cgroup could not be limited before.
+            Lacking::Cgroup => return self.resizes.is_resizing_cgroup(&status.uid),
         };
         if self.resizes.seen(&status.uid, pod, resizes) {
             let (uid, name) = (status.uid.clone(), view::pod_name(pod));
-            info!(pod = %name, %uid, "pod has the resources that it was given");
+            info!(pod = %name, %uid, "Pod resize completed");
             let message = resize_message("completed", pod, None);
             self.events.record(PodEvent::normal(uid, name, "ResizeCompleted", message));
         }
         resizes
     }
 
-    /// The status overrides that hold before anything is done for a pod.
-    async fn overrides(&self, pod: &Pod, status: &PodStatus) -> StatusOverrides {
-        let in_progress = self.look_at_resize(pod, status).await;
-        let asks = asks_for_recursive_read_only(pod);
+    /// The status overrides of a pod before any action.
+    async fn overrides(&self, pod: &Pod, status: &RuntimePodStatus) -> StatusOverrides {
+        let in_progress = self.is_resizing(pod, status).await;
+        let asks = requests_recursive_read_only(pod);
         let recursive_read_only = asks && self.pod_runtime.mounts_recursively_read_only(pod).await;
         let resize = ResizeState { in_progress, ..ResizeState::default() };
         StatusOverrides { resize, recursive_read_only, ..StatusOverrides::default() }
@@ -161,23 +166,23 @@ impl SyncPod {
     /// Reports the error of a resize, once.
     fn resize_failed(&self, pod: &Pod, uid: &PodUid, error: &SyncError) {
         let SyncError::Resize(error) = error else { return };
-        let error = error.told();
-        // A part of it may have been done.
-        self.looks.mark(uid, [()]);
+        let error = error.event_message();
+        // The resize may be partly done.
+        self.refreshes.mark(uid, [()]);
         if self.resizes.failed(uid, &error) {
             self.warn(pod, "ResizeError", resize_message("error", pod, Some(&error)));
         }
     }
 
     /// Why a pod that has finished failed: its containers ran until its deadline.
-    fn failure_at_end(&self, pod: &Pod, status: &PodStatus) -> Option<PodFailure> {
+    fn failure_at_end(&self, pod: &Pod, status: &RuntimePodStatus) -> Option<PodFailure> {
         let before = self.status.reader().get(&status.uid);
         let deadline = deadline(pod, status, before.and_then(|before| before.start_time()))?;
-        outlasted(pod, status, deadline).then(deadline_failure)
+        exceeded_deadline(pod, status, deadline).then(deadline_failure)
     }
 
     /// Ends a sync of a pod that has to wait.
-    fn wait(&self, pod: &Pod, wait: Wait, acted: bool) -> Synced {
+    fn wait(&self, pod: &Pod, wait: Wait, acted: bool) -> SyncResult {
         debug!(pod = %view::pod_name(pod), uid = %view::uid(pod), on = %wait.on, "Pod is not ready to start");
         if let Some(event) = wait.event {
             self.events.record(event);
@@ -186,17 +191,17 @@ impl SyncPod {
             // The runtime does not report when the network is ready.
             node.runtime_changed();
         }
-        Synced { outcome: Outcome::Again(wait.at_latest), acted }
+        SyncResult { outcome: Outcome::Again(wait.at_latest), acted }
     }
 
-    /// Ends a sync of a pod that outlasted its deadline.
+    /// Ends a sync of a pod that exceeded its deadline.
     fn deadline_exceeded(
         &self,
         pod: &Arc<Pod>,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         overrides: StatusOverrides,
         report: bool,
-    ) -> Synced {
+    ) -> SyncResult {
         if report {
             let (uid, name) = (view::uid(pod), view::pod_name(pod));
             let message = DEADLINE_MESSAGE.to_owned();
@@ -204,11 +209,15 @@ impl SyncPod {
         }
         let failure = Some(deadline_failure());
         self.publish(pod, status, StatusOverrides { failure, ..overrides });
-        Synced { outcome: Outcome::Finished, acted: false }
+        SyncResult { outcome: Outcome::Finished, acted: false }
     }
 
     /// Makes the runtime match the pod, and publishes that its new sandbox is ready.
-    async fn apply(&self, act: Act<'_>, cancel: &CancellationToken) -> Result<Progress, NotDone> {
+    async fn apply(
+        &self,
+        act: Act<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Progress, Incomplete> {
         let Act { pod, status, overrides, restart_all, .. } = act;
         let sizes = self.pod_runtime.sizes().await;
         let context = SyncContext {
@@ -221,57 +230,57 @@ impl SyncPod {
         };
         match self.pod_runtime.apply(&context, cancel).await? {
             Applied::Done(progress) => Ok(progress),
-            Applied::NotReady { wait, acted } => Err(NotDone::NotReady { wait, acted }),
+            Applied::NotReady { wait, acted } => Err(Incomplete::NotReady { wait, acted }),
             Applied::SandboxReady(pending) => {
                 let overrides = StatusOverrides { has_new_sandbox: true, ..overrides.clone() };
                 self.publish(pod, status, overrides);
                 let started = self.pod_runtime.start(&context, *pending, cancel).await;
-                started.map_err(|error| NotDone::Failed { error, has_new_sandbox: true })
+                started.map_err(|error| Incomplete::Failed { error, has_new_sandbox: true })
             }
         }
     }
 
     /// Acts for a pod, and ends the sync with its result.
-    async fn act(&self, act: Act<'_>, cancel: &CancellationToken) -> Synced {
+    async fn act(&self, act: Act<'_>, cancel: &CancellationToken) -> SyncResult {
         let Act { pod, status, overrides, deadline, .. } = act;
         let no_later = |retry| no_later(retry, deadline, self.clock.now());
         match self.apply(act, cancel).await {
             Ok(progress) => self.synced(act, progress),
-            Err(NotDone::NotReady { wait, acted }) => {
+            Err(Incomplete::NotReady { wait, acted }) => {
                 let at_latest = no_later(wait.at_latest);
                 self.wait(pod, Wait { at_latest, ..wait }, acted)
             }
-            Err(NotDone::Failed { error, has_new_sandbox }) => {
-                warn!(pod = %view::pod_name(pod), uid = %status.uid, error = %Chain(&error), "pod is not as specified; trying again");
+            Err(Incomplete::Failed { error, has_new_sandbox }) => {
+                warn!(pod = %view::pod_name(pod), uid = %status.uid, error = %Chain(&error), "Error syncing pod, retrying");
                 self.records.set_result(&status.uid, Some(&error));
                 self.resize_failed(pod, &status.uid, &error);
                 let overrides = StatusOverrides { has_new_sandbox, ..overrides.clone() };
                 self.publish(pod, status, overrides);
                 let retry = self.retry(pod, &error).await;
-                Synced { outcome: Outcome::Again(no_later(retry)), acted: true }
+                SyncResult { outcome: Outcome::Again(no_later(retry)), acted: true }
             }
         }
     }
 
     /// Ends a sync without an error.
-    fn synced(&self, act: Act<'_>, progress: Progress) -> Synced {
+    fn synced(&self, act: Act<'_>, progress: Progress) -> SyncResult {
         let Act { pod, status, overrides, deadline, .. } = act;
         let waited = self.records.set_result(&status.uid, None);
-        let AfterSync { outcome, acted, tell, look } =
+        let AfterSync { outcome, acted, publish, refresh } =
             after_sync(progress, waited, deadline, self.clock.now());
         if !acted {
-            debug!(pod = %view::pod_name(pod), uid = %status.uid, "pod is as specified");
+            debug!(pod = %view::pod_name(pod), uid = %status.uid, "Pod synced");
         }
-        if tell {
+        if publish {
             self.publish(pod, status, overrides.clone());
         }
-        if look {
-            self.looks.mark(&status.uid, [()]);
+        if refresh {
+            self.refreshes.mark(&status.uid, [()]);
         }
-        Synced { outcome, acted }
+        SyncResult { outcome, acted }
     }
 
-    /// When to try again after a failure.
+    /// When to retry after a failure.
     async fn retry(&self, pod: &Pod, error: &SyncError) -> Retry {
         if let Some(at) = error.retry_at() {
             return Retry::At(at);
@@ -289,7 +298,12 @@ impl SyncPod {
 
 #[async_trait]
 impl PodSyncer for SyncPod {
-    async fn sync(&self, pod: &Arc<Pod>, status: &PodStatus, cancel: &CancellationToken) -> Synced {
+    async fn sync(
+        &self,
+        pod: &Arc<Pod>,
+        status: &RuntimePodStatus,
+        cancel: &CancellationToken,
+    ) -> SyncResult {
         let name = view::pod_name(pod);
         if self.records.adopt(&status.uid) {
             self.adoption.adopt(&name, status).await;
@@ -313,7 +327,7 @@ impl PodSyncer for SyncPod {
         match plan {
             SyncPlan::Finished => {
                 info!(pod = %name, uid = %status.uid, "pod has finished");
-                return Synced { outcome: Outcome::Finished, acted: false };
+                return SyncResult { outcome: Outcome::Finished, acted: false };
             }
             SyncPlan::DeadlineExceeded { report } => {
                 return self.deadline_exceeded(pod, status, overrides, report);
@@ -329,7 +343,12 @@ impl PodSyncer for SyncPod {
         self.act(Act { pod, status, overrides: &overrides, restart_all, deadline }, cancel).await
     }
 
-    async fn terminate(&self, target: &Target, status: &PodStatus, grace: Duration) -> Outcome {
+    async fn terminate(
+        &self,
+        target: &Target,
+        status: &RuntimePodStatus,
+        grace: Duration,
+    ) -> Outcome {
         let pod = match target {
             Target::Pod(pod) => Arc::clone(pod),
             Target::RuntimeOnly(name) => Arc::new(runtime_only(name, &status.uid)),
@@ -339,7 +358,7 @@ impl PodSyncer for SyncPod {
         if let Target::Pod(pod) = target {
             self.publish(pod, status, StatusOverrides::default());
         }
-        // A sandbox that died by itself is stopped too: it may still hold its network.
+        // A sandbox that exited is stopped too: it may still hold its network.
         if !status.may_be_alive() && status.sandboxes.is_empty() {
             return Outcome::Done;
         }
@@ -349,9 +368,10 @@ impl PodSyncer for SyncPod {
         match self.pod_runtime.kill(&pod, status, Some(grace), why).await {
             Ok(()) => Outcome::Done,
             Err(error) => {
-                let message = format!("error killing pod: {}", error.kill_told(&status.uid));
+                let message =
+                    format!("error killing pod: {}", error.kill_event_message(&status.uid));
                 self.warn(&pod, "FailedKillPod", message);
-                warn!(pod = %name, uid = %status.uid, error = %Chain(&error), "cannot stop a pod; trying again");
+                warn!(pod = %name, uid = %status.uid, error = %Chain(&error), "Error killing pod, retrying");
                 Outcome::Again(Retry::Failure)
             }
         }
@@ -361,21 +381,21 @@ impl PodSyncer for SyncPod {
         self.warn(pod, "FailedSync", format!("error determining status: {}", error.rpc_text()));
     }
 
-    async fn clean_up(&self, pod: &Arc<Pod>, status: &PodStatus) -> Outcome {
+    async fn clean_up(&self, pod: &Arc<Pod>, status: &RuntimePodStatus) -> Outcome {
         self.records.set_result(&status.uid, None);
         self.probes.remove_pod(&status.uid);
         let overrides = StatusOverrides { stopped_for_good: true, ..StatusOverrides::default() };
         self.publish(pod, status, overrides);
-        // Nothing of it runs any more, which now may be told.
+        // Nothing of it runs any more: the status can be published.
         self.status.recheck(&status.uid);
-        // Before the objects are released: an update of a volume under way still reads them.
+        // Before the objects are released: an update of a volume in progress still reads them.
         let name = view::pod_name(pod);
         if let Err(error) = self.volumes.release(&status.uid, Some(name)).await {
             warn!(pod = %view::pod_name(pod), uid = %status.uid, %error, "Volumes are not unmounted yet, retrying");
             return Outcome::Again(Retry::Failure);
         }
         if let Err(error) = self.pod_runtime.release(pod).await {
-            warn!(pod = %view::pod_name(pod), uid = %status.uid, error = %Chain(&error), "cannot release what the node keeps for a pod; trying again");
+            warn!(pod = %view::pod_name(pod), uid = %status.uid, error = %Chain(&error), "Cannot clean up terminated pod, retrying");
             return Outcome::Again(Retry::Failure);
         }
         self.records.forget(&status.uid);
@@ -385,13 +405,13 @@ impl PodSyncer for SyncPod {
     }
 }
 
-/// The failure of a pod that outlasted its deadline.
+/// The failure of a pod that exceeded its deadline.
 fn deadline_failure() -> PodFailure {
     let message = DEADLINE_MESSAGE.to_owned();
     PodFailure { reason: DEADLINE_EXCEEDED, message, disruption: None }
 }
 
-/// A pod that only the runtime has.
+/// A pod that is known from the runtime only.
 fn runtime_only(name: &PodName, uid: &PodUid) -> Pod {
     let mut pod = Pod::default();
     pod.metadata.name = Some(name.name.to_string());

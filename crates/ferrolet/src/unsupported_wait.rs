@@ -37,7 +37,7 @@ mod tests {
         let source = (annotations::CONFIG_SOURCE, annotations::SOURCE_FILE);
         assert_eq!(unsupported_wait(&claiming(pod("web").annotation(source.0, source.1))), None);
         let marked = pod("web").annotation("seccomp.security.alpha.kubernetes.io/pod", "x").build();
-        assert_eq!(unsupported_wait(&marked), None, "the API server is past that annotation");
+        assert_eq!(unsupported_wait(&marked), None, "the annotation has no effect on API pods");
         assert_eq!(unsupported_wait(&pod("web").build()), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Keeps the chains that others on the machine expect (`makeIPTablesUtilChains`).
+//! Maintains the packet filter chains that other programs expect (`makeIPTablesUtilChains`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use tracing::{debug, info, warn};
 
 use crate::decide::utility_chains::{ALWAYS_THERE, CANARIES, FoundChains, wanted_chains};
 
-/// How often it is looked whether they are still there.
+/// How often the chains are checked.
 const PERIOD: Duration = Duration::from_mins(1);
 
-/// How long somebody who empties all tables may take, and how often it is looked whether they are done.
+/// How long a flush of all tables may take, and how often it is checked whether it is done.
 const FLUSH: Duration = Duration::from_secs(5);
 const FLUSH_STEP: Duration = Duration::from_millis(500);
 
-/// Makes the chains, and makes them again when somebody has emptied the tables.
+/// Creates the chains, and creates them again after a flush of the tables.
 pub(crate) async fn keep_chains(filter: Arc<dyn PacketFilter>, stop: CancellationToken) {
     stop.run_until_cancelled(keep(&*filter)).await;
 }
@@ -26,14 +26,14 @@ async fn keep(filter: &dyn PacketFilter) {
     let mut kept = Vec::new();
     for family in [Family::V4, Family::V6] {
         match filter.has_chain(family, ALWAYS_THERE).await {
-            Ok(true) => kept.push(Kept { family, is_made: false, was_said: false }),
-            Ok(false) => debug!(%family, "there are no tables"),
-            Err(error) => debug!(%family, %error, "the tables cannot be used"),
+            Ok(true) => kept.push(FamilyChains { family, is_made: false, was_logged: false }),
+            Ok(false) => debug!(%family, "No iptables tables"),
+            Err(error) => debug!(%family, %error, "Cannot use iptables tables"),
         }
     }
     if kept.is_empty() {
-        // The agent itself needs none of this, and who does not find it cannot use it, either.
-        warn!("iptables does not work here: the chain KUBE-IPTABLES-HINT is not made");
+        // The agent itself does not use the chains, and other programs cannot use them without iptables either.
+        warn!("iptables does not work here, KUBE-IPTABLES-HINT chain is not created");
         std::future::pending::<()>().await;
     }
     loop {
@@ -44,53 +44,55 @@ async fn keep(filter: &dyn PacketFilter) {
     }
 }
 
-/// The chains of one version of IP.
+/// The chains of one IP family.
 #[derive(Debug)]
-struct Kept {
+struct FamilyChains {
     family: Family,
-    /// Whether they were all there.
+    /// Whether all chains existed at the last check.
     is_made: bool,
-    /// Whether it was said that they cannot be made.
-    was_said: bool,
+    /// Whether a warning was logged that they cannot be created.
+    was_logged: bool,
 }
 
-impl Kept {
-    /// Looks whether they are there; makes them if they are not.
+impl FamilyChains {
+    /// Checks the chains; creates those that are missing.
     async fn look(&mut self, filter: &dyn PacketFilter) {
         let family = self.family;
         if self.is_made {
             match filter.has_chain(family, CANARIES[0]).await {
                 Ok(true) => return,
-                Ok(false) => info!(%family, "somebody emptied the tables; chains are made again"),
+                Ok(false) => {
+                    info!(%family, "iptables tables were flushed, creating the chains again");
+                }
                 Err(error) => {
-                    debug!(%family, %error, "cannot look whether chains are there");
+                    debug!(%family, %error, "Cannot check iptables chains");
                     return;
                 }
             }
             wait_for_flush(filter, family).await;
         }
         let made = match make(filter, family).await {
-            // Somebody else may have made one meanwhile.
+            // Another program may have created one meanwhile.
             Err(_) => make(filter, family).await,
             made => made,
         };
         self.is_made = made.is_ok();
         match made {
             Ok(()) => {
-                info!(%family, "the chains of a node are there");
-                self.was_said = false;
+                info!(%family, "iptables chains are set up");
+                self.was_logged = false;
             }
-            Err(error) if !self.was_said => {
-                warn!(%family, %error, "the chains of a node cannot be made; trying again every minute");
-                self.was_said = true;
+            Err(error) if !self.was_logged => {
+                warn!(%family, %error, "Cannot set up iptables chains, retrying every minute");
+                self.was_logged = true;
             }
-            Err(error) => debug!(%family, %error, "the chains of a node cannot be made"),
+            Err(error) => debug!(%family, %error, "Cannot set up iptables chains"),
         }
     }
 }
 
-/// Waits until all tables are empty: what is made earlier would go with the rest. Whoever takes one table alone is not
-/// waited for.
+/// Waits until all tables are empty: chains created earlier would be removed by the rest of the flush. A flush of a
+/// single table is not waited for.
 async fn wait_for_flush(filter: &dyn PacketFilter, family: Family) {
     let begin = Instant::now();
     while begin.elapsed() < FLUSH {
@@ -103,10 +105,10 @@ async fn wait_for_flush(filter: &dyn PacketFilter, family: Family) {
         }
         sleep(FLUSH_STEP).await;
     }
-    debug!(%family, "only some of the tables were emptied");
+    debug!(%family, "Only some iptables tables were flushed");
 }
 
-/// Makes what is not there.
+/// Creates what is missing.
 async fn make(filter: &dyn PacketFilter, family: Family) -> Result<(), FilterError> {
     let mut found = FoundChains::default();
     for chain in wanted_chains(family) {

@@ -29,7 +29,7 @@ const ALL_OF_V6: [&str; 4] = [
     "nat KUBE-KUBELET-CANARY",
 ];
 
-/// Keeps chains until this is dropped.
+/// Maintains chains until this is dropped.
 fn start(filter: &Arc<MemoryPacketFilter>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     tasks.spawn(keep_chains(Arc::clone(filter) as _, CancellationToken::new()));
@@ -42,7 +42,7 @@ async fn seconds(number: u64) {
 
 // behaviour: NODE-54
 #[tokio::test(start_paused = true)]
-async fn chains_are_made_at_the_start_and_again_within_a_minute_of_a_flush() {
+async fn chains_are_created_at_start_and_within_a_minute_of_a_flush() {
     let filter = Arc::new(MemoryPacketFilter::default());
     let _tasks = start(&filter);
     seconds(1).await;
@@ -53,7 +53,7 @@ async fn chains_are_made_at_the_start_and_again_within_a_minute_of_a_flush() {
     }
     seconds(61).await;
     assert_eq!(filter.listed(Family::V4), all_of_v4());
-    // Whoever empties one table only is given time for the others.
+    // A flush of a single table gets time to flush the others.
     filter.flush(Family::V4, Table::Mangle);
     seconds(62).await;
     assert!(!filter.listed(Family::V4).contains(&"mangle KUBE-IPTABLES-HINT".to_owned()));
@@ -63,7 +63,7 @@ async fn chains_are_made_at_the_start_and_again_within_a_minute_of_a_flush() {
 
 // behaviour: NODE-54
 #[tokio::test(start_paused = true)]
-async fn a_quiet_minute_costs_one_question_for_each_version_of_ip() {
+async fn idle_minute_costs_one_call_per_ip_family() {
     let filter = Arc::new(MemoryPacketFilter::default());
     let _tasks = start(&filter);
     seconds(30).await;
@@ -74,7 +74,7 @@ async fn a_quiet_minute_costs_one_question_for_each_version_of_ip() {
 
 // behaviour: NODE-54
 #[tokio::test(start_paused = true)]
-async fn what_others_have_put_there_stays_and_nothing_is_there_twice() {
+async fn foreign_rules_stay_and_no_rule_is_duplicated() {
     let filter = Arc::new(MemoryPacketFilter::default());
     let firewall = FilterChain { table: Table::Filter, name: "KUBE-FIREWALL" };
     let theirs = FilterRule { chain: firewall, place: Place::Last, words: &["-j", "THEIRS"] };
@@ -91,7 +91,7 @@ async fn what_others_have_put_there_stays_and_nothing_is_there_twice() {
 
 // behaviour: NODE-55
 #[tokio::test(start_paused = true)]
-async fn a_version_of_ip_that_does_not_work_does_not_keep_the_other_from_its_chains() {
+async fn failing_ip_family_does_not_block_the_other() {
     let filter = Arc::new(MemoryPacketFilter::default());
     filter.remove_program(Family::V6);
     filter.set_broken(Family::V4, true);
@@ -105,7 +105,7 @@ async fn a_version_of_ip_that_does_not_work_does_not_keep_the_other_from_its_cha
 
 // behaviour: NODE-55
 #[tokio::test(start_paused = true)]
-async fn a_machine_without_iptables_is_asked_once_and_the_task_does_not_end() {
+async fn missing_iptables_is_checked_once_and_the_task_keeps_running() {
     let filter = Arc::new(MemoryPacketFilter::default());
     filter.remove_program(Family::V4);
     filter.remove_program(Family::V6);

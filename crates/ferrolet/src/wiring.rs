@@ -2,7 +2,8 @@
 
 mod container_gc;
 mod decorated;
-mod given;
+mod image_access;
+mod inputs;
 mod logs;
 pub mod node_api;
 mod probes;
@@ -19,10 +20,10 @@ use gc::images::ImageGc;
 use model::image_claims::ImageClaims;
 use model::panics::PanicGuard;
 use model::ports::addresses::HostIps;
-use model::ports::image_access::OpenAccess;
+use model::ports::image_access::ImageAccess;
 use model::ports::incidents::IncidentRecord;
 use model::ports::streaming::Streaming;
-use model::stamp::Stamps;
+use model::seq::SeqCounter;
 use node::NodeHandle;
 use pleg::{Pleg, PlegParts};
 use pods::source::api::ApiCopies;
@@ -46,7 +47,8 @@ use tokio::sync::watch;
 
 use self::container_gc::{ContainerGcInputs, start_container_gc};
 use self::decorated::DecoratedPorts;
-pub use self::given::{ManifestUrl, Ports, Projections, Settings};
+use self::image_access::{AccessInputs, start_image_access};
+pub use self::inputs::{ManifestUrl, Ports, Projections, Settings};
 use self::logs::start_log_rotation;
 use self::node_api::NodeApiPorts;
 use self::probes::{probe_manager, start_probes};
@@ -61,6 +63,7 @@ use crate::cluster_mode::{
 };
 use crate::collection::{Collection, GcHandles};
 use crate::health_checks::{AgentHealth, NodeHealth};
+pub use crate::image_access_settings::ImageAccessSettings;
 pub use crate::image_gc::ImageRules;
 use crate::image_gc::{ImageCollection, PodsAndImages};
 use crate::manifest_support::ManifestSupport;
@@ -79,14 +82,14 @@ use crate::sync_metrics::{SyncMetrics, register_node_name};
 use crate::sync_pod::{SyncPod, SyncRecords};
 use crate::utility_chains::keep_chains;
 
-/// How the agent is asked from this machine.
+/// The local interfaces of the agent.
 #[derive(Debug)]
 pub struct Local {
-    /// Where it listens.
+    /// The agent's socket.
     pub listener: UnixListener,
-    /// How much is logged.
+    /// The log level.
     pub verbosity: Arc<dyn Verbosity>,
-    /// Where it is told which resources pods have.
+    /// The socket of the `PodResources` API.
     pub pod_resources: PodResourcesSocket,
     /// The ports of the node's API.
     pub node_api: Option<NodeApiPorts>,
@@ -104,24 +107,21 @@ pub struct Agent {
     served: Arc<ServedPods>,
 }
 
-/// A long task of the agent ended, which none should.
+/// A long task of the agent ended, which is an error.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Broken(String);
+pub struct AgentTaskEnded(String);
 
 impl Agent {
     /// Starts all parts. Must be called inside a tokio runtime.
-    #[expect(
-        clippy::too_many_lines,
-        reason = "the one list of all parts, in the order of their needs"
-    )]
+    #[expect(clippy::too_many_lines, reason = "the one list of all parts, in dependency order")]
     pub fn start(settings: &Settings, ports: Ports, local: Option<Local>) -> Self {
-        let (stamps, mut tasks) = (Stamps::default(), tasks_of_the_machine(&ports));
+        let (seq, mut tasks) = (SeqCounter::default(), tasks_of_the_machine(&ports));
         let decorated = DecoratedPorts::new(settings, ports, &mut tasks);
         let DecoratedPorts { ports, event_book, start_timer, records } = decorated;
         let (panics, resizes, pulse) =
             (panics(&ports), resizes(&ports), Pulse::new(settings.resync));
-        let pleg = observer(settings, &ports, &stamps, &panics);
+        let pleg = observer(settings, &ports, &seq, &panics);
         let node = start_node(settings, &ports, pleg.health.clone(), &mut tasks);
         let (status, changes) = status_manager(settings, &ports, node.as_ref(), &mut tasks);
         let pods = PodsAndImages { cache: pleg.cache.clone(), statuses: status.reader().clone() };
@@ -130,6 +130,8 @@ impl Agent {
         let (runtime_state, ready) = runtime_state(Arc::clone(&ports.runtime.info), node.as_ref());
         let api = start_object_store(settings, &ports, node.as_ref(), &mut tasks);
         let (api, objects) = api.map(|api| (api.parts, api.objects)).unzip();
+        let inputs = AccessInputs { objects: objects.clone(), left: images.left() };
+        let image_access = start_image_access(settings, &ports, inputs, &mut tasks);
         let inputs = VolumeInputs { objects, node: node.as_ref(), panics: &panics };
         let volumes = start_volumes(settings, &ports, inputs, &mut tasks);
         let probes = probe_manager(settings, &ports, &panics);
@@ -137,6 +139,7 @@ impl Agent {
         let served = Arc::new(ServedPods::new(status.reader().clone(), waits, changes));
         let inputs = RuntimeInputs {
             claims: &images.claims,
+            image_access,
             api,
             volumes: Arc::clone(&volumes) as _,
             host_ips: host_ips(settings, node.as_ref()),
@@ -152,20 +155,20 @@ impl Agent {
             status: Arc::clone(&status),
             resizes: Arc::clone(&resizes),
             node: node.clone(),
-            looks: pleg.requests.clone(),
+            refreshes: pleg.requests.clone(),
             volumes: volumes.manager.clone(),
             probes: probes.clone(),
             records: SyncRecords::default(),
         };
-        let (workers_task, workers_handle, news) = workers(WorkerParts {
+        let (workers_task, workers_handle, worker_events) = workers(WorkerParts {
             syncer: Arc::new(sync_pod),
             statuses: Arc::new(PlegStatuses {
                 cache: pleg.cache.clone(),
                 requests: pleg.requests.clone(),
                 ready: ready.clone(),
             }),
-            acts: pleg.acts.clone(),
-            stamps,
+            in_flight: pleg.in_flight.clone(),
+            seq,
             clock: Arc::clone(&ports.clock),
             events: Arc::clone(&ports.events),
             resync: settings.resync,
@@ -196,7 +199,7 @@ impl Agent {
             pleg: pleg.health.clone(),
             lifecycle: pleg.events,
             cache: pleg.cache.clone(),
-            news,
+            worker_events,
             directories: directories(settings, &ports),
             volumes: volumes.manager.clone(),
             probes,
@@ -242,17 +245,17 @@ impl Agent {
         Self { tasks, health, gc, collector, served }
     }
 
-    /// Asks for plans and passes over everything, as people do.
+    /// The handle for plans and requested passes.
     pub fn collector(&self) -> Arc<dyn server::Collector> {
         Arc::clone(&self.collector) as _
     }
 
-    /// Asks things of the collection of dead containers.
+    /// The handle of container garbage collection.
     pub fn container_gc(&self) -> ContainerGc {
         self.gc.containers.clone()
     }
 
-    /// Asks things of the collection of images.
+    /// The handle of image garbage collection.
     pub fn image_gc(&self) -> ImageGc {
         self.gc.images.clone()
     }
@@ -262,28 +265,28 @@ impl Agent {
         Arc::clone(&self.health)
     }
 
-    /// A number that changes with every pod that comes, goes, or has another status.
+    /// A number that changes with every pod that is added, removed or has another status.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.served.changes()
     }
 
-    /// The pods, with what is known of them.
+    /// The pods with their statuses.
     pub fn pods(&self) -> Arc<dyn PodView> {
         Arc::clone(&self.served) as _
     }
 
-    /// Waits for a part to break, which none should.
-    pub async fn broken(&mut self) -> Broken {
-        Broken(self.tasks.first_ended().await.to_string())
+    /// Waits until a long task ends, which is an error.
+    pub async fn task_ended(&mut self) -> AgentTaskEnded {
+        AgentTaskEnded(self.tasks.first_ended().await.to_string())
     }
 
-    /// Stops all parts and leaves the pods running.
+    /// Stops all tasks and leaves the pods running.
     pub async fn stop(self) {
         self.tasks.stop().await;
     }
 }
 
-/// What is kept of the machine itself, pods or not.
+/// Starts the upkeep of the machine, which does not depend on pods.
 fn tasks_of_the_machine(ports: &Ports) -> Tasks {
     let mut tasks = Tasks::default();
     if let Some(filter) = ports.packet_filter.clone() {
@@ -336,10 +339,10 @@ fn panics(ports: &Ports) -> PanicGuard {
     guard.expect("no other part counts panics")
 }
 
-/// The pods' cgroups, if they have any. All pods together are limited from now on.
+/// The pods' cgroups, if they have any. Starts the task that sets the limit of all pods.
 fn pod_cgroups(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Option<Arc<PodCgroups>> {
     let (port, cgroups) = (Arc::clone(ports.cgroups.as_ref()?), &settings.cgroups);
-    // Without cgroups of pods the root is somebody else's.
+    // Without pod cgroups the root belongs to others.
     if cgroups.per_pod && !cgroups.pods.root.is_root() {
         let (port, events) = (Arc::clone(&port), Arc::clone(&ports.node_events));
         let cgroups = cgroups.clone();
@@ -355,7 +358,7 @@ fn stuck_calls(ports: &Ports) -> StuckCalls {
     stuck.expect("no other part counts stuck operations")
 }
 
-/// Starts the sources of pods; gives what the API server has of them too, where there is one.
+/// Starts the sources of pods; also returns the API server's copies, in a cluster.
 fn sources(
     settings: &Settings,
     ports: &Ports,
@@ -365,7 +368,7 @@ fn sources(
     let mut sources = Vec::new();
     let support = Arc::new(ManifestSupport(admission_chain(settings)));
     if let Some(path) = settings.manifests.clone() {
-        let wants = FileSourceSettings {
+        let source_settings = FileSourceSettings {
             path,
             period: settings.manifests_period,
             node_name: settings.node_name.clone(),
@@ -373,12 +376,12 @@ fn sources(
             clock: Arc::clone(&ports.clock),
             support: Arc::clone(&support) as _,
         };
-        let (source, told) = file_source(wants, Arc::clone(&ports.files));
+        let (source, updates) = file_source(source_settings, Arc::clone(&ports.files));
         tasks.spawn("manifests", |stop| source.run(stop));
-        sources.push((SourceName::File, told));
+        sources.push((SourceName::File, updates));
     }
     if let Some(ManifestUrl { url, headers, period }) = settings.manifest_url.clone() {
-        let wants = HttpSourceSettings {
+        let source_settings = HttpSourceSettings {
             url,
             headers,
             period,
@@ -387,9 +390,10 @@ fn sources(
             clock: Arc::clone(&ports.clock),
             support: Arc::clone(&support) as _,
         };
-        let (source, told) = http_source(wants, Arc::clone(&ports.http), Arc::clone(&ports.files));
+        let (source, updates) =
+            http_source(source_settings, Arc::clone(&ports.http), Arc::clone(&ports.files));
         tasks.spawn("manifest URL", |stop| source.run(stop));
-        sources.push((SourceName::Http, told));
+        sources.push((SourceName::Http, updates));
     }
     let copies = start_api_source(settings, ports, node, tasks).map(|(pods, copies)| {
         sources.push((SourceName::Api, pods));
@@ -398,9 +402,9 @@ fn sources(
     (Sources::new(sources), copies)
 }
 
-/// Pods whose resources change, none yet.
+/// Pods whose resources change, none at the start.
 fn resizes(ports: &Ports) -> Arc<Resizes> {
-    let metrics = ResizeMetrics::new(&ports.metrics).expect("nobody else counts resizes");
+    let metrics = ResizeMetrics::new(&ports.metrics).expect("no other part counts resizes");
     Arc::new(Resizes::new(metrics))
 }
 
@@ -413,26 +417,26 @@ fn directories(settings: &Settings, ports: &Ports) -> PodDirectories {
     }
 }
 
-/// What looks at the runtime.
-fn observer(settings: &Settings, ports: &Ports, stamps: &Stamps, panics: &PanicGuard) -> Pleg {
-    let wants = PlegParts {
+/// Starts the PLEG.
+fn observer(settings: &Settings, ports: &Ports, seq: &SeqCounter, panics: &PanicGuard) -> Pleg {
+    let pleg_parts = PlegParts {
         runtime: ports.runtime.clone(),
-        last_words: Arc::new(TerminationMessages {
+        termination_messages: Arc::new(TerminationMessages {
             files: Arc::clone(&ports.files),
             logs: Arc::clone(&ports.logs),
             pods: settings.pods(),
         }),
-        stamps: stamps.clone(),
+        seq: seq.clone(),
         clock: Arc::clone(&ports.clock),
         metrics: pleg::Metrics::new(&ports.metrics).expect("a new registry has no metrics yet"),
         panics: panics.clone(),
     };
-    pleg::pleg(wants, settings.pleg.clone())
+    pleg::pleg(pleg_parts, settings.pleg.clone())
 }
 
 /// Admits pods, and grants resizes.
 fn allocation(settings: &Settings, ports: &Ports, resizes: Arc<Resizes>) -> AllocationManager {
-    let metrics = AdmissionMetrics::new(&ports.metrics).expect("nobody else counts what is let in");
+    let metrics = AdmissionMetrics::new(&ports.metrics).expect("no other part counts admissions");
     let made_of = AllocationParts {
         chain: admission_chain(settings),
         resizes,
@@ -463,23 +467,24 @@ fn log_layout(settings: &Settings) -> LogLayout {
     }
 }
 
-/// What the pod runtime takes from other parts of the agent.
+/// What the pod runtime needs of other parts of the agent.
 struct RuntimeInputs<'a> {
     claims: &'a ImageClaims,
+    image_access: Arc<dyn ImageAccess>,
     api: Option<ApiParts>,
     volumes: Arc<dyn PodVolumes>,
     host_ips: Arc<dyn HostIps>,
     incidents: Arc<dyn IncidentRecord>,
 }
 
-/// What acts on the runtime for pods.
+/// Builds the pod runtime.
 fn pod_runtime(
     settings: &Settings,
     ports: &Ports,
     inputs: RuntimeInputs<'_>,
     tasks: &mut Tasks,
 ) -> Arc<PodRuntime> {
-    let RuntimeInputs { claims, api, volumes, host_ips, incidents } = inputs;
+    let RuntimeInputs { claims, image_access, api, volumes, host_ips, incidents } = inputs;
     Arc::new(PodRuntime::new(PodRuntimeParts {
         runtime: ports.runtime.clone(),
         files: Arc::clone(&ports.files),
@@ -495,7 +500,7 @@ fn pod_runtime(
         restart_backoff: settings.restart_backoff,
         volumes,
         claims: claims.clone(),
-        image_access: Arc::new(OpenAccess),
+        image_access,
         cgroups: pod_cgroups(settings, ports, tasks),
         api,
         metrics: runtime::Metrics::new(&ports.metrics).expect("no other part counts starts"),

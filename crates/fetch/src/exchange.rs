@@ -1,4 +1,4 @@
-//! One request and its answer.
+//! One request and its response.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,18 +18,18 @@ use tokio::task::JoinSet;
 use crate::target::Target;
 use crate::tls::{Tls, is_plain};
 
-/// How long the look-up of a name may take.
+/// The timeout of a name lookup.
 const LOOKUP: Duration = Duration::from_secs(10);
 
-/// What a server says.
+/// The response of a server.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Answer(Answer),
-    /// To ask there, with this status.
+    /// A redirect to this location, with this status.
     Redirect(String, u16),
 }
 
-/// Asks a server once.
+/// Sends one request.
 pub(crate) async fn exchange(
     target: &Target,
     headers: &HeaderMap,
@@ -84,7 +84,7 @@ async fn ask(
 ) -> Result<Outcome, HttpError> {
     let handshake = http1::handshake(stream).await;
     let (mut sender, connection) = handshake.map_err(|source| failed("talk to", target, source))?;
-    // Ends with the request, which sees its errors.
+    // Ends with the request, which receives its errors.
     let mut driver = JoinSet::new();
     driver.spawn(async move { connection.await.ok() });
     let response = sender.send_request(request).await;
@@ -95,7 +95,7 @@ async fn ask(
     }
 }
 
-/// Where the server sends us. Without a place, a redirect is an answer like any other.
+/// The location of a redirect. A redirect without one is an ordinary response.
 fn redirect(response: &Response<Incoming>) -> Option<String> {
     let is_redirect = matches!(
         response.status(),
@@ -122,7 +122,7 @@ async fn read(
             server: target.server(),
             source: source.into(),
         })?;
-        // Trailers say nothing that matters here.
+        // Trailers are ignored.
         let Ok(data) = frame.into_data() else { continue };
         if (body.len() + data.len()) as u64 > limit {
             return Err(HttpError::TooLarge(limit));

@@ -1,15 +1,15 @@
-//! Getting things over HTTP: the real side of the port.
+//! HTTP requests: the implementation of the port.
 //!
-//! Input: URLs and headers from the configuration. Output: what the server says.
+//! Inputs: URLs and headers from the configuration. Outputs: responses.
 //!
 //! Invariants:
-//! - no answer takes longer or is larger than asked for;
-//! - at most nine redirects are followed, as Go's client does, but never from https to http, and the headers of the
-//!   configuration go to the configured host alone; requests to pods follow redirects to the same host only, and
-//!   any other is their answer;
-//! - each request has a connection of its own, which is gone when the answer is there.
+//! - time and size of a response are limited by the request;
+//! - at most nine redirects are followed, as in Go's client, but never from https to http, and configured
+//!   headers are sent only to the configured host; requests to pods follow redirects only within the host, and
+//!   any other redirect is their response;
+//! - each request has its own connection, which is closed after the response.
 //!
-//! [`ProbeDialer`] sends the network probes of containers, by rules of their own.
+//! [`ProbeDialer`] sends network probes of containers, with different rules.
 
 mod exchange;
 mod probe;
@@ -32,40 +32,40 @@ use target::Target;
 pub use tls::SystemTls;
 use tls::Tls;
 
-/// The request that would come after this many is not made.
+/// The limit of requests in a redirect chain.
 const MOST_REQUESTS: usize = 10;
 
-/// Headers that are ours to send, whatever the configuration says.
+/// Headers that cannot be configured.
 const NOT_TO_SET: [&str; 5] =
     ["host", "content-length", "transfer-encoding", "trailer", "connection"];
 
-/// Headers that hold secrets.
+/// Headers with secrets.
 const SECRETS: [HeaderName; 5] =
     [AUTHORIZATION, COOKIE, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, WWW_AUTHENTICATE];
 
-/// Asks servers on the network.
+/// Sends requests.
 #[derive(Debug)]
 pub struct Fetcher {
     user_agent: HeaderValue,
     tls: Tls,
-    /// Whether it asks the host that it was told to ask, and no other.
+    /// Whether redirects to other hosts are refused.
     stays: bool,
     names: Resolver,
 }
 
 impl Fetcher {
-    /// One that presents itself by this name, and trusts whom the system trusts.
+    /// A fetcher with this user agent, which trusts the authorities of the system.
     pub fn new(user_agent: &'static str) -> Self {
         Self::with(user_agent, Tls::default())
     }
 
-    /// One that trusts these authorities alone, as DER certificates.
+    /// A fetcher that trusts only these authorities, as DER certificates.
     pub fn trusting(user_agent: &'static str, authorities: Vec<Vec<u8>>) -> Self {
         Self::with(user_agent, Tls::trusting(authorities))
     }
 
-    /// One that does not ask who vouches for a server: for the containers of this node's own pods,
-    /// whose certificates are mostly their own. They send it to no other host: it can reach what they cannot.
+    /// A fetcher that accepts any certificate: for containers of this node's pods, which mostly have
+    /// self-signed ones. It follows no redirect to another host: it may reach hosts that pods cannot.
     pub fn trusting_anybody(user_agent: &'static str) -> Self {
         Self { stays: true, ..Self::with(user_agent, Tls::trusting_anybody()) }
     }
@@ -92,9 +92,9 @@ impl Fetcher {
             let is_downgrade = target.is_secure && !next.is_secure;
             match (self.stays, next.has_host_of(&first)) {
                 (true, false) => return Ok(Answer { status, body: Vec::new() }),
-                // Any host on the way could have written what is served in plain text.
+                // Any host on the way could have changed a response in plain text.
                 (false, _) if is_downgrade => return Err(HttpError::Downgrade(next.server())),
-                // For good: the way may lead back, and then it is not ours any more.
+                // Permanently: a later redirect may lead back, but was chosen by another host.
                 (false, false) => headers = self.headers(&Headers::default())?,
                 (true, true) if is_downgrade => SECRETS.iter().for_each(|name| {
                     headers.remove(name);

@@ -1,4 +1,4 @@
-//! Probing containers over HTTP, TCP and gRPC: the real side of the port.
+//! Probes over HTTP, TCP and gRPC: the implementation of the port.
 
 mod close;
 mod dial;

@@ -1,4 +1,4 @@
-//! Where a request goes.
+//! The target of a request.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,18 +6,18 @@ use hyper::Uri;
 use hyper::header::HeaderValue;
 use model::ports::http::HttpError;
 
-/// A URL, taken apart.
+/// A parsed URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) is_secure: bool,
-    /// Without the brackets of an address.
+    /// Without brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// Host and port as the URL has them.
+    /// Host and port as in the URL.
     pub(crate) authority: String,
-    /// Begins with a slash; with the query.
+    /// Path and query, beginning with a slash.
     pub(crate) path: String,
-    /// From a user name and a password in the URL.
+    /// The header for the credentials in the URL.
     pub(crate) authorization: Option<HeaderValue>,
 }
 
@@ -44,19 +44,19 @@ impl Target {
             host: host.to_owned(),
             port: uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 }),
             authority: authority.to_owned(),
-            // A query may follow the host at once.
+            // A query may follow the host directly.
             path: if path.starts_with('/') { path.to_owned() } else { format!("/{path}") },
             authorization: user.map(basic),
         })
     }
 
-    /// Host and port, for people.
+    /// Host and port for messages.
     pub(crate) fn server(&self) -> String {
         let Self { host, port, .. } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
     }
 
-    /// Where a redirect leads.
+    /// The target of a redirect.
     pub(crate) fn join(&self, location: &str) -> Result<Self, HttpError> {
         let location = location.split('#').next().unwrap_or_default();
         let scheme = if self.is_secure { "https" } else { "http" };
@@ -80,7 +80,7 @@ impl Target {
         Ok(target)
     }
 
-    /// Whether both are of one host, whatever the port. A sub-domain is another one.
+    /// Whether both have the same host, with any port. A subdomain is another host.
     pub(crate) fn has_host_of(&self, first: &Self) -> bool {
         self.host.eq_ignore_ascii_case(&first.host)
     }
@@ -92,7 +92,7 @@ fn has_scheme(location: &str) -> bool {
         && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
-/// A path without the steps `.` and `..`.
+/// A path without `.` and `..` segments.
 fn without_dots(path: &str) -> String {
     let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
     let mut steps: Vec<&str> = Vec::new();
@@ -114,7 +114,7 @@ fn without_dots(path: &str) -> String {
     format!("/{}{query}", steps.join("/"))
 }
 
-/// The header for a user and password of a URL, where `%` stands for bytes.
+/// The header for URL credentials, which may have percent escapes.
 fn basic(user: &str) -> HeaderValue {
     let (user, password) = user.split_once(':').unwrap_or((user, ""));
     let plain = [decoded(user), b":".to_vec(), decoded(password)].concat();

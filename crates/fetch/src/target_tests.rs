@@ -5,7 +5,7 @@ fn target(url: &str) -> Target {
 }
 
 #[test]
-fn a_url_is_taken_apart() {
+fn url_is_parsed() {
     let rows = [
         ("http://host", (false, "host", 80, "host", "/")),
         ("https://host/", (true, "host", 443, "host", "/")),
@@ -24,14 +24,14 @@ fn a_url_is_taken_apart() {
 }
 
 #[test]
-fn what_is_no_url_is_refused() {
+fn invalid_url_is_refused() {
     for url in ["", "host", "/x", "host:80", "ftp://host/", "http://", "http:///x", "http://a b/"] {
         assert!(Target::parse(url).is_err(), "{url}");
     }
 }
 
 #[test]
-fn a_user_in_a_url_becomes_a_header_that_does_not_print() {
+fn url_credentials_become_a_sensitive_header() {
     let found = target("http://us%40er:pa%3Ass%@host:1/");
     assert_eq!(found.authority, "host:1");
     let value = found.authorization.as_ref().unwrap();
@@ -43,7 +43,7 @@ fn a_user_in_a_url_becomes_a_header_that_does_not_print() {
 }
 
 #[test]
-fn a_redirect_leads_from_where_one_is() {
+fn redirect_is_relative_to_the_current_url() {
     let base = target("https://host:1/a/b?c");
     let rows = [
         ("http://other/x", "http://other/x"),
@@ -71,7 +71,7 @@ fn a_redirect_leads_from_where_one_is() {
 }
 
 #[test]
-fn host_is_the_same_whatever_the_port_and_the_case() {
+fn host_comparison_ignores_port_and_case() {
     let rows = [
         ("http://a.com/", "http://a.com:8080/x", true),
         ("http://a.com/", "https://A.com/", true),

@@ -1,4 +1,4 @@
-//! Whom to trust.
+//! Trusted certificate authorities.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -16,30 +16,30 @@ use tokio_rustls::client::TlsStream;
 
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
-/// The authorities that vouch for servers, read when they are first needed.
+/// The trusted authorities, read on first use.
 #[derive(Debug)]
 pub(crate) struct Tls {
     config: OnceCell<Arc<ClientConfig>>,
     trust: Trust,
-    /// One thread reads them, whichever of its callers gave up meanwhile.
+    /// One thread reads them, even if its callers give up.
     loading: Flights<RootCertStore>,
     offers_http2: bool,
 }
 
-/// HTTP/2 in the negotiation of protocols.
+/// The ALPN name of HTTP/2.
 const HTTP2: &[u8] = b"h2";
 
-/// How long the files of the authorities may take to be read.
+/// The timeout of reading the authorities.
 const LOADING: Duration = Duration::from_secs(30);
 
-/// Who vouches for servers.
+/// The trusted authorities.
 #[derive(Debug)]
 enum Trust {
-    /// Whom the system trusts.
+    /// The authorities of the system.
     System,
     /// These authorities, as DER certificates.
     These(Vec<Vec<u8>>),
-    /// Nobody needs to: any certificate will do.
+    /// Any certificate.
     Anybody,
 }
 
@@ -68,7 +68,7 @@ impl Tls {
         Self { offers_http2: true, ..Self::trusting_anybody() }
     }
 
-    /// Makes a connection a secure one to the host that is meant.
+    /// Establishes TLS to this host.
     pub(crate) async fn secure<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         stream: S,
@@ -97,7 +97,7 @@ impl Tls {
             Trust::These(authorities) => {
                 roots(authorities.iter().cloned().map(CertificateDer::from))
             }
-            // Many files.
+            // These are many files.
             Trust::System => {
                 let read = || roots(rustls_native_certs::load_native_certs().certs);
                 let flight = self.loading.join("", read).ok_or("certificates are being read")?;
@@ -112,7 +112,7 @@ impl Tls {
     }
 }
 
-/// The TLS settings of a client that trusts the authorities of the system, which are read when they are first needed.
+/// The TLS settings of a client that trusts the authorities of the system, which are read on first use.
 #[derive(Debug, Default)]
 pub struct SystemTls(Tls);
 
@@ -129,7 +129,7 @@ pub(crate) fn is_http2<S>(stream: &TlsStream<S>) -> bool {
     stream.get_ref().1.alpn_protocol() == Some(HTTP2)
 }
 
-/// Whether a secure connection failed because the server does not speak TLS at all.
+/// Whether a TLS connection failed because the server does not speak TLS.
 pub(crate) fn is_plain(failure: &Failure) -> bool {
     let io = failure.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref());
     let tls = io.and_then(|inner| inner.downcast_ref::<rustls::Error>());
@@ -178,7 +178,7 @@ impl ServerCertVerifier for Anybody {
 
 fn roots(certificates: impl IntoIterator<Item = CertificateDer<'static>>) -> RootCertStore {
     let mut roots = RootCertStore::empty();
-    // One that makes no sense vouches for nobody, and is no reason to trust none of the others.
+    // A certificate that cannot be parsed is skipped; the others are trusted.
     roots.add_parsable_certificates(certificates);
     roots
 }

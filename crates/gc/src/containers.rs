@@ -1,8 +1,8 @@
-//! Collecting dead containers, sandboxes and logs.
+//! Garbage collection of containers, sandboxes and logs.
 
 mod act;
+mod cap_watch;
 mod deletor;
-mod early;
 mod removals;
 mod stops;
 mod survey;
@@ -34,16 +34,16 @@ use crate::decide::containers::ExitTimes;
 use crate::plan::{Fate, Plan};
 use crate::policy::ContainerPolicy;
 
-/// Ends a container of which the runtime cannot tell whether it lives, and of whose pod nothing is
-/// known but what is written on the container.
+/// Stops a container whose state the runtime reports as unknown, of a pod without a worker. All that is known
+/// of the pod are the container's labels and annotations.
 #[async_trait]
 pub trait StopUnknown: Debug + Send + Sync {
-    /// Ends it, with its hook and within the grace that is written on it. A pass that cannot wait any longer
-    /// drops this; see [`background_stops`].
+    /// Stops the container, with its preStop hook and the grace period of its annotations. A pass that stops
+    /// waiting drops this; see [`background_stops`].
     async fn stop(&self, container: &Container, status: &ContainerStatus) -> Result<(), String>;
 }
 
-/// What containers are collected with.
+/// The dependencies of container collection.
 #[derive(Debug, Clone)]
 pub struct ContainerGcParts {
     /// The container runtime.
@@ -52,23 +52,23 @@ pub struct ContainerGcParts {
     pub files: Arc<dyn HostFiles>,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
-    /// What is known of pods.
+    /// The states of pods.
     pub pods: Arc<dyn PodStates>,
-    /// Ends what may run.
+    /// Stops containers that may run.
     pub stop: Arc<dyn StopUnknown>,
-    /// Whom people hear from.
+    /// Records node events.
     pub events: Arc<dyn NodeEvents>,
-    /// Where logs lie.
+    /// The paths of logs.
     pub logs: LogLayout,
-    /// How much is kept.
+    /// How many dead containers are kept.
     pub policy: ContainerPolicy,
-    /// What is being removed: one of these for all who remove containers of this node.
+    /// Removals in progress, shared by all that remove containers of this node.
     pub removals: Removals,
     /// Catches panics in the work for single pods.
     pub panics: PanicGuard,
 }
 
-/// A part of a pass that could not be made. What goes wrong with a single thing is none.
+/// A failed part of a pass. Failures of single objects are not part of it.
 #[derive(Debug, thiserror::Error)]
 pub enum PassError {
     /// Containers or sandboxes could not be listed.
@@ -77,14 +77,14 @@ pub enum PassError {
     /// The directory of logs could not be read.
     #[error("failed to read podLogsDirectory")]
     ReadLogs(#[source] FileError),
-    /// One removal after the other found no runtime.
+    /// Several consecutive removals could not reach the runtime.
     #[error("the container runtime is away, the rest is left to the next pass: {0}")]
     RuntimeAway(String),
 }
 
 impl PassError {
-    /// What the event says that tells of it; of a list upstream has no words of its own.
-    pub(crate) fn told(&self) -> String {
+    /// The message of the event that reports it. For a failed list it is the runtime's error, as upstream's.
+    pub(crate) fn event_message(&self) -> String {
         match self {
             Self::List(_, error) => error.rpc_text(),
             Self::ReadLogs(_) | Self::RuntimeAway(_) => Chain(self).to_string(),
@@ -92,52 +92,52 @@ impl PassError {
     }
 }
 
-/// What the next pass would do, as far as everything could be looked at.
+/// What the next pass would do, as far as everything could be listed.
 #[derive(Debug)]
 pub struct Planned {
-    /// All that was looked at.
+    /// All items.
     pub plan: Plan,
-    /// What could not be.
+    /// The parts that failed.
     pub problems: Vec<PassError>,
 }
 
-/// Something that a pass did.
+/// A step of a pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// What was decided.
+    /// The decision.
     pub verdict: Verdict,
-    /// Why it is there all the same, if it is.
-    pub outcome: Result<(), Stays>,
+    /// Why the object was not removed, if it was not.
+    pub outcome: Result<(), KeepReason>,
 }
 
-/// Why something stays that was to go.
+/// Why an object stays despite its verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stays {
-    /// A rule keeps it by now.
+pub enum KeepReason {
+    /// A rule keeps it now.
     Kept(&'static str),
     /// It could not be removed.
     Failed(String),
-    /// There is no runtime that could remove it.
+    /// The runtime is unavailable.
     RuntimeAway(String),
 }
 
-/// What a pass came to.
+/// The result of a pass.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// What became of things, by what they were.
+    /// The results by kind of object.
     pub kinds: BTreeMap<&'static str, Tally>,
-    /// The parts of it that could not be made.
+    /// The parts that failed.
     pub problems: Vec<PassError>,
 }
 
-/// What became of things of a kind.
+/// The results of one kind of object.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// So many were removed.
+    /// Removed objects.
     pub removed: u64,
-    /// So many could not be.
+    /// Objects that could not be removed.
     pub failed: u64,
-    /// So many were to go and stay by another rule.
+    /// Objects that were to be removed and were kept by another rule.
     pub kept: u64,
 }
 
@@ -146,43 +146,43 @@ impl Report {
         let tally = self.kinds.entry(step.verdict.subject.kind()).or_default();
         match step.outcome {
             Ok(()) => tally.removed += 1,
-            Err(Stays::Kept(_)) => tally.kept += 1,
-            Err(Stays::Failed(_) | Stays::RuntimeAway(_)) => tally.failed += 1,
+            Err(KeepReason::Kept(_)) => tally.kept += 1,
+            Err(KeepReason::Failed(_) | KeepReason::RuntimeAway(_)) => tally.failed += 1,
         }
     }
 
-    /// How much it removed.
+    /// The number of removed objects.
     pub fn removed(&self) -> u64 {
         self.kinds.values().map(|tally| tally.removed).sum()
     }
 
-    /// How much it could not remove.
+    /// The number of objects that could not be removed.
     pub fn failed(&self) -> u64 {
         self.kinds.values().map(|tally| tally.failed).sum()
     }
 
-    /// Whether all that was to go has gone, as far as everything could be looked at: until something
-    /// happens, another pass has nothing to do.
+    /// Whether all planned removals are done, as far as everything could be listed. Then the next pass has
+    /// nothing to do until something changes.
     fn is_complete(&self) -> bool {
         let gone = |tally: &Tally| tally.failed + tally.kept == 0;
         self.problems.is_empty() && self.kinds.values().all(gone)
     }
 }
 
-/// A pass under way.
+/// A pass in progress.
 #[derive(Debug)]
 pub struct Pass {
-    /// What it does, as it does it. Whoever reads too slowly misses steps; the report counts all. Ends with
-    /// the pass.
+    /// The steps of the pass, as they happen. A slow reader misses steps; the report counts all. Closed at the
+    /// end of the pass.
     pub steps: mpsc::Receiver<Step>,
-    /// What it came to; an error when the agent stops first.
+    /// The result; an error if the agent stops first.
     pub report: oneshot::Receiver<Report>,
 }
 
 /// How many steps are kept for a slow reader.
 const STEPS: usize = 1024;
 
-/// Asks things of the collector.
+/// A handle to the collector.
 #[derive(Debug, Clone)]
 pub struct ContainerGc {
     shared: Arc<Shared>,
@@ -193,24 +193,24 @@ pub struct ContainerGc {
 #[derive(Debug)]
 struct Shared {
     parts: ContainerGcParts,
-    /// Pods whose remains may all go: added to by [`ContainerGc::pod_is_removable`], taken by the task.
+    /// Pods whose objects may all be removed. Added by [`ContainerGc::pod_is_removable`], taken by the task.
     /// Never held across an await.
     removable: Mutex<BTreeSet<PodUid>>,
-    /// Rung whenever a pod is added.
+    /// Notified when a pod is added.
     bell: Notify,
-    /// Rung when a regular pass is due before its time.
+    /// Notified when a regular pass is due early.
     now: Notify,
-    /// What may go beyond caps before its time: told by whoever sees pods change, read by the task. Never
-    /// held across an await.
-    early: Mutex<early::Early>,
-    /// Rung whenever that may be more.
+    /// Pods that may exceed caps before the next pass. Written when pods change, read by the task. Never held
+    /// across an await.
+    early: Mutex<cap_watch::CapWatch>,
+    /// Notified when `early` may have grown.
     early_bell: Notify,
-    /// What happened since the last regular pass: added to by whoever tells, taken by the task. Never
-    /// held across an await.
+    /// Changes since the last regular pass. Written by callers, taken by the task. Never held across an
+    /// await.
     changed: Mutex<Changed>,
 }
 
-/// What a regular pass should look at.
+/// What a regular pass lists.
 #[derive(Debug, Default)]
 struct Changed {
     /// Everything.
@@ -223,13 +223,13 @@ struct Changed {
 
 #[derive(Debug)]
 struct Request {
-    /// Whether pods that have ended and still exist keep nothing either.
+    /// Whether terminated pods that still exist keep nothing either.
     aggressive: bool,
     steps: mpsc::Sender<Step>,
     report: oneshot::Sender<Report>,
 }
 
-/// The collector and the task that does its work.
+/// Returns the collector and the task that runs its passes.
 pub fn container_gc(parts: ContainerGcParts) -> (ContainerGcTask, ContainerGc) {
     let (sender, requests) = mpsc::channel(4);
     let shared = Arc::new(Shared {
@@ -246,57 +246,57 @@ pub fn container_gc(parts: ContainerGcParts) -> (ContainerGcTask, ContainerGc) {
 }
 
 impl ContainerGc {
-    /// What the next pass would remove and keep. Looks, and changes nothing; that pass then looks where this
-    /// found something.
+    /// What the next pass would remove and keep. Changes nothing. If it finds something to remove, the next
+    /// pass lists that place.
     pub async fn plan(&self) -> Planned {
         let survey = survey::all(&self.shared.parts, false, &mut ExitTimes::new()).await;
-        // That a log alone went, and left a link behind, nobody tells; by now somebody knows.
+        // No event reports a log that was removed alone and left a dangling link; this plan has found it.
         if survey.logs.iter().chain(&survey.links).any(|item| item.fate == Fate::Remove) {
             self.shared.changed().files = true;
         }
         survey.planned(&self.shared.parts)
     }
 
-    /// Makes a pass now, after the one that is under way.
+    /// Makes a pass now, after the one in progress.
     pub async fn run_now(&self) -> Pass {
         self.request(false).await
     }
 
-    /// Removes all that is dead of pods that have ended, whether or not they still exist: the node needs
-    /// room. Logs of pods that still exist stay.
+    /// Removes all dead containers and sandboxes of terminated pods, even of those that still exist: the node
+    /// is under disk pressure. Logs of existing pods stay.
     pub async fn delete_all_unused(&self) -> Pass {
         tracing::info!("deleting all unused containers");
         self.request(true).await
     }
 
-    /// Says that all that is left of a pod may go, so that it goes at once.
+    /// Reports that all objects of a pod may be removed; they are removed at once.
     pub fn pod_is_removable(&self, uid: &PodUid) {
         self.shared.removable().insert(uid.clone());
         self.shared.bell.notify_one();
     }
 
-    /// Says that something happened to a pod, so that the next regular pass looks at it.
+    /// Reports a change of a pod; the next regular pass lists it.
     pub fn pod_changed(&self, uid: &PodUid) {
         self.shared.changed().pods.insert(uid.clone());
     }
 
-    /// Says that there is nothing of a pod that could go.
+    /// Reports that a pod has nothing to remove.
     pub fn pod_is_whole(&self, uid: &PodUid) {
         self.shared.changed().pods.remove(uid);
     }
 
-    /// Says that more is known than before: everything is looked at, now and not in a minute.
+    /// Reports that pod states changed: a pass over everything is made now.
     pub fn everything_changed(&self) {
         self.shared.changed().all = true;
         self.shared.now.notify_one();
     }
 
     async fn request(&self, aggressive: bool) -> Pass {
-        let ((steps, told), (report, done)) = (mpsc::channel(STEPS), oneshot::channel());
+        let ((steps, reader), (report, done)) = (mpsc::channel(STEPS), oneshot::channel());
         let request = Request { aggressive, steps, report };
-        // When the task has ended, the report says so.
+        // If the task has ended, the report channel is closed.
         drop(self.requests.send(request).await);
-        Pass { steps: told, report: done }
+        Pass { steps: reader, report: done }
     }
 }
 
@@ -308,7 +308,7 @@ impl Shared {
         self.removable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn early(&self) -> std::sync::MutexGuard<'_, early::Early> {
+    fn early(&self) -> std::sync::MutexGuard<'_, cap_watch::CapWatch> {
         self.early.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,4 +1,4 @@
-//! What goes and what stays. Nothing here looks at anything or does anything.
+//! Decides what is removed and what stays, without I/O.
 
 pub mod containers;
 pub mod deletor;
@@ -19,30 +19,30 @@ use model::pod_state::PodState;
 
 use self::policy::ContainerPolicy;
 
-/// What the pod workers and sources say, as far as remains depend on it.
+/// Pod states, as far as garbage collection depends on them.
 pub trait PodStates: std::fmt::Debug + Send + Sync {
-    /// Whether there is anybody who knows of pods.
-    fn can_be_asked(&self) -> bool {
+    /// Whether pod states are available at all.
+    fn is_available(&self) -> bool {
         true
     }
-    /// Whether every source of pods was heard.
+    /// Whether every source of pods has reported.
     fn sources_ready(&self) -> bool;
-    /// What is known of a pod.
+    /// The state of a pod.
     fn state(&self, uid: &PodUid) -> PodState;
-    /// Whether something counts from the pod's first sandbox, such as the time that it may run.
+    /// Whether a deadline, such as the active deadline, counts from the pod's first sandbox.
     fn needs_first_sandbox(&self, uid: &PodUid) -> bool;
-    /// Whether pods are being ended right now, each of which is told of when it has been.
-    fn any_ends(&self) -> bool {
+    /// Whether pods are being terminated. The end of each is reported.
+    fn any_terminating(&self) -> bool {
         false
     }
 }
 
-/// Nobody to ask: a bare runtime, of whose pods nothing is known.
+/// A runtime without an agent: no pod states are known.
 #[derive(Debug, Clone, Copy)]
-pub struct NobodyToAsk;
+pub struct NoAgent;
 
-impl PodStates for NobodyToAsk {
-    fn can_be_asked(&self) -> bool {
+impl PodStates for NoAgent {
+    fn is_available(&self) -> bool {
         false
     }
 
@@ -51,7 +51,7 @@ impl PodStates for NobodyToAsk {
     }
 
     fn state(&self, _: &PodUid) -> PodState {
-        PodState::Unasked
+        PodState::Unknown
     }
 
     fn needs_first_sandbox(&self, _: &PodUid) -> bool {
@@ -59,33 +59,33 @@ impl PodStates for NobodyToAsk {
     }
 }
 
-/// What decisions are made with.
+/// The inputs of decisions.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
-    /// What is known of pods.
+    /// The states of pods.
     pub pods: &'a dyn PodStates,
-    /// How much is kept.
+    /// How many dead containers are kept.
     pub policy: &'a ContainerPolicy,
-    /// Whether the node needs room, so that pods that have ended and still exist keep nothing either.
+    /// Whether the node is under disk pressure, so that terminated pods that still exist keep nothing either.
     pub aggressive: bool,
     /// The time.
     pub now: Timestamp,
 }
 
 impl Facts<'_> {
-    /// Whether all that the runtime has of a pod goes, and by which rule.
+    /// The rule by which all runtime objects of a pod are removed, if any.
     fn removable(&self, state: PodState) -> Option<&'static str> {
         state.content_removable().or_else(|| state.runtime_removable().filter(|_| self.aggressive))
     }
 }
 
-/// Whether what was decided by a rule about a pod still is, now that the pod's state is this: a pod of the
-/// same uid may have come, and counts on what is left.
+/// Whether a decision by a rule about a pod still holds in the pod's current state: a pod with the same uid may
+/// have been created and need the remaining objects.
 pub(crate) fn still_goes(rule: &str, state: PodState) -> bool {
     match rule {
         "pod-is-gone" | "pod-deleted" | "pod-evicted" => state.content_removable().is_some(),
         "pod-terminated" => state.runtime_removable().is_some(),
-        // The others are about what is newer than it, which stays so.
+        // The other rules depend on newer objects, which remain newer.
         _ => true,
     }
 }
@@ -98,13 +98,13 @@ mod tests {
 
     // behaviour: GC-4, GC-5
     #[test]
-    fn what_was_left_of_a_pod_stays_when_the_pod_comes_back() {
+    fn remaining_objects_stay_when_the_pod_comes_back() {
         let state = |deleted, terminated| {
             PodState::Known(WorkerState { evicted: false, deleted, terminated })
         };
         let rows = [
             ("pod-is-gone", PodState::Gone, true),
-            ("pod-is-gone", PodState::Given, false),
+            ("pod-is-gone", PodState::Desired, false),
             ("pod-is-gone", state(false, false), false),
             ("pod-deleted", PodState::Gone, true),
             ("pod-deleted", state(true, true), true),

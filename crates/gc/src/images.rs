@@ -1,14 +1,14 @@
 //! Garbage collection of images.
 //!
-//! [`image_gc`] gives a handle, for whoever wants a plan or a pass, and the task that makes a pass
-//! every five minutes. All passes are the task's, one after the other; a plan looks at the same
-//! things and changes nothing.
+//! [`image_gc`] returns a handle, which requests plans and passes, and the task that makes a pass every
+//! five minutes. The task makes all passes, one at a time; a plan reads the same state and changes
+//! nothing.
 
 mod error;
-mod look;
 mod metrics;
 mod pass;
 mod records;
+mod snapshot;
 mod task;
 
 use std::collections::BTreeSet;
@@ -34,14 +34,13 @@ pub use task::ImageGcTask;
 
 use crate::decide::images::{KeptImage, NOT_REMOVED, Observed, Pins, Policy};
 use crate::plan::{Item, Plan};
-use look::Collector;
+use snapshot::Collector;
 
-/// What the node's pods have to do with images.
+/// The pods of the node, for image garbage collection.
 pub trait PodImages: Debug + Send + Sync {
-    /// The images that a container has mounted, if that is known without asking the runtime.
+    /// The images that a container mounts, if known without a runtime call.
     fn mounted(&self, pod: &PodUid, container: &ContainerId) -> Option<Vec<String>>;
-    /// The images that static and node-critical pods name; nothing while there may be pods that nobody has
-    /// told of yet.
+    /// The images of static and node-critical pods; `None` until all pod sources are ready.
     fn named(&self) -> Option<Vec<KeptImage>>;
 }
 
@@ -51,64 +50,63 @@ pub fn mounted_images(status: &ContainerStatus) -> Vec<String> {
     images.filter(|image| !image.is_empty()).cloned().collect()
 }
 
-/// What it works with.
+/// The dependencies of image garbage collection.
 #[derive(Debug)]
 pub struct ImageGcParts {
     /// The container runtime.
     pub runtime: Runtime,
-    /// What measures disks.
+    /// Measures disks.
     pub disks: Arc<dyn Disks>,
-    /// The host's files: use times of images survive the agent there.
+    /// The host's files. Use times of images are stored there.
     pub files: Arc<dyn HostFiles>,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
-    /// Whom people hear from about the node.
+    /// Records events of the node.
     pub events: Arc<dyn NodeEvents>,
-    /// Images that somebody is about to use.
+    /// Claims on images that are about to be used.
     pub claims: ImageClaims,
     /// The node's pods.
     pub pods: Arc<dyn PodImages>,
-    /// What is counted.
+    /// The metrics.
     pub metrics: ImageGcMetrics,
     /// Catches panics in the work for single images.
     pub panics: PanicGuard,
 }
 
-/// How it is done.
+/// The settings.
 #[derive(Debug, Clone)]
 pub struct ImageGcSettings {
-    /// When images go.
+    /// When images are removed.
     pub policy: Policy,
-    /// Which never do.
+    /// Which images are pinned.
     pub pins: Pins,
-    /// Whether images of static and node-critical pods never do.
+    /// Whether images of static and node-critical pods are kept.
     pub keep_pods: bool,
-    /// Where the agent keeps what must survive it.
+    /// The state directory of the agent.
     pub state: PathBuf,
 }
 
-/// What a pass came to, or would come to.
+/// The result of a pass, or its prediction.
 #[derive(Debug, Default)]
 pub struct PassReport {
-    /// What became of every image, in the order in which it was decided.
+    /// The fate of every image, in order of the decisions.
     pub plan: Plan,
-    /// Of these, what was to go and was claimed by somebody since the pass began.
+    /// Those of them that were to be removed and were claimed since the pass began.
     pub claimed: Vec<Item>,
-    /// What went wrong, if anything did; what the plan says has happened all the same.
+    /// The error, if any; the plan's removals took place nevertheless.
     pub error: Option<ImageGcError>,
-    /// Whether images were gone through to make room, and each that was to go could be removed.
+    /// Whether the pass swept images for space, and every chosen image could be removed.
     pub made_room: bool,
-    /// Of a plan: what people would be told because all that may go is not enough, by the sizes that images
-    /// say.
+    /// Of a plan: the event message if all removable images are not enough, computed from image sizes.
     pub not_enough: Option<String>,
 }
 
-/// The images that are there after a pass that made room.
+/// The images that remain after a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImagesLeft {
-    /// When the pass began: what came since may be there besides.
+    /// The start of the pass: later images may exist as well.
     pub began: Timestamp,
-    /// All of them, by id: those in use, pinned or not come to as well.
+    /// All of them, by id, including used, pinned and unreached ones.
     pub ids: BTreeSet<String>,
 }
 
@@ -119,7 +117,7 @@ impl PassReport {
     }
 }
 
-/// Asks for plans and passes. Clones ask the same task.
+/// Requests plans and passes. Clones use the same task.
 #[derive(Debug, Clone)]
 pub struct ImageGc {
     collector: Arc<Collector>,
@@ -128,7 +126,7 @@ pub struct ImageGc {
     left: watch::Receiver<Option<Arc<ImagesLeft>>>,
 }
 
-/// What the task is asked for.
+/// A request to the task.
 #[derive(Debug)]
 struct Request {
     kind: Kind,
@@ -138,16 +136,16 @@ struct Request {
 /// A kind of pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// What is too old goes, then what must for want of room.
+    /// Images that are too old, then images for space.
     Ordinary,
-    /// Everything goes that may.
+    /// Every image that may be removed.
     Everything,
 }
 
-/// How many requests may wait.
+/// The length of the request queue.
 const WAITING: usize = 8;
 
-/// Garbage collection of images, and the task that it lives in.
+/// Returns the handle of image garbage collection and its task.
 pub fn image_gc(parts: ImageGcParts, settings: ImageGcSettings) -> (ImageGc, ImageGcTask) {
     let collector = Arc::new(Collector::new(parts, settings));
     let (requests, received) = mpsc::channel(WAITING);
@@ -157,31 +155,29 @@ pub fn image_gc(parts: ImageGcParts, settings: ImageGcSettings) -> (ImageGc, Ima
 }
 
 impl ImageGc {
-    /// What a pass would do now, and what would go wrong with it. Nothing is removed or remembered. What
-    /// a pass would gain cannot be measured beforehand: the plan takes images by their word for their
-    /// sizes.
+    /// What a pass would do now, and its error. Nothing is removed or recorded. The gain of a pass cannot be
+    /// measured in advance: the plan relies on reported image sizes.
     pub async fn plan(&self) -> PassReport {
         self.collector.plan(Observed::Yes).await
     }
 
-    /// The same where no agent runs that has observed the images. None goes: how old they are and when
-    /// they were used nobody knows.
+    /// The same where no agent has observed the images. None is removed: their ages and uses are unknown.
     pub async fn plan_unobserved(&self) -> PassReport {
         self.collector.plan(Observed::No).await
     }
 
-    /// Makes a pass now, also where none is made by itself; or after the one that is under way.
+    /// Makes a pass now, even if periodic passes are disabled; or after the one in progress.
     pub async fn run_now(&self) -> PassReport {
         self.ask(Kind::Ordinary).await
     }
 
-    /// Removes every image that may go, however much room there is.
+    /// Removes every image that may be removed, for any disk usage.
     pub async fn delete_unused(&self) -> PassReport {
         self.ask(Kind::Everything).await
     }
 
-    /// Which images are there after the last pass that made room, for who keeps something of every image
-    /// and must not keep it for longer; nothing before the first.
+    /// The images that remain after the last sweep, for consumers that store data per image; `None` before the
+    /// first.
     pub fn left(&self) -> watch::Receiver<Option<Arc<ImagesLeft>>> {
         self.left.clone()
     }

@@ -1,39 +1,39 @@
-//! What a pass of garbage collection decided, item by item.
+//! The decisions of a garbage collection pass.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::verdict::{Detail, Owner, Subject, Verdict};
 
-/// What is to become of an item.
+/// The fate of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fate {
-    /// It goes.
+    /// It is removed.
     Remove,
     /// It stays.
     Keep,
 }
 
-/// Something that a pass looked at, with what becomes of it and why.
+/// An object of a pass, with its fate and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
-    /// What it is.
+    /// The object.
     pub subject: Subject,
-    /// What people call it: the container's name in its pod, a name of the image; empty when it has
-    /// none beside its id or path.
+    /// Its name for people: the container name in its pod, or a name of the image; empty if it has none besides
+    /// its id or path.
     pub name: Arc<str>,
-    /// Whose it is, if it belongs to a pod.
+    /// Its pod, if it belongs to one.
     pub owner: Option<Owner>,
-    /// What becomes of it.
+    /// Its fate.
     pub fate: Fate,
-    /// The rule that says so, in kebab case.
+    /// The rule that decided, in kebab case.
     pub rule: &'static str,
-    /// The numbers and names that the rule was applied to.
+    /// The inputs of the rule.
     pub detail: Detail,
 }
 
 impl Item {
-    /// The verdict to carry out; none for what stays.
+    /// The verdict to carry out; `None` for a kept item.
     pub fn verdict(&self, at: Timestamp) -> Option<Verdict> {
         (self.fate == Fate::Remove).then(|| Verdict {
             subject: self.subject.clone(),
@@ -46,15 +46,15 @@ impl Item {
     }
 }
 
-/// What a pass decided, in the order in which it is carried out.
+/// The decisions of a pass, in order of their execution.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// All that it looked at.
+    /// All items.
     pub items: Vec<Item>,
 }
 
 impl Plan {
-    /// What goes.
+    /// The items to remove.
     pub fn removals(&self) -> impl Iterator<Item = &Item> {
         self.items.iter().filter(|item| item.fate == Fate::Remove)
     }

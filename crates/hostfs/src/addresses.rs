@@ -1,4 +1,4 @@
-//! The addresses of the machine: from the kernel's own files, and from names.
+//! The addresses of the machine: from kernel files, and from names.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::text::read_text;
 #[derive(Debug, Clone)]
 pub struct HostAddresses {
     names: Resolver,
-    /// A large routing table takes its time to be read.
+    /// A large routing table takes long to read.
     reads: Flights<(Vec<IpAddr>, Vec<IpAddr>)>,
 }
 
@@ -23,7 +23,7 @@ impl Default for HostAddresses {
     }
 }
 
-/// How long the look-up of a name, or reading the addresses, may take.
+/// The timeout of a name lookup and of reading the addresses.
 const LOOKUP: Duration = Duration::from_secs(10);
 
 #[async_trait]
@@ -53,7 +53,7 @@ fn on_interfaces() -> Vec<IpAddr> {
     all
 }
 
-/// Addresses of which the routing table says that they are the machine's own.
+/// Local addresses in the routing table.
 fn local_v4(fib_trie: &str) -> Vec<IpAddr> {
     let mut all: Vec<IpAddr> = Vec::new();
     let mut last: Option<Ipv4Addr> = None;
@@ -78,9 +78,9 @@ fn local_v6(if_inet6: &str) -> Vec<IpAddr> {
     numbers.map(|number| Ipv6Addr::from(number).into()).collect()
 }
 
-/// The addresses that packets to elsewhere would bear, one of each version of IP at most. None is sent.
+/// The source addresses of packets to other hosts, at most one of each IP version. No packet is sent.
 pub fn by_default_route() -> Vec<IpAddr> {
-    // Addresses for documentation: nobody has them, so they are reached by the default route.
+    // Addresses for documentation: no host has them, so they are reached by the default route.
     let elsewhere = [
         (IpAddr::from(Ipv4Addr::UNSPECIFIED), IpAddr::from(Ipv4Addr::new(192, 0, 2, 1))),
         (
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn this_machine_has_addresses() {
+    async fn local_machine_has_addresses() {
         let found = HostAddresses::default().find(Some("127.0.0.1")).await;
         let loopback = IpAddr::from(Ipv4Addr::LOCALHOST);
         assert_eq!(found.of_name, [loopback]);

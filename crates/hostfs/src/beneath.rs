@@ -1,4 +1,4 @@
-//! Directories and files that stay below a root, whatever their names say.
+//! Access to directories and files below a root, safe for any names.
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -8,8 +8,8 @@ use std::path::{Component, Path};
 use rustix::fs::{Mode, OFlags, ResolveFlags, fchmod, mkdirat, open, openat2};
 use rustix::io::Errno;
 
-/// Makes `below` and its parents under `root` with the given mode, following no link below the root.
-/// What is already there is left as it is.
+/// Creates `below` and its parents under `root` with this mode, without following links below the root.
+/// Existing directories stay unchanged.
 pub(crate) fn create(root: &Path, below: &Path, mode: u32) -> io::Result<()> {
     let names = plain_names(below)?;
     std::fs::create_dir_all(root)?;
@@ -30,7 +30,7 @@ pub(crate) fn create(root: &Path, below: &Path, mode: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// The mode asked for, whatever the process's umask made of it.
+/// Sets the mode independently of the umask.
 fn set_mode(directory: &OwnedFd, mode: u32) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = openat2(directory, ".", flags, Mode::empty(), ResolveFlags::BENEATH)?;
@@ -38,12 +38,11 @@ fn set_mode(directory: &OwnedFd, mode: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// How many names of a log's path come from a pod: those of its directory, its container and its
-/// file.
+/// How many path components of a log come from a pod: its directory, its container and its file.
 pub(crate) const NAMES_OF_A_LOG: usize = 3;
 
-/// Opens a container's log for reading. A pod that can write where logs lie could put a link to any
-/// file of the host there, so none is followed in the part of the path that is made of pods' names.
+/// Opens a container log for reading. A pod with write access to the log directory could create a link to any
+/// host file, so links in path components that come from pods are not followed.
 pub(crate) fn open_log(path: &Path) -> io::Result<std::fs::File> {
     let refuse = |problem: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
     let Some(root) = path.ancestors().nth(NAMES_OF_A_LOG).filter(|root| root.is_absolute()) else {
@@ -55,7 +54,7 @@ pub(crate) fn open_log(path: &Path) -> io::Result<std::fs::File> {
     }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = open(root, flags, Mode::empty())?;
-    // Opening a pipe would wait for who writes to it.
+    // Opening a pipe would wait for its writer.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     let file = std::fs::File::from(openat2(&root, below, flags, Mode::empty(), resolve)?);
@@ -65,7 +64,7 @@ pub(crate) fn open_log(path: &Path) -> io::Result<std::fs::File> {
     Ok(file)
 }
 
-/// The names of a path below a root; anything but plain names is refused.
+/// The components of a path below a root; anything but plain names is refused.
 pub(crate) fn plain_names(below: &Path) -> io::Result<Vec<&OsStr>> {
     let name = |component| match component {
         Component::Normal(name) => Ok(name),
@@ -77,7 +76,7 @@ pub(crate) fn plain_names(below: &Path) -> io::Result<Vec<&OsStr>> {
     below.components().map(name).collect()
 }
 
-/// Opens a directory below a root, following no link below the root.
+/// Opens a directory below a root, without following links below the root.
 pub(crate) fn open_directory(root: &Path, below: &Path) -> io::Result<OwnedFd> {
     plain_names(below)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -89,7 +88,7 @@ pub(crate) fn open_directory(root: &Path, below: &Path) -> io::Result<OwnedFd> {
     Ok(openat2(&root, below, flags, Mode::empty(), resolve)?)
 }
 
-/// Makes an empty file below a root with exactly this mode.
+/// Creates an empty file below a root with exactly this mode.
 pub(crate) fn create_file(root: &Path, below: &Path, mode: u32) -> io::Result<()> {
     let name = below.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     plain_names(below)?;
@@ -98,16 +97,16 @@ pub(crate) fn create_file(root: &Path, below: &Path, mode: u32) -> io::Result<()
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     let mode = Mode::from_raw_mode(mode);
     let file = openat2(&directory, name, flags, mode, resolve)?;
-    // The mode asked for, whatever the process's umask made of it.
+    // Sets the mode independently of the umask.
     fchmod(&file, mode)?;
     Ok(())
 }
 
-/// The last bytes of a file below a root, `limit` at most.
+/// Reads up to `limit` bytes at the end of a file below a root.
 pub(crate) fn read_end(root: &Path, below: &Path, limit: u64) -> io::Result<Vec<u8>> {
     plain_names(below)?;
     let root = open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    // Opening a pipe would wait for who writes to it.
+    // Opening a pipe would wait for its writer.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     let mut file = std::fs::File::from(openat2(&root, below, flags, Mode::empty(), resolve)?);
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_are_made_with_the_mode_asked_for_and_left_when_there() {
+    fn directories_are_created_with_a_mode_and_existing_ones_are_kept() {
         let (_guard, root) = root();
         create(&root, "a/b".as_ref(), 0o755).unwrap();
         create(&root, "a/b".as_ref(), 0o700).unwrap();
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_lead_out_of_the_root_are_refused() {
+    fn names_that_leave_the_root_are_refused() {
         let (guard, root) = root();
         for below in ["..", "../x", "a/../../x", "/x"] {
             assert!(create(&root, below.as_ref(), 0o755).is_err(), "{below}");

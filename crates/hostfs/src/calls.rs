@@ -1,4 +1,4 @@
-//! Calls to the file system, on threads of their own and with a limit.
+//! File system calls on their own threads, with a timeout.
 
 use std::io;
 use std::path::Path;
@@ -9,24 +9,23 @@ use model::ports::files::FileError;
 
 use crate::Host;
 
-/// How many operations on files are under way at a time. Without a bound of ours a thousand pods that start together
-/// make hundreds of threads, each of which leaves memory behind. The spare ones start in the place of operations
-/// that do not return.
+/// The limit of concurrent file operations. Without it, a thousand pods that start together create hundreds of
+/// threads, each of which keeps memory. The spare threads replace hanging ones.
 const FILES: Size = Size { threads: 16, spare: 48 };
 
-/// How long an operation may take. A disk that is busy answers within seconds.
+/// The timeout of an operation. A busy disk answers within seconds.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// How long the removal of a directory may take, with the millions of files that a pod may leave.
+/// The timeout of a directory removal: a pod may leave millions of files.
 pub(crate) const REMOVAL: Duration = Duration::from_mins(10);
 
-/// The threads for files.
+/// The threads for file operations.
 pub(crate) fn pool() -> Pool {
     Pool::new("files", FILES)
 }
 
 impl Host {
-    /// Runs an operation that blocks.
+    /// Runs a blocking operation.
     pub(crate) async fn call<T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -36,7 +35,7 @@ impl Host {
         call(self.pool(), operation, path, work).await
     }
 
-    /// The same, with another limit.
+    /// Runs a blocking operation with another timeout.
     pub(crate) async fn call_within<T: Send + 'static>(
         &self,
         limit: Duration,
@@ -48,7 +47,7 @@ impl Host {
     }
 }
 
-/// Runs an operation that blocks, and names it if it fails.
+/// Runs a blocking operation; its error names the operation and path.
 pub(crate) async fn call<T: Send + 'static>(
     pool: &Pool,
     operation: &'static str,

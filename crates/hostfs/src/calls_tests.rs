@@ -17,7 +17,7 @@ struct HungDisk {
 }
 
 impl HungDisk {
-    /// With so many operations under way, each on a file of another pod.
+    /// With `count` operations in progress, each on a file of another pod.
     async fn of_pods(host: &Host, count: usize) -> Self {
         let mut hung = Self { gates: Vec::new(), calls: JoinSet::new() };
         for number in 0..count {
@@ -47,10 +47,10 @@ fn with_file() -> (TempDir, PathBuf) {
 
 // behaviour: WRK-50
 #[tokio::test(start_paused = true)]
-async fn twenty_file_operations_that_never_return_leave_other_files_readable() {
+async fn hanging_file_operations_leave_other_files_readable() {
     let (host, (directory, file)) = (Host::default(), with_file());
     let hung = HungDisk::of_pods(&host, 20).await;
-    // All threads are taken; after a while others start in their place.
+    // All threads are occupied; after a while replacements start.
     let mut waiting = JoinSet::new();
     let (other, path) = (host.clone(), file.clone());
     waiting.spawn(async move { other.read(&path, 9).await });
@@ -65,7 +65,7 @@ async fn twenty_file_operations_that_never_return_leave_other_files_readable() {
 
 // behaviour: WRK-50
 #[tokio::test(start_paused = true)]
-async fn a_file_operation_that_never_returns_fails_with_its_name_and_path() {
+async fn hanging_file_operation_fails_with_its_name_and_path() {
     let host = Host::default();
     let mut hung = HungDisk::of_pods(&host, 1).await;
     advance(LIMIT).await;

@@ -1,4 +1,4 @@
-//! One agent for each root directory.
+//! A lock that allows one agent per root directory.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -11,8 +11,8 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, retry_on_intr};
 
-/// Makes a directory for the agent alone and takes it: a second agent with the same directory would
-/// fight the first over every pod. Held until the answer is dropped, or the process ends.
+/// Creates a private directory and locks it: a second agent with the same directory would conflict over every
+/// pod. The lock is held until the result is dropped, or the process exits.
 pub fn claim(directory: &Path) -> io::Result<Claim> {
     let file = lock_file(directory)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -22,8 +22,8 @@ pub fn claim(directory: &Path) -> io::Result<Claim> {
     }
 }
 
-/// The same, and waits for whoever has it: a process that was killed has what it had until the kernel has cleared
-/// it away.
+/// Like [`claim`], and waits for another process to release it. A killed process keeps its lock until the kernel
+/// has cleaned up.
 pub fn claim_within(directory: &Path, patience: Duration) -> io::Result<Claim> {
     match claim(directory) {
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
@@ -31,8 +31,7 @@ pub fn claim_within(directory: &Path, patience: Duration) -> io::Result<Claim> {
     }
     let file = lock_file(directory)?;
     let (free, when_free) = mpsc::channel();
-    // The kernel tells when it is free, and only somebody who does nothing else. Who has it then and is not waited
-    // for any more lets it go.
+    // Waiting for the lock blocks a thread. If the caller has timed out, the thread releases the lock again.
     thread::spawn(move || {
         let locked = retry_on_intr(|| flock(&file, FlockOperation::LockExclusive));
         drop(free.send(locked.map(|()| Claim { _file: file })));
@@ -51,7 +50,7 @@ fn in_use() -> io::Error {
     io::Error::new(io::ErrorKind::ResourceBusy, "another agent uses it")
 }
 
-/// A directory that is taken.
+/// A locked directory.
 #[derive(Debug)]
 pub struct Claim {
     _file: File,
@@ -62,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_is_taken_once_and_again_when_it_was_let_go() {
+    fn directory_lock_is_exclusive_until_released() {
         let root = tempfile::tempdir().unwrap();
         let directory = root.path().join("a/ferrolet");
         let held = claim(&directory).unwrap();
@@ -73,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_takes_a_directory_when_it_is_let_go() {
+    fn waiter_locks_the_directory_when_it_is_released() {
         let root = tempfile::tempdir().unwrap();
         let held = claim(root.path()).unwrap();
         let error = claim_within(root.path(), Duration::from_millis(10)).unwrap_err();
@@ -83,7 +82,7 @@ mod tests {
             drop(held);
             waits.join().unwrap().unwrap();
         });
-        // The one that did not wait any longer has let it go too.
+        // The waiter that timed out has released the lock too.
         claim_within(root.path(), Duration::from_mins(1)).unwrap();
     }
 }

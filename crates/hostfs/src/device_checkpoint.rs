@@ -1,23 +1,23 @@
-//! What the upstream kubelet has noted of devices.
+//! The device checkpoint of the upstream kubelet.
 
 use std::io;
 use std::path::Path;
 
-use crate::look;
+use crate::inspect;
 
-/// Where it is noted, whatever the root directory is.
+/// Its path, which does not depend on the root directory.
 const CHECKPOINT: &str = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint";
 
-/// More than the devices and pods of any node take.
+/// The largest size: more than any node needs.
 const LIMIT: u64 = 16 << 20;
 
-/// The note; nothing where there is none.
+/// The checkpoint; `None` if there is none.
 pub fn device_checkpoint() -> io::Result<Option<Vec<u8>>> {
     read(Path::new(CHECKPOINT))
 }
 
 fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match look::open(path).and_then(|file| look::read(&file, LIMIT)) {
+    match inspect::open(path).and_then(|file| inspect::read(&file, LIMIT)) {
         Ok(content) => Ok(Some(content)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_is_there_or_it_is_not() {
+    fn device_checkpoint_exists_or_not() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("checkpoint");
         assert_eq!(read(&path).unwrap(), None);

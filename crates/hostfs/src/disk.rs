@@ -1,4 +1,4 @@
-//! Room on this host's file systems.
+//! Space on file systems of the host.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn this_host_keeps_the_contract() {
+    async fn host_disks_pass_the_contract() {
         let directory = tempfile::tempdir().unwrap();
         let nowhere = directory.path().join("nowhere");
         disks_contract(&Host::default(), directory.path(), &nowhere).await.unwrap();

@@ -1,4 +1,4 @@
-//! What tells this machine from others.
+//! The identity of the machine.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use model::machine::Identity;
 use crate::machine::meminfo_bytes;
 use crate::text::read_text;
 
-/// Looks who this machine is. What cannot be found out is empty.
+/// Reads the identity of this machine. Unknown values are empty.
 pub fn identity() -> Identity {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     read(Path::new("/"), release)
 }
 
-/// For how long the machine has been running, in whole seconds.
+/// The uptime of the machine, in whole seconds.
 pub fn uptime() -> Duration {
     Duration::from_secs(u64::try_from(rustix::system::sysinfo().uptime).unwrap_or(0))
 }
 
-/// Looks who the machine is whose files are below a root.
+/// Reads the identity of the machine with this root directory.
 fn read(root: &Path, kernel_version: String) -> Identity {
     let first = |paths: &[&str]| {
         let texts = paths.iter().filter_map(|path| read_text(root.join(path)).ok());
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_says_who_it_is() {
+    fn machine_identity_is_read() {
         let root = tempfile::tempdir().unwrap();
         for (path, content) in [
             ("etc/machine-id", "0123\n"),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_says_nothing_is_one_too() {
+    fn missing_identity_files_are_empty_values() {
         let root = tempfile::tempdir().unwrap();
         let found = read(root.path(), "6.1".to_owned());
         let expected = Identity {
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_says_who_it_is() {
+    fn local_machine_identity_is_read() {
         let found = identity();
         assert!(!found.boot_id.is_empty() && !found.kernel_version.is_empty(), "{found:?}");
     }

@@ -1,4 +1,4 @@
-//! `journalctl`, which reads the logs of the system's services.
+//! `journalctl`, which reads the logs of system services.
 
 use std::ffi::OsString;
 use std::io::{self, PipeReader, Read};
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// Where programs of the system are. The agent's own environment is not passed on.
+/// The path of system programs. The agent's environment is not passed on.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The program.
@@ -23,14 +23,14 @@ impl Default for Journalctl {
 }
 
 impl Journalctl {
-    /// Starts it with these arguments; no shell is involved. Blocks until it runs.
+    /// Starts it with these arguments, without a shell. Blocks until it runs.
     pub fn start(&self, arguments: &[String]) -> io::Result<(JournalOutput, JournalGuard)> {
         let (output, writer) = io::pipe()?;
         let mut command = Command::new(&self.program);
         command.args(arguments).env_clear().env("PATH", PATH).env("LC_ALL", "C.UTF-8");
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
         let child = command.spawn()?;
-        // The output ends when the program does: nothing else may hold the other end.
+        // The output ends with the program: no other process may hold the write end.
         drop(command);
         let output = JournalOutput { child, output };
         let process = pidfd_open(Pid::from_child(&output.child), PidfdFlags::empty())?;
@@ -38,7 +38,7 @@ impl Journalctl {
     }
 }
 
-/// What the program writes, errors too. The program is ended when this is dropped.
+/// The output of the program, including errors. The program is killed when this is dropped.
 #[derive(Debug)]
 pub struct JournalOutput {
     child: Child,
@@ -53,19 +53,19 @@ impl Read for JournalOutput {
 
 impl Drop for JournalOutput {
     fn drop(&mut self) {
-        // It may have ended already; then it is collected.
+        // It may have exited already; then it is only reaped.
         _ = self.child.kill();
         _ = self.child.wait();
     }
 }
 
-/// Ends the program when it is dropped, also while another thread waits for its output.
+/// Kills the program when dropped, also while another thread waits for its output.
 #[derive(Debug)]
 pub struct JournalGuard(OwnedFd);
 
 impl Drop for JournalGuard {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         _ = pidfd_send_signal(&self.0, Signal::KILL);
     }
 }
@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// A program in the place of `journalctl`.
+    /// A program that replaces `journalctl`.
     fn program(directory: &Path, script: &str) -> Journalctl {
         let path = directory.join("journalctl");
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn program_that_is_not_there_is_an_error() {
+    fn missing_program_is_an_error() {
         let error = Journalctl { program: "/nowhere/journalctl".into() }.start(&[]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }

@@ -1,14 +1,14 @@
-//! Settings of the whole kernel.
+//! Kernel settings (sysctls).
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use crate::text::read_text;
 
-/// Where the kernel shows them.
+/// The directory of the settings.
 const SETTINGS: &str = "/proc/sys";
 
-/// User ids of who is in no user namespace of their own.
+/// The id map of processes in the initial user namespace.
 const ALL_USERS: [u64; 3] = [0, 0, 4_294_967_295];
 
 /// The settings of this kernel.
@@ -24,30 +24,30 @@ impl Default for KernelSettings {
 }
 
 impl KernelSettings {
-    /// Those that lie in a directory, for tests.
+    /// The settings in a directory, for tests.
     pub fn below(directory: impl Into<PathBuf>) -> Self {
         Self { directory: directory.into() }
     }
 
-    /// What a setting is, named as `vm/overcommit_memory`.
+    /// The value of a setting with a name like `vm/overcommit_memory`.
     pub fn get(&self, name: &str) -> io::Result<i64> {
         let text = read_text(self.directory.join(name))?;
         text.trim().parse().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
-    /// Makes it another.
+    /// Sets a value.
     pub fn set(&self, name: &str, value: i64) -> io::Result<()> {
         fs::write(self.directory.join(name), value.to_string())
     }
 }
 
-/// Whether the agent has a user namespace of its own, where much of the kernel is out of reach.
+/// Whether the agent runs in a user namespace, which has no access to many settings.
 pub fn in_user_namespace() -> bool {
     is_own_namespace(Path::new("/proc/self/uid_map"))
 }
 
 fn is_own_namespace(map: &Path) -> bool {
-    // A kernel without user namespaces has no such file.
+    // A kernel without user namespaces lacks this file.
     let Ok(map) = read_text(map) else { return false };
     let ids: Vec<u64> = map.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     ids != ALL_USERS
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_is_what_it_was_set_to() {
+    fn kernel_setting_is_written_and_read_back() {
         let place = tempfile::tempdir().unwrap();
         fs::create_dir(place.path().join("vm")).unwrap();
         let settings = KernelSettings::below(place.path());
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_namespace_is_known_by_whose_ids_are_which() {
+    fn user_namespace_is_detected_by_its_id_map() {
         let place = tempfile::tempdir().unwrap();
         let map = place.path().join("uid_map");
         assert!(!is_own_namespace(&map));

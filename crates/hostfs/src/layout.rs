@@ -1,4 +1,4 @@
-//! What lies in an agent's root directory from the beginning, where others look for it.
+//! The initial layout of the agent's root directory, on which other programs rely.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -7,8 +7,8 @@ use std::path::Path;
 
 use crate::beneath;
 
-/// Directories and their modes, as upstream makes them. Drivers and plugins of others expect theirs to be there;
-/// those for records of pulls stay empty.
+/// Directories and their modes, as upstream creates them. Drivers and plugins expect their directories; those
+/// for pull records stay empty.
 const DIRECTORIES: [(&str, u32); 7] = [
     ("pods", 0o750),
     ("plugins", 0o750),
@@ -19,7 +19,7 @@ const DIRECTORIES: [(&str, u32); 7] = [
     ("image_manager/pulling", 0o700),
 ];
 
-/// Makes the root directory with what belongs into it. What is already there is left as it is.
+/// Creates the root directory and its subdirectories. Existing ones stay unchanged.
 pub fn lay_out(root: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o750).create(root)?;
     DIRECTORIES.iter().try_for_each(|(name, mode)| beneath::create(root, Path::new(name), *mode))
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directories_are_made_as_upstream_makes_them_and_left_as_they_are() {
+    fn directories_have_upstreams_modes_and_existing_ones_are_kept() {
         let place = tempfile::tempdir().unwrap();
         let root = place.path().join("kubelet");
         let mode = |name: &str| fs::metadata(root.join(name)).unwrap().permissions().mode() & 0o777;
@@ -42,7 +42,7 @@ mod tests {
         fs::set_permissions(root.join("plugins"), Permissions::from_mode(0o755)).unwrap();
         lay_out(&root).unwrap();
         assert_eq!(mode("plugins"), 0o755);
-        // Nothing is made behind a link.
+        // Nothing is created behind a link.
         fs::remove_dir(root.join("pods")).unwrap();
         std::os::unix::fs::symlink("/nowhere", root.join("pods")).unwrap();
         assert!(lay_out(&root).is_err());

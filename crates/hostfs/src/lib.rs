@@ -1,20 +1,21 @@
-//! The host's files: the real side of the files and logs ports, and the agent's own lock, socket and
-//! state; and the programs that rule its packet filter.
+//! The host's files: the implementation of the files and logs ports, and the agent's own lock, socket and
+//! state; and the programs that control its packet filter.
 //!
-//! Input: paths from the configuration, and below them names that come from pods. Output: what is
-//! there and when it changes, what the machine is, directories and links that the agent needs, files of its own that
-//! survive a crash, and the text of containers' logs.
+//! Inputs: paths from the configuration, with names from pods below them. Outputs: listings and change
+//! notifications, machine info, directories and links for the agent, its own crash-safe files, and the text of
+//! container logs.
 //!
 //! Invariants:
-//! - a path made of a pod's names never leaves the directory that the configuration names, and no
-//!   symbolic link below it is followed: the kernel sees to that (`openat2`);
-//! - a directory is removed without leaving it: neither links nor mounts below it are entered;
-//! - the directory of a pod is removed only if all that is in it is the agent's: a volume with files in it stays;
-//! - no file is read beyond its limit, whatever its size says, and nothing but a file is opened to
-//!   be read;
-//! - no program is run by a shell, and none for longer than it may take;
-//! - no caller waits for a file longer than its limit: a file system that does not answer takes a bounded number of
-//!   threads, and of those only a few for one pod.
+//! - a path with names from pods never leaves its configured directory, and no symbolic link below it is
+//!   followed: the kernel ensures that (`openat2`);
+//! - directories are removed without entering links or mounts below them;
+//! - a pod directory is removed only if all of its content belongs to the agent: a volume with files in it
+//!   stays;
+//! - no file is read beyond its limit, whatever its reported size, and only regular files are opened for
+//!   reading;
+//! - programs run without a shell and with a timeout;
+//! - no caller waits for a file longer than its timeout: an unresponsive file system takes a limited number of
+//!   threads, and few of them per pod.
 #![allow(
     clippy::disallowed_methods,
     reason = "this crate is where the agent reads and writes files"
@@ -27,15 +28,16 @@ mod claim;
 mod device_checkpoint;
 mod disk;
 mod identity;
+mod inspect;
 mod journalctl;
 mod kernel_settings;
 mod layout;
 mod logs;
-mod look;
 mod machine;
 mod memory;
 mod oom_score;
 mod open_files;
+mod output_program;
 mod packet_filter;
 mod pod_directory;
 mod program;
@@ -72,9 +74,10 @@ pub use kernel_settings::{KernelSettings, in_user_namespace};
 pub use layout::lay_out;
 pub use logs::HostLogs;
 pub use machine::{disk_bytes, limits_processors, machine};
-pub use memory::{give_back, share_one_heap};
+pub use memory::{return_freed_memory, share_one_heap};
 pub use oom_score::set_oom_score_adj;
 pub use open_files::set_open_files;
+pub use output_program::HostPrograms;
 pub use packet_filter::HostPacketFilter;
 pub use replace::{replace, replace_with_mode};
 pub use segments::HostSegments;
@@ -83,24 +86,24 @@ pub use subordinate_ids::subordinate_ids;
 pub use system_logs::{OpenedLog, open_system_log};
 pub use volumes::HostVolumes;
 
-/// The files of this host. All clones share one inotify instance, of which a machine has few.
+/// The files of this host. All clones share one inotify instance, which is a limited resource.
 #[derive(Debug, Clone, Default)]
 pub struct Host {
     watches: Arc<watch::Watches>,
 }
 
 impl Host {
-    /// The logs on this host, over the same instance.
+    /// The logs of this host, with the same inotify instance.
     pub fn logs(&self) -> HostLogs {
         HostLogs::new(Arc::clone(&self.watches))
     }
 
-    /// The volumes on this host, over the same threads.
+    /// The volumes of this host, with the same threads.
     pub fn volumes(&self) -> HostVolumes {
         HostVolumes::new(self.clone())
     }
 
-    /// The threads on which files are read and written, those of logs and watches too.
+    /// The threads for file operations, including those of logs and watches.
     pub fn pool(&self) -> &Pool {
         self.watches.pool()
     }
@@ -121,15 +124,15 @@ impl HostFiles for Host {
     }
 
     async fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
-        self.call("read", path, move |path| look::read(&look::open(path)?, limit)).await
+        self.call("read", path, move |path| inspect::read(&inspect::open(path)?, limit)).await
     }
 
     async fn look(&self, path: &Path) -> Result<Found, FileError> {
-        self.call("look at", path, look::found).await
+        self.call("stat", path, inspect::found).await
     }
 
     async fn entries(&self, directory: &Path) -> Result<Vec<Entry>, FileError> {
-        self.call("list", directory, look::entries).await
+        self.call("list", directory, inspect::entries).await
     }
 
     async fn read_version(
@@ -137,7 +140,7 @@ impl HostFiles for Host {
         path: &Path,
         limit: u64,
     ) -> Result<(FileVersion, Vec<u8>), FileError> {
-        self.call("read", path, move |path| look::read_version(path, limit)).await
+        self.call("read", path, move |path| inspect::read_version(path, limit)).await
     }
 
     async fn watch(&self, directory: &Path) -> Result<Box<dyn DirectoryWatch>, FileError> {

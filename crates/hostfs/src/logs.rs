@@ -1,10 +1,10 @@
-//! The text of containers' logs, from the files that the runtime writes.
+//! The text of container logs, from the files of the runtime.
 //!
 //! ```text
 //!  file ──chunks──> text::Text (pure: lines, times, partial lines) ──> text
-//!    ^ tail: where to begin, found from the end
-//!    ^ rotated: older files of the log, compressed or not, which are read before
-//!    ^ notice: something was written, or a second passed
+//!    ^ tail: the start position, searched from the end
+//!    ^ rotated: older files of the log, compressed or not, which are read first
+//!    ^ notice: the log was written, or a second has passed
 //! ```
 
 mod line;
@@ -27,14 +27,14 @@ use model::ports::logs::{ContainerLogs, Ended, LogRequest, LogText};
 use crate::watch::Watches;
 use reader::Reader;
 
-/// The logs on this host.
+/// The logs of this host.
 #[derive(Debug, Clone, Default)]
 pub struct HostLogs {
     watches: Arc<Watches>,
 }
 
 impl HostLogs {
-    /// Nobody reads yet. Readers share the watches, of which there are few channels on a machine.
+    /// Logs without readers. All readers share the watches: inotify instances are limited.
     pub(crate) fn new(watches: Arc<Watches>) -> Self {
         Self { watches }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures_util::StreamExt as _;
-use model::ports::files::{Heard, HostFiles as _};
+use model::ports::files::{DirectoryChange, HostFiles as _};
 use model::ports::log_files::{Cancel, LogFiles as _};
 use model::ports::logs::{ContainerLogs, LogRequest, LogText};
 use tokio::sync::oneshot;
@@ -22,7 +22,7 @@ use crate::test_mount::Mount;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A log in a directory of its own.
+/// A log in its own directory.
 struct Log {
     root: tempfile::TempDir,
     path: PathBuf,
@@ -53,7 +53,7 @@ impl Log {
         String::from_utf8(pieces.concat()).unwrap()
     }
 
-    /// Follows the log; it has ended when the sender says so.
+    /// Follows the log until the sender announces the end.
     async fn follow(
         &self,
         logs: &HostLogs,
@@ -62,26 +62,26 @@ impl Log {
         let (end, ended) = oneshot::channel();
         let ended = Box::pin(async move { ended.await.unwrap() });
         let text = logs.open(&self.path, request, Some(ended)).await.unwrap();
-        (Follower { text, heard: String::new() }, end)
+        (Follower { text, received: String::new() }, end)
     }
 }
 
 struct Follower {
     text: LogText,
-    heard: String,
+    received: String,
 }
 
 impl Follower {
-    /// Reads until all that was heard so far is just this.
-    async fn hears(&mut self, expected: &str) {
+    /// Reads until the text so far is just this.
+    async fn expect_text(&mut self, expected: &str) {
         let reading = async {
-            while self.heard != expected {
-                let piece = self.text.next().await.expect("the log goes on").unwrap();
-                self.heard.push_str(&String::from_utf8(piece).unwrap());
+            while self.received != expected {
+                let piece = self.text.next().await.expect("the log is open").unwrap();
+                self.received.push_str(&String::from_utf8(piece).unwrap());
             }
         };
-        let heard = timeout(PATIENCE, reading).await;
-        assert!(heard.is_ok(), "heard {:?} instead of {expected:?}", self.heard);
+        let read = timeout(PATIENCE, reading).await;
+        assert!(read.is_ok(), "read {:?} instead of {expected:?}", self.received);
     }
 
     async fn ends(&mut self) {
@@ -95,7 +95,7 @@ fn tail(lines: u64) -> LogRequest {
 }
 
 #[tokio::test]
-async fn a_log_is_read_whole_or_from_near_its_end() {
+async fn log_is_read_whole_or_from_near_its_end() {
     let log = Log::new();
     for number in 0..5000 {
         log.write(&format!("line {number}"));
@@ -108,64 +108,64 @@ async fn a_log_is_read_whole_or_from_near_its_end() {
 }
 
 #[tokio::test]
-async fn a_follower_hears_what_is_written_and_the_end() {
+async fn follower_receives_new_lines_and_the_end() {
     let log = Log::new();
     log.write("before");
     let (mut follower, end) = log.follow(&HostLogs::default(), &LogRequest::default()).await;
-    follower.hears("before\n").await;
+    follower.expect_text("before\n").await;
     log.write("one");
-    follower.hears("before\none\n").await;
+    follower.expect_text("before\none\n").await;
     log.append("2026-01-01T00:00:00Z std");
     log.append("out P two ");
     log.append("halves\n2026-01-01T00:00:00Z stdout F , joined\n");
-    follower.hears("before\none\ntwo halves, joined\n").await;
+    follower.expect_text("before\none\ntwo halves, joined\n").await;
     log.write("last words");
     end.send(()).unwrap();
-    follower.hears("before\none\ntwo halves, joined\nlast words\n").await;
+    follower.expect_text("before\none\ntwo halves, joined\nlast words\n").await;
     follower.ends().await;
 }
 
 #[tokio::test]
-async fn a_follower_may_begin_with_the_last_lines() {
+async fn follower_can_begin_with_the_last_lines() {
     let log = Log::new();
     log.write("one");
     log.write("two");
     let (mut follower, _end) = log.follow(&HostLogs::default(), &tail(1)).await;
     log.write("three");
-    follower.hears("two\nthree\n").await;
+    follower.expect_text("two\nthree\n").await;
 }
 
 #[tokio::test]
-async fn a_rotated_log_is_followed_without_a_gap() {
+async fn rotated_log_is_followed_without_a_gap() {
     let log = Log::new();
     log.write("one");
     let (mut follower, end) = log.follow(&HostLogs::default(), &LogRequest::default()).await;
-    follower.hears("one\n").await;
-    // As a runtime does it: what is written until it opens the new file goes into the old one.
+    follower.expect_text("one\n").await;
+    // As a runtime does: writes go to the old file until it opens the new one.
     let mut old = OpenOptions::new().append(true).open(&log.path).unwrap();
     fs::rename(&log.path, log.path.with_extension("log.20260101-000000")).unwrap();
     old.write_all(b"2026-01-01T00:00:00Z stdout F two\n").unwrap();
     log.write("three");
-    follower.hears("one\ntwo\nthree\n").await;
+    follower.expect_text("one\ntwo\nthree\n").await;
     fs::rename(&log.path, log.path.with_extension("log.20260101-000001")).unwrap();
     log.write("four");
     end.send(()).unwrap();
-    follower.hears("one\ntwo\nthree\nfour\n").await;
+    follower.expect_text("one\ntwo\nthree\nfour\n").await;
     follower.ends().await;
 }
 
 #[tokio::test]
-async fn a_log_that_was_cut_is_read_from_its_start() {
+async fn truncated_log_is_read_from_its_start() {
     let log = Log::new();
     log.write("a long first line");
     let (mut follower, _end) = log.follow(&HostLogs::default(), &LogRequest::default()).await;
-    follower.hears("a long first line\n").await;
+    follower.expect_text("a long first line\n").await;
     fs::write(&log.path, "").unwrap();
     log.write("b");
-    follower.hears("a long first line\nb\n").await;
+    follower.expect_text("a long first line\nb\n").await;
 }
 
-/// Of this process, whichever test has them.
+/// Those of this process, of all tests.
 fn inotify_instances() -> usize {
     let open = fs::read_dir("/proc/self/fd").unwrap();
     let targets = open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
@@ -174,7 +174,7 @@ fn inotify_instances() -> usize {
 
 // behaviour: LOG-10
 #[tokio::test]
-async fn followers_share_one_channel_to_the_kernel_with_all_other_watches() {
+async fn followers_share_the_inotify_instance_of_all_watches() {
     let (log, host) = (Log::new(), Host::default());
     let logs = host.logs();
     let mut watch = host.watch(log.path.parent().unwrap()).await.unwrap();
@@ -182,19 +182,19 @@ async fn followers_share_one_channel_to_the_kernel_with_all_other_watches() {
     for _ in 0..150 {
         followers.push(log.follow(&logs, &LogRequest::default()).await);
     }
-    // A machine has 128 for all its processes; the other tests here have one each.
+    // A machine has 128 for all processes; the other tests here have one each.
     assert!(inotify_instances() < 100, "{}", inotify_instances());
     log.write("hello");
     for (follower, _) in &mut followers {
-        follower.hears("hello\n").await;
+        follower.expect_text("hello\n").await;
     }
     drop(followers);
-    // Who listens to the same directory for another reason is not disturbed.
+    // Another listener of the directory is not affected.
     fs::write(log.path.with_file_name("1.log"), "").unwrap();
     let hears_of = async {
         loop {
-            match watch.heard().await.unwrap() {
-                Heard::Names(names) if !names.contains(OsStr::new("1.log")) => {}
+            match watch.next_change().await.unwrap() {
+                DirectoryChange::Names(names) if !names.contains(OsStr::new("1.log")) => {}
                 _ => return,
             }
         }
@@ -204,7 +204,7 @@ async fn followers_share_one_channel_to_the_kernel_with_all_other_watches() {
 
 // behaviour: LOG-7
 #[tokio::test]
-async fn a_log_that_is_a_link_or_no_file_is_not_read() {
+async fn log_that_is_a_link_or_no_file_is_not_read() {
     let log = Log::new();
     let directory = log.path.parent().unwrap();
     let secret = log.root.path().join("secret");
@@ -225,7 +225,7 @@ async fn a_log_that_is_a_link_or_no_file_is_not_read() {
         let error = read.err().unwrap_or_else(|| panic!("{} was read", path.display()));
         assert_eq!(error.path, path);
     }
-    // A link above the pods' directories is the operator's.
+    // Links above the pod log directory belong to the operator and are followed.
     let moved = log.root.path().join("elsewhere");
     symlink(log.root.path(), &moved).unwrap();
     let path = moved.join(Path::new("default_web_uid/main/0.log"));
@@ -238,7 +238,7 @@ impl Log {
         self.path.with_extension(format!("log.{time}"))
     }
 
-    /// Rotates the log, and begins it anew.
+    /// Rotates the log, and starts a new file.
     fn rotate(&self, time: &str) {
         fs::rename(&self.path, self.rotated(time)).unwrap();
         self.append("");
@@ -295,10 +295,10 @@ async fn rotated_files_are_read_before_the_current_one() {
 async fn follower_begins_in_rotated_files() {
     let log = log_of_four_files();
     let (mut follower, end) = log.follow(&HostLogs::default(), &tail(6)).await;
-    follower.hears(&lines(10)).await;
+    follower.expect_text(&lines(10)).await;
     log.write("more");
     end.send(()).unwrap();
-    follower.hears(&format!("{}more\n", lines(10))).await;
+    follower.expect_text(&format!("{}more\n", lines(10))).await;
     follower.ends().await;
 }
 
@@ -314,7 +314,7 @@ async fn file_that_is_being_compressed_is_read_once() {
 #[tokio::test]
 async fn rotated_files_older_than_the_requested_time_are_not_read() {
     let log = log_of_four_files();
-    // Not even opened: it is no file that could be decompressed.
+    // The file is not even opened.
     let damaged = log.rotated("20260101-000000.gz");
     fs::write(&damaged, "damaged").unwrap();
     let old = fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH);
@@ -337,7 +337,7 @@ async fn rotated_file_that_is_a_link_is_not_read() {
 
 // behaviour: LOG-6
 #[tokio::test]
-async fn damaged_compressed_file_is_left_out() {
+async fn damaged_compressed_file_is_skipped() {
     let log = Log::new();
     log.write("line");
     fs::write(log.rotated("20260101-000000.gz"), "damaged").unwrap();
@@ -351,13 +351,13 @@ async fn follower_that_is_two_rotations_behind_misses_nothing() {
     let log = Log::new();
     log.write("one");
     let (mut follower, end) = log.follow(&HostLogs::default(), &LogRequest::default()).await;
-    // It has not read anything yet.
+    // The follower has not read anything yet.
     log.rotate("20260101-000000");
     log.write("two");
     log.rotate("20260102-000000");
     log.write("three");
     end.send(()).unwrap();
-    follower.hears("one\ntwo\nthree\n").await;
+    follower.expect_text("one\ntwo\nthree\n").await;
     follower.ends().await;
 }
 
@@ -368,11 +368,11 @@ async fn follower_reads_on_in_files_that_were_compressed_meanwhile() {
     log.write("one");
     let logs = HostLogs::default();
     let (mut follower, end) = log.follow(&logs, &LogRequest::default()).await;
-    // It has not read anything yet.
+    // The follower has not read anything yet.
     for (time, next) in
         [("20260101-000000", "two"), ("20260102-000000", "three"), ("20260103-000000", "four")]
     {
-        // Times of changes are as fine as the kernel's clock ticks.
+        // Modification times have the resolution of the kernel's clock.
         tokio::time::sleep(Duration::from_millis(20)).await;
         log.rotate(time);
         log.write(next);
@@ -381,7 +381,7 @@ async fn follower_reads_on_in_files_that_were_compressed_meanwhile() {
         logs.compress(&log.rotated(time), &Cancel::default()).await.unwrap();
     }
     end.send(()).unwrap();
-    follower.hears("one\ntwo\nthree\nfour\n").await;
+    follower.expect_text("one\ntwo\nthree\nfour\n").await;
     follower.ends().await;
     assert_eq!(log.read(&LogRequest::default()).await, "one\ntwo\nthree\nfour\n");
 }
@@ -392,7 +392,7 @@ async fn full_disk_leaves_the_plain_file_and_no_draft() {
     let log = Log::new();
     let directory = log.path.parent().unwrap();
     let Some(_mount) = Mount::tmpfs(directory, "256k") else { return };
-    // Text that gzip makes no smaller, as large as more than half of the disk.
+    // Incompressible text, larger than half of the disk.
     let mut state = 1_u64;
     let noise: Vec<u8> = std::iter::repeat_with(|| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -418,7 +418,7 @@ async fn follower_ends_when_the_log_is_removed() {
     let log = Log::new();
     log.write("one");
     let (mut follower, _end) = log.follow(&HostLogs::default(), &LogRequest::default()).await;
-    follower.hears("one\n").await;
+    follower.expect_text("one\n").await;
     fs::remove_file(&log.path).unwrap();
     follower.ends().await;
 }

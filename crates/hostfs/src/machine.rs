@@ -1,4 +1,4 @@
-//! What the machine is, from the kernel's own files.
+//! Machine info from kernel files.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,10 +10,10 @@ use model::machine::{Cgroups, HugePages, Machine};
 
 use crate::text::read_text;
 
-/// What the kernel calls a file system of the second version of cgroups.
+/// The file system type of cgroup v2.
 const CGROUP2_MAGIC: rustix::fs::FsWord = 0x6367_7270;
 
-/// Looks at this machine.
+/// Reads the info of this machine.
 pub fn machine() -> io::Result<Machine> {
     let cgroups = match rustix::fs::statfs("/sys/fs/cgroup") {
         Ok(found) if found.f_type == CGROUP2_MAGIC => Cgroups::V2,
@@ -23,7 +23,7 @@ pub fn machine() -> io::Result<Machine> {
     read(Path::new("/"), cgroups, &release)
 }
 
-/// Whether the kernel can limit the time that processes get on the processors.
+/// Whether the kernel can limit the CPU time of processes.
 pub fn limits_processors(cgroups: Cgroups) -> bool {
     can_limit_processors(Path::new("/"), cgroups)
 }
@@ -31,19 +31,19 @@ pub fn limits_processors(cgroups: Cgroups) -> bool {
 fn can_limit_processors(root: &Path, cgroups: Cgroups) -> bool {
     let controller = root.join("sys/fs/cgroup/cpu");
     let has = |file: &str| controller.join(file).exists();
-    // The second version always can. What lies elsewhere is not looked for.
+    // v2 always can. Other mount points are not searched.
     cgroups == Cgroups::V2
         || !controller.exists()
         || (has("cpu.cfs_quota_us") && has("cpu.cfs_period_us"))
 }
 
-/// How many bytes the disk has that a path is on.
+/// The size of the disk of a path in bytes.
 pub fn disk_bytes(path: &Path) -> io::Result<u64> {
     let found = rustix::fs::statvfs(path)?;
     Ok(found.f_frsize.saturating_mul(found.f_blocks))
 }
 
-/// Looks at the machine whose files are below a root.
+/// Reads the info of the machine with this root directory.
 fn read(root: &Path, cgroups: Cgroups, release: &str) -> io::Result<Machine> {
     let text = |path: &str| read_text(root.join(path)).unwrap_or_default();
     let memory = read_text(root.join("proc/meminfo"))?;
@@ -65,7 +65,7 @@ fn read(root: &Path, cgroups: Cgroups, release: &str) -> io::Result<Machine> {
     let throttle = throttle.filter(|path| below(path).exists());
     let apparmor = root.join("sys/kernel/security/apparmor").exists()
         && text("sys/module/apparmor/parameters/enabled").starts_with('Y');
-    // Without a policy everybody is what the kernel was.
+    // Without a policy, every process has the label of the kernel.
     let label = text("proc/self/attr/current");
     let selinux = root.join("sys/fs/selinux/enforce").exists()
         && label.trim_end_matches(['\0', '\n']) != "kernel";
@@ -96,7 +96,7 @@ pub(crate) fn meminfo_bytes(meminfo: &str, field: &str) -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
-/// Numbers as the kernel lists them: `0-3,8`. No machine has more processors than this reads.
+/// A kernel list such as `0-3,8`. The numbers are limited to supported CPU counts.
 fn cpu_list(text: &str) -> Vec<u32> {
     const MOST: usize = 8192;
     let ranges = text.trim().split(',').filter_map(|range| {
@@ -129,17 +129,17 @@ fn huge_pages(directory: &Path) -> Vec<HugePages> {
     all
 }
 
-/// The first line of the kernel's list is its head.
+/// The first line is the table header.
 fn is_swap_on(swaps: &str) -> bool {
     swaps.trim().lines().count() > 1
 }
 
-/// The file that limits swap, where that can be done.
+/// The file that limits swap, if the kernel supports that.
 fn swap_file(cgroups: Cgroups, own_cgroup: &[u8]) -> Option<PathBuf> {
     match cgroups {
         Cgroups::V1 => Some("/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes".into()),
         Cgroups::V2 => {
-            // The root itself has no such file.
+            // The root cgroup has no such file.
             let mut lines = own_cgroup.split(|byte| *byte == b'\n');
             let own = lines.find_map(|line| line.strip_prefix(b"0::"))?;
             let directory = [b"/sys/fs/cgroup".as_slice(), own].concat();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_is_read_from_the_kernels_files() {
+    fn machine_info_is_read_from_kernel_files() {
         let root = written(&[
             ("proc/meminfo", "MemTotal:       16316412 kB\nMemFree: 1 kB\n"),
             ("proc/self/cgroup", "0::/user.slice\n"),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_with_little_to_tell_is_one_too() {
+    fn missing_kernel_files_leave_machine_values_empty() {
         let root = written(&[("proc/meminfo", "MemTotal: 4 kB\n")]);
         let machine = read(root.path(), Cgroups::V1, "4.19").unwrap();
         let expected = Machine {
@@ -226,7 +226,7 @@ mod tests {
 
     // behaviour: NODE-52
     #[test]
-    fn a_kernel_limits_processors_if_it_has_the_files_for_it() {
+    fn cpu_limit_support_is_detected_by_files() {
         let (period, quota) =
             ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "sys/fs/cgroup/cpu/cpu.cfs_quota_us");
         let shares = "sys/fs/cgroup/cpu/cpu.shares";
@@ -241,14 +241,14 @@ mod tests {
     }
 
     #[test]
-    fn swap_is_on_where_the_kernel_lists_some() {
+    fn swap_is_on_if_the_kernel_lists_devices() {
         for (swaps, expected) in [("", false), ("Filename\tType\n", false), ("F\n/dev/b\n", true)] {
             assert_eq!(is_swap_on(swaps), expected, "{swaps:?}");
         }
     }
 
     #[test]
-    fn names_that_are_not_utf8_hide_nothing_of_the_machine() {
+    fn non_utf8_names_hide_no_machine_values() {
         let root = written(&[("proc/meminfo", "MemTotal: 4 kB\n")]);
         let own = Path::new("sys/fs/cgroup").join(OsString::from_vec(b"a\xff".to_vec()));
         fs::create_dir_all(root.path().join(&own)).unwrap();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_can_be_looked_at() {
+    fn local_machine_is_read() {
         let machine = machine().unwrap();
         assert!(machine.memory > 1 << 20 && machine.cpus > 0 && machine.kernel.0 > 0);
         assert!(disk_bytes(Path::new("/")).unwrap() > 0);

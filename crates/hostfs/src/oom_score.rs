@@ -1,11 +1,11 @@
-//! How ready the kernel is to kill the agent itself.
+//! The OOM score of the agent.
 
 use std::{fs, io};
 
 const OWN: &str = "/proc/self/oom_score_adj";
 
-/// Says how much sooner, or later, than others the agent is killed when memory is short: from -1000, never, to
-/// 1000. To be spared more than before takes a right.
+/// Sets the OOM score adjustment of the agent, from -1000 (never killed) to 1000. Lowering it needs a
+/// privilege.
 pub fn set_oom_score_adj(adjust: i32) -> io::Result<()> {
     fs::write(OWN, adjust.to_string())
 }
@@ -15,10 +15,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_has_what_it_was_told_and_refuses_nonsense() {
+    fn oom_score_is_written_and_invalid_values_are_refused() {
         let own = || fs::read_to_string(OWN).unwrap().trim().parse::<i32>().unwrap();
         let before = own();
-        // More than before is always allowed, and so is the way back.
+        // Raising it is always allowed, and so is returning to the old value.
         for adjust in [1000, before] {
             set_oom_score_adj(adjust).unwrap();
             assert_eq!(own(), adjust);

@@ -1,11 +1,11 @@
-//! How many files the agent may have open.
+//! The limit of open files.
 
 use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Lets the agent have so many files open, or as many as it may: to go beyond what whoever started it allows
-/// takes a right. Answers how many it can have.
+/// Raises the limit of open files to `most`, or as far as the hard limit if the process lacks the privilege to raise
+/// that. Returns the new limit.
 pub fn set_open_files(most: u64) -> io::Result<u64> {
     let wanted = Rlimit { current: Some(most), maximum: Some(most) };
     if setrlimit(Resource::Nofile, wanted).is_ok() {
@@ -22,9 +22,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_has_what_it_was_told_or_what_is_allowed() {
+    fn open_file_limit_is_set_or_capped() {
         let now = || getrlimit(Resource::Nofile);
-        // Only upwards: other tests have files open, and there is no way back.
+        // Only raised: other tests have files open, and it cannot be reset.
         let allowed = now().maximum.unwrap_or(1 << 20);
         assert_eq!(set_open_files(allowed).unwrap(), allowed);
         assert_eq!((now().current, now().maximum), (Some(allowed), Some(allowed)));

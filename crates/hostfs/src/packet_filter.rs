@@ -1,4 +1,4 @@
-//! The packet filter by `iptables` and `ip6tables`, whichever way these talk to the kernel.
+//! The packet filter, by `iptables` and `ip6tables`.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -14,21 +14,21 @@ use model::ports::packet_filter::{
 
 use crate::program::{self, run};
 
-/// How many seconds a program waits until others are done with the tables.
+/// How many seconds a program waits for the table lock.
 const TURN: &str = "5";
 
-/// How long a program may take.
+/// The timeout of a program.
 const LIMIT: Duration = Duration::from_secs(15);
 
-/// How the programs say that something is not there; greater numbers are for mistakes and missing rights.
+/// The exit code for a missing rule or chain; higher ones mean errors and missing privileges.
 const NOT_THERE: i32 = 1;
 
 /// The packet filter of this host.
 #[derive(Debug)]
 pub struct HostPacketFilter {
-    /// Where its programs are; where all programs are if this is empty.
+    /// The directory of the programs; `None` for the search path.
     directory: Option<PathBuf>,
-    /// The threads that wait for them.
+    /// The threads that wait for programs.
     programs: Pool,
 }
 
@@ -39,12 +39,12 @@ impl Default for HostPacketFilter {
 }
 
 impl HostPacketFilter {
-    /// The threads that wait for its programs.
+    /// The threads that wait for programs.
     pub fn pool(&self) -> &Pool {
         &self.programs
     }
 
-    /// Runs a program. What it says if it fails, and with which number.
+    /// Runs a program. Returns its error output and exit code if it fails.
     async fn call(
         &self,
         program: &'static str,
@@ -71,7 +71,7 @@ impl HostPacketFilter {
         Ok(Err((ended.status.code(), failed(why))))
     }
 
-    /// Whether what is looked for is there.
+    /// Whether a rule or chain exists.
     async fn is_there(
         &self,
         family: Family,
@@ -95,8 +95,8 @@ fn program(family: Family) -> &'static str {
     }
 }
 
-/// What makes additions, in the words of `iptables-restore`. A chain is made by `-N` and not by a line of its own, which
-/// would empty one that is there.
+/// The input of `iptables-restore` for additions. A chain is created with `-N`, because a chain line would
+/// empty an existing one.
 fn script(additions: &[Addition]) -> String {
     let mut script = String::new();
     for table in [Table::Filter, Table::Mangle, Table::Nat] {

@@ -13,7 +13,7 @@ const CHAIN: FilterChain = FilterChain { table: Table::Mangle, name: "HINT" };
 fn install(directory: &Path, program: &str, script: &str) {
     let text = directory.join("script");
     fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
-    // By another process: a program cannot be run while one that another test starts has it open for writing.
+    // With another process: a program cannot be executed while another test's child has it open for writing.
     let mut install = Command::new("install");
     install.args(["-m", "755"]).arg(text).arg(directory.join(program));
     assert!(install.status().unwrap().success());
@@ -28,7 +28,7 @@ fn with_programs(script: &str) -> (HostPacketFilter, TempDir) {
     (HostPacketFilter { directory: place, ..HostPacketFilter::default() }, directory)
 }
 
-/// A network of its own, which ends with this.
+/// A network namespace, removed with this.
 struct Network(Child);
 
 impl Network {
@@ -38,7 +38,7 @@ impl Network {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n", "a network needs rights");
+        assert_eq!(line, "ready\n", "a network namespace needs privileges");
         Self(child)
     }
 }
@@ -51,7 +51,7 @@ impl Drop for Network {
 }
 
 #[tokio::test]
-async fn it_keeps_the_contract() {
+async fn packet_filter_passes_the_contract() {
     let network = Network::new();
     let enter =
         format!("exec nsenter --net=/proc/{}/ns/net \"$(basename \"$0\")\" \"$@\"", network.0.id());
@@ -62,7 +62,7 @@ async fn it_keeps_the_contract() {
 }
 
 #[tokio::test]
-async fn what_the_programs_are_asked_is_short_and_waits_for_its_turn() {
+async fn iptables_calls_are_short_and_wait_for_the_lock() {
     let (filter, programs) = with_programs("echo \"$0 $*\" >> \"$0.asked\"; cat >> \"$0.asked\"");
     let jump = FilterRule { chain: CHAIN, place: Place::First, words: &["-j", "OTHER"] };
     let words = &["--comment", "two words", "-j", "DROP"];
@@ -91,7 +91,7 @@ async fn what_the_programs_are_asked_is_short_and_waits_for_its_turn() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_no_failure_and_a_failure_is_told() {
+async fn missing_chain_is_no_failure_and_failures_are_reported() {
     let look = async |script: &str| {
         let (filter, _programs) = with_programs(script);
         filter.has_chain(Family::V4, CHAIN).await.map_err(|error| error.to_string())

@@ -1,7 +1,7 @@
-//! Removing the directory of a pod, without anything that is not the agent's.
+//! Removes the directory of a pod, but nothing that does not belong to the agent.
 //!
-//! The directory is looked through first: if there is an entry that is not known, or a volume with files in it, nothing
-//! is removed, so that its owner finds it as it was.
+//! The directory is checked first: if it has an unknown entry, or a volume with files in it, nothing is
+//! removed, so that the owner finds it unchanged.
 
 use std::ffi::{CString, OsStr};
 use std::io;
@@ -23,7 +23,7 @@ const LISTED: OFlags =
 const INSIDE: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_XDEV);
 
-/// Removes the directory of this name from that of all pods.
+/// Removes the directory with this name from the pods directory.
 pub(crate) fn remove(pods: &OwnedFd, name: &OsStr) -> io::Result<()> {
     let pod = openat2(pods, name, LISTED, Mode::empty(), INSIDE)?;
     visit(&pod, Path::new(""), Pass::Check)?;

@@ -1,4 +1,4 @@
-//! Programs of the host, run for as long as they may take.
+//! Runs host programs with a timeout.
 
 use std::ffi::OsStr;
 use std::io::{self, Write as _};
@@ -10,7 +10,7 @@ use blocking::{Call, CallError, Pool, Size};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::sync::oneshot;
 
-/// How many programs run at a time.
+/// The limit of concurrent programs.
 const PROGRAMS: Size = Size { threads: 2, spare: 2 };
 
 /// The threads that wait for programs.
@@ -18,8 +18,8 @@ pub(crate) fn pool() -> Pool {
     Pool::new("programs", PROGRAMS)
 }
 
-/// Runs a program with these arguments, and with this to read. Its output is only what it says of errors. Nothing if
-/// it took longer than the limit: it is killed then.
+/// Runs a program with these arguments and this input. Returns its error output; `None` if it exceeded the
+/// timeout and was killed.
 pub(crate) async fn run(
     pool: &Pool,
     program: &OsStr,
@@ -30,10 +30,10 @@ pub(crate) async fn run(
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let (sender, mut process) = oneshot::channel();
-    // The start of a program reads its file, which blocks as well.
+    // Starting a program reads its file, which blocks too.
     let work = move || {
         let child = command.spawn()?;
-        // Without a receiver its time is over.
+        // Without a receiver the timeout is over.
         if let Err(process) = sender.send(pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?)
         {
             _ = pidfd_send_signal(process, Signal::KILL);
@@ -44,10 +44,10 @@ pub(crate) async fn run(
     match pool.run(call, work).await {
         Ok(ended) => ended.map(Some),
         Err(CallError::Overdue(_)) => {
-            // One that starts from now on finds no receiver.
+            // A program that starts later finds no receiver.
             process.close();
             if let Ok(process) = process.try_recv() {
-                // It may have ended just now.
+                // It may have exited just now.
                 _ = pidfd_send_signal(process, Signal::KILL);
             }
             Ok(None)
@@ -59,7 +59,7 @@ pub(crate) async fn run(
 fn feed(mut child: Child, input: &str) -> io::Result<Output> {
     if let Some(mut stdin) = child.stdin.take() {
         match stdin.write_all(input.as_bytes()) {
-            // Who does not read it says why.
+            // If the program does not read its input, its error output says why.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error),
             _ => {}
         }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_reads_what_it_is_given_and_is_heard() {
+    async fn program_reads_its_input_and_its_output_is_returned() {
         let minute = Duration::from_mins(1);
         let ended = shell("read line; echo \"no $line\" >&2; exit 3", "rules\n", minute).await;
         assert_eq!(ended, Some((Some(3), "no rules\n".to_owned())));
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_that_takes_too_long_is_killed() {
+    async fn slow_program_is_killed() {
         let directory = tempfile::tempdir().unwrap();
         let own = directory.path().join("pid");
         let script = format!("echo $$ > {}; exec sleep 600", own.display());
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_that_is_not_there_is_an_error() {
+    async fn absent_program_is_an_error() {
         let minute = Duration::from_mins(1);
         let error = run(&pool(), OsStr::new("/nowhere/x"), &[], String::new(), minute).await;
         assert_eq!(error.unwrap_err().kind(), io::ErrorKind::NotFound);

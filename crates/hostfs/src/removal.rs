@@ -1,4 +1,4 @@
-//! Removing what a verdict names, where such things lie and nowhere else.
+//! Removes the object of a verdict, only in its configured directory.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -16,27 +16,27 @@ use crate::beneath::open_directory;
 use crate::pod_directory;
 use crate::tree::remove_tree;
 
-/// How many names of a log's path come from a pod: those of its directory, its container and its
-/// file.
+/// How many path components of a log come from a pod: its directory, its container and its file.
 const NAMES_OF_A_LOG: usize = 3;
 
-/// How many names lead from the directories of pods to a volume: the pod, `volumes`, the plugin, the volume.
+/// How many path components lead from the pods directory to a volume: the pod, `volumes`, the plugin, the
+/// volume.
 const NAMES_OF_A_VOLUME: usize = 4;
 
-/// What is to be removed.
+/// The kind of object to remove.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Removal {
-    /// A directory with all that is in it.
+    /// A directory with all of its content.
     Directory,
-    /// The directory of a pod, if all that is in it is known.
+    /// The directory of a pod, if all of its content is known.
     Pod,
-    /// A volume of a pod with all that is in it.
+    /// A volume of a pod with all of its content.
     Volume,
     /// A symbolic link.
     Link,
-    /// A container's log with its rotated parts.
+    /// A container log with its rotated files.
     Log,
-    /// One rotated file of a container's log.
+    /// One rotated file of a container log.
     RotatedLog,
 }
 
@@ -44,8 +44,8 @@ fn refuse<T>(problem: &str) -> io::Result<T> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, problem))
 }
 
-/// Removes a directory or a link that lies in `root` itself, a log two directories below it, or a volume three
-/// directories below it. Links are never followed below the root.
+/// Removes a directory or link directly in `root`, a log two levels below it, or a volume three levels below
+/// it. Links below the root are never followed.
 pub(crate) fn remove(root: &Path, path: &Path, kind: Removal) -> io::Result<Removed> {
     let removed = match kind {
         Removal::Log => remove_log(root, path),
@@ -67,7 +67,7 @@ fn remove_entry(root: &Path, path: &Path, kind: Removal) -> io::Result<()> {
     let found = std::fs::symlink_metadata(path)?.file_type();
     match kind {
         Removal::Directory | Removal::Pod if found.is_dir() => {
-            // A pod whose volumes are still mounted keeps all of its directory.
+            // A pod with mounted volumes keeps its whole directory.
             refuse_mounts(path)?;
             let root = open_directory(root, Path::new(""))?;
             if matches!(kind, Removal::Pod) {
@@ -104,7 +104,7 @@ fn refuse_mounts(directory: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::ResourceBusy, problem))
 }
 
-/// What is mounted on a directory or below it: to remove that would be to remove what it leads to.
+/// A mount on a directory or below it: removing the directory would remove the content of the mount.
 fn mounted_within(mounts: &[u8], directory: &Path) -> Option<PathBuf> {
     let lines = mounts.split(|byte| *byte == b'\n');
     let places = lines.filter_map(|line| line.split(|byte| *byte == b' ').nth(4)).map(unescaped);
@@ -113,7 +113,7 @@ fn mounted_within(mounts: &[u8], directory: &Path) -> Option<PathBuf> {
         .find(|place| place.starts_with(directory))
 }
 
-/// The directory of a log's file, and its name there.
+/// The directory of a log file, and the file name.
 fn place_of_log<'a>(root: &Path, path: &'a Path) -> io::Result<(OwnedFd, &'a OsStr)> {
     let below = path.strip_prefix(root).unwrap_or(Path::new(""));
     match (below.parent(), below.file_name()) {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_mounted_on_a_directory_or_below_it_is_seen() {
+    fn mounts_on_or_below_a_directory_are_found() {
         let mounts = "21 1 0:1 / / rw - ext4 /dev/sda rw\n\
                       22 21 0:2 / /pods/uid/volumes/a\\040b rw - tmpfs tmpfs rw\n\
                       23 21 0:3 / /pods/uid2 rw - tmpfs tmpfs rw\n";

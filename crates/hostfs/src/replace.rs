@@ -1,4 +1,4 @@
-//! Small files of the agent's own, written whole or not at all.
+//! Small files of the agent, written atomically.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -9,19 +9,18 @@ use model::ports::files::draft_of;
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use rustix::io::Errno;
 
-/// Writes a file that only the agent's user reads, in place of what is there. After a crash at any
-/// moment there is the old content or the new, on disk.
+/// Replaces a private file. After a crash at any moment, the old or the new content is on disk.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     replace_with_mode(path, content, 0o600)
 }
 
-/// The same with another mode, whatever the umask is.
+/// The same with another mode, independent of the umask.
 pub fn replace_with_mode(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     make_directory(directory)?;
     let draft = directory.join(draft_of(&name.to_string_lossy()));
-    // The draft of an earlier crash may be there; nobody reads it.
+    // The draft of an earlier crash may exist; it is not needed.
     let mut file =
         OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&draft)?;
     file.write_all(content)?;
@@ -33,9 +32,9 @@ pub fn replace_with_mode(path: &Path, content: &[u8], mode: u32) -> io::Result<(
     File::open(directory)?.sync_all()
 }
 
-/// Writes a file in place, following no link, and sets its mode whatever the umask is. Processes that read it meanwhile
-/// never find it empty: equal content is left alone, and room for other content is allocated before the first byte is
-/// written, so that a full disk leaves the old content.
+/// Overwrites a file without following links, and sets its mode independently of the umask. Concurrent readers
+/// never find it empty: equal content is not written, and space for other content is allocated before the first
+/// write, so that a full disk leaves the old content.
 pub(crate) fn overwrite(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new()
         .create(true)
@@ -63,20 +62,19 @@ fn has_content(file: &mut File, content: &[u8]) -> io::Result<bool> {
     Ok(found == content)
 }
 
-/// Allocates room for this many bytes without changing the length of the file.
+/// Allocates space for this many bytes without changing the length of the file.
 fn allocate(file: &File, length: u64) -> io::Result<()> {
     if length == 0 {
         return Ok(());
     }
     match fallocate(file, FallocateFlags::KEEP_SIZE, 0, length) {
-        // Some file systems cannot do it.
+        // Some file systems do not support it.
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
         result => Ok(result?),
     }
 }
 
-/// Makes a directory for the agent's user alone, with its parents, and sees to it that they are on
-/// disk.
+/// Creates a private directory with its parents, and syncs them to disk.
 fn make_directory(directory: &Path) -> io::Result<()> {
     let existing = directory.ancestors().find(|ancestor| ancestor.exists());
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
@@ -87,10 +85,10 @@ fn make_directory(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes such a file. What is not there is no error.
+/// Removes such a file. A missing file is no error.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
-        // On disk too: what came back after a crash would be taken for the last word.
+        // Synced to disk: a file that reappears after a crash would count as current.
         Ok(()) => File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
@@ -111,7 +109,7 @@ mod tests {
     use crate::test_mount::Mount;
 
     #[test]
-    fn a_file_is_replaced_whole_and_leaves_no_draft() {
+    fn file_is_replaced_atomically_and_leaves_no_draft() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("state/runtime.json");
         replace(&path, b"first and long").unwrap();
@@ -123,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crash_left_is_no_obstacle() {
+    fn draft_of_a_crash_is_overwritten() {
         let root = tempfile::tempdir().unwrap();
         std::fs::write(root.path().join(".a.new"), "half of somethi").unwrap();
         replace(&root.path().join("a"), b"new").unwrap();

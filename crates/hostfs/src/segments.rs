@@ -1,4 +1,4 @@
-//! Numbered files that are written at their end, for a journal.
+//! Numbered append-only files for a journal.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write as _};
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::ports::files::FileError;
-use model::ports::segments::{Lying, Segment, Segments};
+use model::ports::segments::{Segment, SegmentInfo, Segments};
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
-/// How the names of segments end.
+/// The suffix of segments.
 const SUFFIX: &str = ".jsonl";
 
 /// The segments in a directory of the host: `00000001.jsonl` and so on.
@@ -21,7 +21,7 @@ pub struct HostSegments {
 }
 
 impl HostSegments {
-    /// Those in this directory, which is made with the first of them.
+    /// The segments in this directory, which is created with the first of them.
     pub fn new(directory: PathBuf) -> Self {
         Self { directory }
     }
@@ -31,7 +31,7 @@ impl HostSegments {
     }
 }
 
-/// The number of a segment by its name. Names that we do not write are somebody else's.
+/// The number in the name of a segment; `None` for other files.
 fn number_of(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(SUFFIX)?;
     let plain = digits.len() >= 8 && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -42,27 +42,29 @@ fn failed(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Fil
     move |source| FileError { operation, path: path.to_owned(), source }
 }
 
-fn list(directory: &Path) -> io::Result<Vec<Lying>> {
+fn list(directory: &Path) -> io::Result<Vec<SegmentInfo>> {
     let entries = match std::fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
     };
-    let mut lying = Vec::new();
+    let mut existing = Vec::new();
     for entry in entries {
         let entry = entry?;
         let Some(number) = entry.file_name().to_str().and_then(number_of) else { continue };
         match entry.metadata() {
-            Ok(found) if found.is_file() => lying.push(Lying { number, size: found.len() }),
-            // One that is no file, or that went meanwhile, is none of ours.
+            Ok(found) if found.is_file() => {
+                existing.push(SegmentInfo { number, size: found.len() });
+            }
+            // Not a file, or removed meanwhile.
             _ => {}
         }
     }
-    lying.sort_unstable();
-    Ok(lying)
+    existing.sort_unstable();
+    Ok(existing)
 }
 
 impl Segments for HostSegments {
-    fn list(&self) -> Result<Vec<Lying>, FileError> {
+    fn list(&self) -> Result<Vec<SegmentInfo>, FileError> {
         list(&self.directory).map_err(failed("list", &self.directory))
     }
 
@@ -107,7 +109,7 @@ impl Segments for HostSegments {
 struct HostSegment {
     file: File,
     directory: PathBuf,
-    /// Whether its name is on disk.
+    /// Whether its directory entry is on disk.
     named: AtomicBool,
 }
 
@@ -140,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_that_is_kept_is_taken_from_the_disk_and_makes_nothing_longer() {
+    fn reserved_space_is_allocated_without_changing_the_length() {
         let root = tempfile::tempdir().unwrap();
         let segments = HostSegments::new(root.path().to_owned());
         let segment = segments.append_to(1).unwrap();
@@ -149,16 +151,16 @@ mod tests {
         let taken =
             || std::fs::metadata(root.path().join("00000001.jsonl")).unwrap().blocks() * 512;
         assert!(taken() >= 1 << 20, "{} bytes", taken());
-        assert_eq!(segments.list().unwrap(), [Lying { number: 1, size: 5 }]);
+        assert_eq!(segments.list().unwrap(), [SegmentInfo { number: 1, size: 5 }]);
         segment.append(b"more\n").unwrap();
-        assert_eq!(segments.list().unwrap(), [Lying { number: 1, size: 10 }]);
+        assert_eq!(segments.list().unwrap(), [SegmentInfo { number: 1, size: 10 }]);
         segment.reserve(0).unwrap();
         assert!(taken() < 1 << 20, "{} bytes", taken());
-        assert_eq!(segments.list().unwrap(), [Lying { number: 1, size: 10 }]);
+        assert_eq!(segments.list().unwrap(), [SegmentInfo { number: 1, size: 10 }]);
     }
 
     #[test]
-    fn segments_are_for_the_agents_user_alone_and_strange_files_are_no_segments() {
+    fn segments_are_private_and_other_files_are_ignored() {
         let root = tempfile::tempdir().unwrap();
         let directory = root.path().join("ferrolet/journal");
         let segments = HostSegments::new(directory.clone());
@@ -170,7 +172,7 @@ mod tests {
             std::fs::write(directory.join(name), "x").unwrap();
         }
         std::fs::create_dir(directory.join("00000009.jsonl")).unwrap();
-        assert_eq!(segments.list().unwrap(), [Lying { number: 3, size: 5 }]);
+        assert_eq!(segments.list().unwrap(), [SegmentInfo { number: 3, size: 5 }]);
         segments.beside("more").append_to(7).unwrap().append(b"text\n").unwrap();
         assert!(root.path().join("ferrolet/journal-more/00000007.jsonl").is_file());
         assert_eq!(segments.list().unwrap().len(), 1);

@@ -1,4 +1,4 @@
-//! The agent's own sockets.
+//! The sockets of the agent.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, chmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-/// The longest path that a Unix socket can have on Linux: the kernel's field holds 108 bytes, the
-/// closing zero included.
+/// The longest path of a Unix socket on Linux: the kernel's field has 108 bytes, including the terminating
+/// zero.
 pub const LONGEST_SOCKET_PATH: usize = 107;
 
-/// How many callers may wait to be taken.
+/// The length of the accept queue.
 const BACKLOG: i32 = 64;
 
-/// Why there is no socket.
+/// Why a socket cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// No client could name it.
+    /// The path is too long for clients.
     #[error(
         "socket path {path} has {length} bytes, the system takes {LONGEST_SOCKET_PATH} at most; \
          use a shorter root directory",
@@ -31,43 +31,43 @@ pub enum SocketError {
         /// Its length.
         length: usize,
     },
-    /// Something is there that is no socket, and is left alone.
-    #[error("{} is in the way of the socket", .0.display())]
+    /// The path is not a socket, and stays unchanged.
+    #[error("{} exists and is not a socket", .0.display())]
     InTheWay(PathBuf),
-    /// Somebody answers there.
+    /// Another process accepts connections there.
     #[error("another process listens on {}", .0.display())]
     Taken(PathBuf),
-    /// The system refuses.
+    /// A system call failed.
     #[error("{step} socket {path}", path = .path.display())]
     System {
-        /// What was tried.
+        /// The failed step.
         step: &'static str,
-        /// On which socket.
+        /// The socket.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         #[source]
         source: io::Error,
     },
 }
 
-/// The mode of a socket that is the agent's own: for its user alone.
+/// The mode of private sockets.
 const OWN: u32 = 0o600;
 
-/// A socket that listens. Its file goes when this is dropped.
+/// A listening socket. Its file is removed when this is dropped.
 #[derive(Debug)]
 pub struct Socket {
     listener: UnixListener,
     path: PathBuf,
-    /// Device and number of the socket's file: whatever else lies there later is not ours.
+    /// Device and inode of the socket's file: a later file at the path is not removed.
     identity: (u64, u64),
 }
 
-/// Listens at a path, for the agent's user alone. What a dead process left there is replaced.
+/// Listens at a path, only for the agent's user. A stale socket is replaced.
 pub fn listen(path: &Path) -> Result<Socket, SocketError> {
     listen_with_mode(path, OWN)
 }
 
-/// The same, with a socket of that mode. Whoever may write to it may connect.
+/// Like [`listen`], with a file mode. A process that may write to the socket may connect.
 pub fn listen_with_mode(path: &Path, mode: u32) -> Result<Socket, SocketError> {
     let length = path.as_os_str().len();
     if length > LONGEST_SOCKET_PATH {
@@ -77,7 +77,7 @@ pub fn listen_with_mode(path: &Path, mode: u32) -> Result<Socket, SocketError> {
         move |source: io::Error| SocketError::System { step, path: path.to_owned(), source }
     };
     clear(path)?;
-    // In steps of our own: nobody can connect before `listen`, and by then the mode is set.
+    // In separate steps: no client can connect before `listen`, and by then the mode is set.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket: OwnedFd =
         rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
@@ -87,17 +87,17 @@ pub fn listen_with_mode(path: &Path, mode: u32) -> Result<Socket, SocketError> {
     chmod(path, Mode::from_raw_mode(mode))
         .map_err(|error| failed("set the mode of")(error.into()))?;
     rustix::net::listen(&socket, BACKLOG).map_err(|error| failed("listen on")(error.into()))?;
-    let identity = identity(path).map_err(failed("look at"))?;
+    let identity = identity(path).map_err(failed("stat"))?;
     Ok(Socket { listener: socket.into(), path: path.to_owned(), identity })
 }
 
-/// Removes a socket that nobody answers on.
+/// Removes a socket without a listener.
 fn clear(path: &Path) -> Result<(), SocketError> {
     let failed =
         |step| move |source: io::Error| SocketError::System { step, path: path.to_owned(), source };
     match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(failed("look at")(error)),
+        Err(error) => return Err(failed("stat")(error)),
         Ok(found) if !found.file_type().is_socket() => {
             return Err(SocketError::InTheWay(path.to_owned()));
         }
@@ -118,7 +118,7 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 impl Socket {
-    /// The listening end; non-blocking, as async runtimes want it.
+    /// The listener, in non-blocking mode for async runtimes.
     pub fn listener(&self) -> io::Result<UnixListener> {
         self.listener.try_clone()
     }
@@ -127,7 +127,7 @@ impl Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         if identity(&self.path).is_ok_and(|found| found == self.identity) {
-            // A file that stays is replaced by the next start.
+            // A remaining file is replaced at the next start.
             std::fs::remove_file(&self.path).ok();
         }
     }
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_is_for_its_owner_alone_and_goes_with_its_holder() {
+    fn socket_is_private_and_removed_with_its_holder() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("agent.sock");
         let socket = listen(&path).unwrap();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_has_the_mode_that_was_asked_for_whatever_the_process_masks() {
+    fn socket_has_the_requested_mode_for_any_umask() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("kubelet.sock");
         for mode in [0o755, 0o666] {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_process_left_is_replaced_and_nothing_else() {
+    fn only_stale_sockets_are_replaced() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("agent.sock");
         drop(UnixListener::bind(&path).unwrap());
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_does_not_remove_what_came_after_it() {
+    fn holder_does_not_remove_a_later_socket() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("agent.sock");
         let old = listen(&path).unwrap();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_no_client_could_use_is_refused_with_its_length() {
+    fn overlong_socket_path_is_refused_with_its_length() {
         let root = tempfile::tempdir().unwrap();
         let space = LONGEST_SOCKET_PATH - root.path().as_os_str().len() - 1;
         let longest = root.path().join("x".repeat(space));

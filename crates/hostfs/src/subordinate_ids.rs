@@ -1,4 +1,4 @@
-//! Ids that are set aside for a user, whose programs may give them to others.
+//! Subordinate ids of a user.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -6,14 +6,14 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
-/// What the machine tells of the user ids and the group ids that are set aside for a user. Nothing where there is no
-/// such user, or nobody who would know.
+/// The subordinate user ids and group ids of a user, as printed by `getsubids`. `None` if there is no such user or
+/// no such program.
 pub fn subordinate_ids(user: &str) -> io::Result<Option<[String; 2]>> {
-    told(Path::new("/etc/passwd"), OsStr::new("getsubids"), user)
+    read_ids(Path::new("/etc/passwd"), OsStr::new("getsubids"), user)
 }
 
-fn told(passwd: &Path, program: &OsStr, user: &str) -> io::Result<Option<[String; 2]>> {
-    // The program may ask others, and then a user of whom they know nothing is one whom they do not tell of now.
+fn read_ids(passwd: &Path, program: &OsStr, user: &str) -> io::Result<Option<[String; 2]>> {
+    // The program may ask a name service, and then fails in the same way for an unknown user and for an outage.
     let users = fs::read_to_string(passwd).unwrap_or_default();
     if !users.lines().any(|line| line.split(':').next() == Some(user)) {
         return Ok(None);
@@ -40,28 +40,28 @@ mod tests {
 
     use super::*;
 
-    /// What is told of a user by a program that is this script.
+    /// The ids of a user from a program that is this script.
     fn by(script: &str, user: &str) -> io::Result<Option<[String; 2]>> {
         let directory = tempfile::tempdir().unwrap();
         let [passwd, program] = ["passwd", "getsubids"].map(|name| directory.path().join(name));
         fs::write(&passwd, "root:x:0:0::/root:/bin/sh\nkubelet:x:998:998::/:/bin/false\n").unwrap();
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        told(&passwd, program.as_os_str(), user)
+        read_ids(&passwd, program.as_os_str(), user)
     }
 
     // behaviour: CON-88
     #[test]
-    fn ids_are_told_for_users_and_for_groups() {
-        let told = by("echo \"0: $*\"", "kubelet").unwrap();
-        assert_eq!(told, Some(["0: kubelet\n".to_owned(), "0: -g kubelet\n".to_owned()]));
-        assert_eq!(by("exit 1", "nobody").unwrap(), None);
+    fn subordinate_ids_are_read_for_user_and_group() {
+        let ids = by("echo \"0: $*\"", "kubelet").unwrap();
+        assert_eq!(ids, Some(["0: kubelet\n".to_owned(), "0: -g kubelet\n".to_owned()]));
+        assert_eq!(by("exit 1", "absent").unwrap(), None);
         let error = by("echo no ids >&2; exit 1", "kubelet").unwrap_err().to_string();
         assert!(error.contains("no ids"), "{error}");
         let directory = tempfile::tempdir().unwrap();
         let passwd = directory.path().join("passwd");
         fs::write(&passwd, "kubelet:x:1:1::/:/\n").unwrap();
         let absent = directory.path().join("none");
-        assert_eq!(super::told(&passwd, absent.as_os_str(), "kubelet").unwrap(), None);
+        assert_eq!(read_ids(&passwd, absent.as_os_str(), "kubelet").unwrap(), None);
     }
 }

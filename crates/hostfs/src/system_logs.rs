@@ -1,4 +1,4 @@
-//! The system's log directory, for the node's API.
+//! The system's log directory, for the node API.
 
 use std::fs::File;
 use std::io;
@@ -9,17 +9,16 @@ use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2, statat,
 };
 
-/// Something in the system's log directory.
+/// An entry of the system's log directory.
 #[derive(Debug)]
 pub enum OpenedLog {
     /// A file, open for reading.
     File(File),
-    /// The names in a directory, in order, those of directories with a slash at the end.
+    /// The sorted names in a directory; those of directories end with a slash.
     Directory(Vec<String>),
 }
 
-/// Opens a file or a directory below a root. Links are followed, but none that leads out of the root: the kernel sees to
-/// that.
+/// Opens a file or directory below a root. Links are followed only within the root: the kernel ensures that.
 pub fn open_system_log(root: &Path, below: &Path) -> io::Result<OpenedLog> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = open(root, flags, Mode::empty())?;

@@ -1,22 +1,22 @@
-//! Mounts for tests, which are gone with their holder.
+//! Mounts for tests, removed with their holder.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Something that is mounted.
+/// A mount.
 #[derive(Debug)]
 pub(crate) struct Mount {
     place: PathBuf,
 }
 
 impl Mount {
-    /// An empty file system in memory of this size. None without root.
+    /// A tmpfs of this size. `None` without root.
     pub(crate) fn tmpfs(place: &Path, size: &str) -> Option<Self> {
         let options = format!("size={size}");
         Self::with(&["-t", "tmpfs", "-o", &options, "tmpfs"], place)
     }
 
-    /// A directory or file that is elsewhere too. None without root.
+    /// A bind mount. `None` without root.
     pub(crate) fn bind(what: &Path, place: &Path) -> Option<Self> {
         Self::with(&["--bind", what.to_str().unwrap()], place)
     }

@@ -1,8 +1,8 @@
-//! Removing a directory with all that is in it, without ever leaving it.
+//! Removes a directory with all of its content, and nothing outside.
 //!
-//! Every entry is reached by its name in an open directory, never by a path. The kernel refuses names that lead over a
-//! symbolic link or into a mount, so that neither is entered, also if it appeared a moment ago. Whatever the depth of
-//! the tree, two directories are open at most.
+//! Every entry is reached by its name in an open directory, never by a path. The kernel refuses names that pass
+//! a symbolic link or mount, so neither is entered, even if it was created a moment ago. For any depth of the
+//! tree, at most two directories are open.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io;
@@ -16,13 +16,13 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// How many directories of one directory are kept in memory at a time.
+/// How many subdirectory names of one directory are kept in memory.
 const MOST_NAMES: usize = 1024;
 
-/// How often a directory is listed again because something appeared in it meanwhile.
+/// How often a directory is listed again because entries appeared meanwhile.
 const MOST_LISTS: u32 = 16;
 
-/// How many bytes of a path an error names: that of a deep tree may have millions.
+/// How many bytes of a path an error contains: the path of a deep tree may have millions.
 const LONGEST_NAMED: usize = 512;
 
 const DIRECTORY: OFlags =
@@ -31,8 +31,8 @@ const DIRECTORY: OFlags =
 /// Neither links nor mounts are entered.
 const INSIDE: ResolveFlags = ResolveFlags::NO_XDEV.union(ResolveFlags::NO_SYMLINKS);
 
-/// Removes the directory of this name from an open directory. Stops at the first entry that cannot be removed, and
-/// names it; a mount stays with all that is in it.
+/// Removes the directory with this name from an open directory. Stops at the first entry that cannot be
+/// removed, and names it; a mount stays with all of its content.
 pub(crate) fn remove_tree(parent: impl AsFd, name: &OsStr) -> io::Result<()> {
     let name = CString::new(name.as_bytes())?;
     let open = openat2(&parent, &name, DIRECTORY, Mode::empty(), INSIDE | ResolveFlags::BENEATH);
@@ -50,7 +50,7 @@ struct Level {
     name: CString,
     /// Device and inode.
     id: (u64, u64),
-    /// Directories in it that are still there.
+    /// Its subdirectories that are not removed yet.
     below: Vec<CString>,
     lists: u32,
 }
@@ -64,7 +64,7 @@ fn id(directory: &OwnedFd) -> Result<(u64, u64), Errno> {
 struct Walk {
     /// The directory of the last level.
     here: OwnedFd,
-    /// From the top to the open directory; never empty.
+    /// The levels from the top to the open directory; never empty.
     levels: Vec<Level>,
 }
 
@@ -92,7 +92,7 @@ impl Walk {
         let opened = openat2(&self.here, &name, DIRECTORY, Mode::empty(), resolve)
             .and_then(|directory| Ok((id(&directory)?, directory)));
         let (id, directory) = match opened {
-            // It went meanwhile.
+            // It was removed meanwhile.
             Err(Errno::NOENT) => return Ok(()),
             opened => opened.map_err(|error| self.naming(Some(&name), error))?,
         };
@@ -101,7 +101,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Goes back to the directory above and removes this one from it.
+    /// Returns to the parent directory and removes this one from it.
     fn leave(&mut self) -> io::Result<()> {
         let parent = openat2(&self.here, c"..", DIRECTORY, Mode::empty(), INSIDE)
             .and_then(|parent| Ok((id(&parent)?, parent)));
@@ -124,7 +124,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Removes what is no directory from the open directory and notes down the directories. Whether it was empty.
+    /// Removes files from the open directory and records its subdirectories. Returns whether it was empty.
     fn list(&mut self) -> io::Result<bool> {
         let (mut below, mut found) = (Vec::new(), 0_usize);
         let mut failed = None;
@@ -143,7 +143,7 @@ impl Walk {
                         below.push(name.to_owned());
                         Ok(())
                     }
-                    // By the next list.
+                    // The next list handles it.
                     Ok(FileType::Directory) => Ok(()),
                     Ok(_) => unlinkat(&self.here, name, AtFlags::empty()),
                     Err(error) => Err(error),
@@ -166,7 +166,7 @@ impl Walk {
         let is_partial = below.len() >= MOST_NAMES;
         let Some(level) = self.levels.last_mut() else { return Ok(true) };
         level.below = below;
-        // A large directory is listed often; one that others fill as fast as it is emptied must have an end.
+        // A large directory is listed often, but one that fills as fast as it is emptied must have a limit.
         level.lists += u32::from(!is_partial);
         if found > 0 && level.lists > MOST_LISTS {
             return Err(self.naming(None, Errno::NOTEMPTY));
@@ -178,12 +178,12 @@ impl Walk {
         if listed != FileType::Unknown {
             return Ok(listed);
         }
-        // Some file systems do not list the kind.
+        // Some file systems do not report the file type.
         let found = statat(&self.here, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(FileType::from_raw_mode(found.st_mode))
     }
 
-    /// An error with the path, below the top, of the entry that it is about.
+    /// An error with the path of its entry, relative to the top.
     fn naming(&self, entry: Option<&CStr>, error: Errno) -> io::Error {
         let names = self.levels.iter().skip(1).map(|level| level.name.as_c_str()).chain(entry);
         let mut path = PathBuf::new();
@@ -202,7 +202,7 @@ impl Walk {
     }
 }
 
-/// What the kernel answers for a mount, in words.
+/// A readable error for the kernel's refusal of a mount.
 fn plain(error: Errno) -> io::Error {
     let busy = |problem: &str| io::Error::new(io::ErrorKind::ResourceBusy, problem);
     match error {

@@ -26,7 +26,7 @@ fn tree_is_removed_and_targets_of_its_links_stay() {
     symlink(outside.join("file"), pods.join("uid/file")).unwrap();
     symlink("../..", pods.join("uid/volumes/data/up")).unwrap();
     symlink("nowhere", pods.join("uid/dangling")).unwrap();
-    // Neither is text.
+    // Neither is UTF-8.
     let not_text = OsStr::from_bytes(b"\xff\xfe");
     fs::create_dir(pods.join("uid").join(not_text)).unwrap();
     fs::write(pods.join("uid").join(not_text).join(OsStr::from_bytes(b"\x80")), "").unwrap();
@@ -91,7 +91,7 @@ fn mount_inside_a_tree_keeps_its_data() {
         assert_eq!(fs::read_to_string(data).unwrap(), content);
         drop(mount);
     };
-    // In the order in which the walk may meet them.
+    // In the possible orders of the walk.
     refused(bound_file, &file, "bound");
     refused(memory, &uid.join("a/memory/data"), "in memory");
     refused(bound, &directory.join("data"), "bound");

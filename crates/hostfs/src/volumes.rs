@@ -1,4 +1,4 @@
-//! Volumes on this host: mounts, and the content of directories that containers may write.
+//! Volumes of this host: mounts, and the content of directories that containers may write to.
 
 mod bind;
 mod device;
@@ -33,17 +33,17 @@ use crate::{Host, program};
 use helper_mount::Request;
 use mount_table::MountTable;
 
-/// How long the walk over a volume may take, with its millions of files.
+/// The timeout of the walk over a volume, which may have millions of files.
 const WALK: Duration = Duration::from_hours(24);
 
-/// How long a server may take to end a mount before the mount is ended without it.
+/// How long a server may take to unmount before a forced unmount.
 const SERVER: Duration = Duration::from_mins(1);
 
 /// The volumes of this host.
 #[derive(Debug, Clone)]
 pub struct HostVolumes {
     host: Host,
-    /// The threads that wait for programs, and for servers that do not answer.
+    /// The threads that wait for programs, and for unresponsive servers.
     programs: Arc<Pool>,
 }
 
@@ -52,7 +52,7 @@ impl HostVolumes {
         Self { host, programs: Arc::new(program::pool()) }
     }
 
-    /// The threads that wait for its programs.
+    /// The threads that wait for programs.
     pub fn pool(&self) -> &Pool {
         &self.programs
     }
@@ -75,7 +75,7 @@ impl HostVolumes {
         request: Request,
     ) -> Result<(), FileError> {
         let failed = |source| FileError { operation: "mount", path: place.path(), source };
-        let found = self.at("look at mounts of", place, |place| {
+        let found = self.at("list mounts of", place, |place| {
             drop(place::open_place(place, place::NAMED | OFlags::DIRECTORY)?);
             let path = place::real_path(place)?;
             let fs_type = MountTable::read()?.at(&path).map(|line| line.mount.fs_type.clone());
@@ -95,13 +95,13 @@ impl HostVolumes {
     }
 }
 
-/// The path of a directory as the kernel lists mounts.
+/// The path of a directory as in the mount table.
 fn real(directory: &Path) -> io::Result<Option<PathBuf>> {
     let found = |path: io::Result<PathBuf>| match path {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         path => path.map(Some),
     };
-    // A mount itself is not looked at: its server may not answer.
+    // The mount itself is not accessed: its server may be unresponsive.
     if let (Some(parent), Some(name)) = (directory.parent(), directory.file_name()) {
         let Some(parent) = found(parent.canonicalize())? else { return Ok(None) };
         let path = parent.join(name);
@@ -116,7 +116,7 @@ fn mounts(directory: &Path) -> io::Result<Vec<MountPoint>> {
     let Some(real) = real(directory)? else { return Ok(Vec::new()) };
     let table = MountTable::read()?;
     let named = |mut mount: MountPoint| {
-        // By the path that the caller knows.
+        // With the path that the caller knows.
         if let Ok(below) = mount.path.strip_prefix(&real) {
             mount.path = if below.as_os_str().is_empty() {
                 directory.to_owned()
@@ -199,7 +199,7 @@ impl VolumeHost for HostVolumes {
             let place = place.clone();
             move |_: &Path| unmount::end(&place, flags)
         };
-        if !self.at("look at mounts of", place, is_on_server).await? {
+        if !self.at("list mounts of", place, is_on_server).await? {
             return self.host.call("unmount", &path, end(UnmountFlags::empty())).await;
         }
         let work = end(UnmountFlags::empty());
@@ -207,7 +207,7 @@ impl VolumeHost for HostVolumes {
         if !ended.as_ref().is_err_and(|error| error.source.kind() == io::ErrorKind::TimedOut) {
             return ended;
         }
-        // On other threads: those of the host wait for the server.
+        // On other threads: the unmount waits for the server.
         let (call, work) = (
             Call { operation: "unmount", subject: &path, limit: SERVER },
             end(UnmountFlags::FORCE | UnmountFlags::DETACH),
@@ -244,12 +244,11 @@ impl VolumeHost for HostVolumes {
 
     async fn group(&self, place: &Place) -> Result<u32, FileError> {
         let work = |place: &Place| Ok(fstat(&place::open_place(place, place::NAMED)?)?.st_gid);
-        self.at("look at", place, work).await
+        self.at("stat", place, work).await
     }
 
     async fn check_host_path(&self, path: &Path, kind: HostPathKind) -> Result<(), HostPathError> {
-        let wrong =
-            self.host.call("look at", path, move |path| host_path::check(path, kind)).await?;
+        let wrong = self.host.call("stat", path, move |path| host_path::check(path, kind)).await?;
         match wrong {
             Some(expected) => Err(HostPathError::WrongKind { path: path.to_owned(), expected }),
             None => Ok(()),

@@ -47,7 +47,7 @@ fn subpath_exchanged_for_a_link_while_it_is_mounted_never_leads_out() {
     std::thread::scope(|scope| {
         scope.spawn(|| exchange(&volume.join("a"), &volume.join("link"), &stop));
         scope.spawn(|| {
-            // The first thread may have put the link in the place of the directory.
+            // The first thread may have replaced the directory by the link.
             let ours =
                 rustix::fs::open(volume.join("a/c/.."), place::LISTED, rustix::fs::Mode::empty());
             while !stop.load(Ordering::Relaxed) {
@@ -56,7 +56,7 @@ fn subpath_exchanged_for_a_link_while_it_is_mounted_never_leads_out() {
                 }
             }
         });
-        // More of them while the exchanging threads do not get their turn.
+        // More rounds while the exchanging threads are not scheduled.
         let end = Instant::now() + Duration::from_secs(30);
         for number in 0.. {
             let is_done = number >= BINDS && mounted > 0 && refused > 0;
@@ -127,7 +127,7 @@ fn read_only_bind_mount_keeps_the_options_of_its_source() {
 }
 
 #[test]
-fn mounts_are_listed_by_the_path_that_was_asked_for() {
+fn mounts_are_listed_by_the_requested_path() {
     let root = tempfile::tempdir().unwrap();
     fs::create_dir_all(root.path().join("real/pods/data")).unwrap();
     symlink("real", root.path().join("link")).unwrap();
@@ -184,7 +184,7 @@ async fn loop_device_that_upstream_attached_to_a_map_is_detached() {
         link: place(&root, "pods/u1/volumeDevices/plugin/pv"),
     };
     volumes.map_device(&disk.device, &places).await.unwrap();
-    // Upstream keeps a device open by a loop device.
+    // Upstream keeps a device open with a loop device.
     let lock = Disk::of(&places.map.path()).unwrap();
     let attached = || device::attached_loops(&places.map).unwrap();
     assert_eq!(attached(), std::slice::from_ref(&lock.device));
@@ -195,13 +195,13 @@ async fn loop_device_that_upstream_attached_to_a_map_is_detached() {
     std::mem::forget(lock);
 }
 
-/// A file that is a disk.
+/// A file with a disk image.
 struct Disk {
     device: PathBuf,
 }
 
 impl Disk {
-    /// None without root, or without devices for it.
+    /// `None` without root, or without loop devices.
     fn attached(root: &TempDir) -> Option<Self> {
         let file = root.path().join("disk");
         fs::File::create(&file).unwrap().set_len(16 << 20).unwrap();

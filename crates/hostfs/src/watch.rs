@@ -1,5 +1,5 @@
-//! Being told that directories change. A machine has few inotify instances, so all watches of the
-//! agent share one.
+//! Watches of directories. A machine has few inotify instances, so all watches of the agent share
+//! one.
 
 mod queue;
 
@@ -12,20 +12,20 @@ use async_trait::async_trait;
 use blocking::Pool;
 use futures_util::StreamExt as _;
 use inotify::{EventMask, EventOwned, EventStream, Inotify, WatchDescriptor, WatchMask};
-use model::ports::files::{DirectoryWatch, FileError, Heard};
+use model::ports::files::{DirectoryChange, DirectoryWatch, FileError};
 use tokio::task::JoinSet;
 
 use queue::Queue;
 
 use crate::calls;
 
-/// Room for some events; more than fit are read in the next turn.
+/// Space for some events; the rest is read later.
 const BUFFER: usize = 4096;
 
 /// All watches of the agent.
 #[derive(Debug)]
 pub(crate) struct Watches {
-    /// Made with the first watch, and again if it broke.
+    /// Created with the first watch, and again after a failure.
     instance: Mutex<Option<Instance>>,
     pool: Pool,
 }
@@ -44,7 +44,7 @@ struct Instance {
     reader: JoinSet<()>,
 }
 
-/// What the reader and those who watch share.
+/// The state shared by the reader and the watches.
 #[derive(Debug)]
 struct Shared {
     watches: inotify::Watches,
@@ -53,12 +53,12 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Table {
-    /// Who listens to what. A directory that nobody listens to any more stays here until the kernel
-    /// says that it tells no more of it.
+    /// The listeners of each directory. A directory without listeners stays here until the kernel reports the end
+    /// of its watch.
     listeners: BTreeMap<WatchDescriptor, Vec<Weak<Queue>>>,
-    /// What ended before its first listener was entered.
+    /// Watches that ended before their first listener was registered.
     ended: BTreeSet<WatchDescriptor>,
-    /// Nobody reads the instance any more.
+    /// The instance is no longer read.
     is_closed: bool,
 }
 
@@ -67,12 +67,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Watches {
-    /// The threads for all that is done to files.
+    /// The threads for file operations.
     pub(crate) fn pool(&self) -> &Pool {
         &self.pool
     }
 
-    /// Listens to a directory: to files that were written, not to their writing.
+    /// Watches a directory for completed files, not for single writes.
     pub(crate) async fn watch(&self, directory: &Path) -> Result<Watch, FileError> {
         let mask = WatchMask::ATTRIB
             | WatchMask::CLOSE_WRITE
@@ -84,20 +84,20 @@ impl Watches {
         self.listen(directory, mask).await
     }
 
-    /// Listens to the writing of files in a directory, and to new ones.
+    /// Watches a directory for writes and new files.
     pub(crate) async fn watch_writing(&self, directory: &Path) -> Result<Watch, FileError> {
         let mask = WatchMask::MODIFY | WatchMask::CREATE | WatchMask::MOVED_TO;
         self.listen(directory, mask | WatchMask::DELETE_SELF | WatchMask::MOVE_SELF).await
     }
 
-    /// Listens for one write to a file. The kernel ends the watch with it.
+    /// Watches a file for one write. The kernel removes the watch after it.
     pub(crate) async fn watch_write(&self, file: &Path) -> Result<Watch, FileError> {
         let mask = WatchMask::MODIFY | WatchMask::ONESHOT | WatchMask::DONT_FOLLOW;
         self.add(file, mask).await
     }
 
     async fn listen(&self, directory: &Path, mask: WatchMask) -> Result<Watch, FileError> {
-        // A directory has one watch in an instance for all its listeners: each adds its events.
+        // A directory has one watch per instance for all listeners: each adds its events.
         self.add(directory, mask | WatchMask::ONLYDIR | WatchMask::MASK_ADD).await
     }
 
@@ -112,7 +112,7 @@ impl Watches {
         Ok(Watch { path: path.to_owned(), queue, descriptor, shared })
     }
 
-    /// The instance that is in use, or a new one.
+    /// The current instance, or a new one.
     fn shared(&self) -> io::Result<Arc<Shared>> {
         let mut instance = lock(&self.instance);
         if let Some(instance) = &*instance
@@ -129,18 +129,18 @@ impl Watches {
     }
 }
 
-/// Passes on what the kernel tells, until it tells no more.
+/// Forwards kernel events until the instance ends.
 async fn read(mut events: EventStream<Vec<u8>>, closing: Closing) {
     while let Some(Ok(event)) = events.next().await {
         let shared = &closing.0;
-        let unwanted = lock(&shared.table).tell(event);
+        let unwanted = lock(&shared.table).forward(event);
         if let Some(descriptor) = unwanted {
             shared.watches.clone().remove(descriptor).ok();
         }
     }
 }
 
-/// Ends all watches when the reader ends, however it does.
+/// Ends all watches when the reader ends for any reason.
 struct Closing(Arc<Shared>);
 
 impl Drop for Closing {
@@ -162,12 +162,14 @@ impl Table {
         self.listeners.entry(descriptor).or_default().push(Arc::downgrade(queue));
     }
 
-    /// Passes an event on. Answers a watch to be removed: one of a directory that is elsewhere now.
-    fn tell(&mut self, event: EventOwned) -> Option<WatchDescriptor> {
+    /// Forwards an event. Returns a watch to be removed: that of a directory that was moved.
+    fn forward(&mut self, event: EventOwned) -> Option<WatchDescriptor> {
         let EventOwned { wd, mask, name, .. } = event;
         if mask.contains(EventMask::Q_OVERFLOW) {
             let queues = self.listeners.values().flatten();
-            queues.filter_map(Weak::upgrade).for_each(|queue| queue.push(Heard::Anything));
+            queues
+                .filter_map(Weak::upgrade)
+                .for_each(|queue| queue.push(DirectoryChange::Anything));
             return None;
         }
         if mask.contains(EventMask::IGNORED) {
@@ -181,13 +183,14 @@ impl Table {
             }
             return None;
         }
-        let heard = name.map_or(Heard::Anything, |name| Heard::Names([name].into()));
+        let change =
+            name.map_or(DirectoryChange::Anything, |name| DirectoryChange::Names([name].into()));
         let queues = self.listeners.get(&wd)?;
-        queues.iter().filter_map(Weak::upgrade).for_each(|queue| queue.push(heard.clone()));
+        queues.iter().filter_map(Weak::upgrade).for_each(|queue| queue.push(change.clone()));
         mask.contains(EventMask::MOVE_SELF).then_some(wd)
     }
 
-    /// Answers whether nobody listens any more.
+    /// Returns whether no listener is left.
     fn leave(&mut self, descriptor: &WatchDescriptor, queue: &Arc<Queue>) -> bool {
         let Some(queues) = self.listeners.get_mut(descriptor) else { return false };
         queues.retain(|other| other.strong_count() > 0 && other.as_ptr() != Arc::as_ptr(queue));
@@ -215,7 +218,7 @@ impl Watch {
 
 #[async_trait]
 impl DirectoryWatch for Watch {
-    async fn heard(&mut self) -> Option<Heard> {
+    async fn next_change(&mut self) -> Option<DirectoryChange> {
         self.queue.take().await
     }
 }
@@ -224,8 +227,8 @@ impl Drop for Watch {
     fn drop(&mut self) {
         let mut table = lock(&self.shared.table);
         if table.leave(&self.descriptor, &self.queue) {
-            // Under the lock: who comes to listen to the same directory at the same time gets the
-            // same descriptor, and hears the end.
+            // Under the lock: a concurrent watch of the same directory gets the same descriptor, and receives
+            // the end.
             self.shared.watches.clone().remove(self.descriptor.clone()).ok();
         }
     }

@@ -1,4 +1,4 @@
-//! The host's files keep the contract of the port.
+//! The host's files pass the contract of the port.
 #![allow(clippy::disallowed_methods, reason = "a test on real files")]
 #![allow(clippy::unwrap_used, reason = "a test, helpers included")]
 
@@ -16,7 +16,7 @@ use model::ports::files::HostFiles;
 use model::ports::log_files::LogFiles;
 use model::ports::volumes::VolumeHost;
 use tempfile::TempDir;
-use testkit::contract::files::World;
+use testkit::contract::files::Harness;
 use testkit::contract::{self, assert_kept};
 
 /// A directory of the host, removed after its case.
@@ -26,7 +26,7 @@ struct Directory {
     files: Arc<Host>,
 }
 
-impl World for Directory {
+impl Harness for Directory {
     fn files(&self) -> Arc<dyn HostFiles> {
         Arc::clone(&self.files) as _
     }
@@ -44,7 +44,7 @@ impl World for Directory {
     }
 
     fn special(&self, path: &Path) -> bool {
-        // The socket's file stays when nobody listens any more.
+        // The socket's file stays when the listener is closed.
         UnixListener::bind(path).unwrap();
         true
     }
@@ -67,14 +67,14 @@ impl World for Directory {
 }
 
 #[tokio::test]
-async fn the_files_of_the_host_keep_the_contract() {
-    let new_world =
+async fn host_files_pass_the_contract() {
+    let new_harness =
         || Directory { place: tempfile::tempdir().unwrap(), files: Arc::new(Host::default()) };
-    let reports = contract::files::run(new_world).await;
+    let reports = contract::files::run(new_harness).await;
     assert_eq!(assert_kept(&reports), [], "these cases were skipped");
 }
 
-/// A directory of the host whose mounts end with its case.
+/// A directory of the host, unmounted after its case.
 #[derive(Debug)]
 struct Volumes {
     place: TempDir,
@@ -95,7 +95,7 @@ impl Drop for Volumes {
     }
 }
 
-impl contract::volumes::World for Volumes {
+impl contract::volumes::Harness for Volumes {
     fn volumes(&self) -> Arc<dyn VolumeHost> {
         Arc::new(self.host.volumes())
     }
@@ -136,13 +136,13 @@ impl contract::volumes::World for Volumes {
 
 // behaviour: ACT-312
 #[tokio::test]
-async fn the_volumes_of_the_host_keep_the_contract() {
+async fn host_volumes_pass_the_contract() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let new_world =
+    let new_harness =
         || Volumes { place: tempfile::tempdir().unwrap(), host: Arc::new(Host::default()) };
-    let reports = contract::volumes::run(new_world).await;
+    let reports = contract::volumes::run(new_harness).await;
     let skipped = assert_kept(&reports);
     // Not every kernel has huge pages.
     let needs_huge_pages = |case: &str| case.starts_with("huge_pages");
@@ -150,7 +150,7 @@ async fn the_volumes_of_the_host_keep_the_contract() {
 }
 
 #[test]
-fn segments_on_the_host_keep_the_contract() {
+fn host_segments_pass_the_contract() {
     let place = tempfile::tempdir().unwrap();
     let segments = hostfs::HostSegments::new(place.path().join("ferrolet/journal"));
     contract::segments::check(&(Arc::new(segments) as _)).unwrap();
@@ -163,7 +163,7 @@ struct Logs {
     host: Arc<Host>,
 }
 
-impl contract::log_files::World for Logs {
+impl contract::log_files::Harness for Logs {
     fn files(&self) -> Arc<dyn LogFiles> {
         Arc::new(self.host.logs())
     }
@@ -202,8 +202,8 @@ impl contract::log_files::World for Logs {
 }
 
 #[tokio::test]
-async fn log_files_of_the_host_keep_the_contract() {
-    let new_world = || Logs { place: tempfile::tempdir().unwrap(), host: Arc::default() };
-    let reports = contract::log_files::run(new_world).await;
+async fn host_log_files_pass_the_contract() {
+    let new_harness = || Logs { place: tempfile::tempdir().unwrap(), host: Arc::default() };
+    let reports = contract::log_files::run(new_harness).await;
     assert_eq!(assert_kept(&reports), [], "these cases were skipped");
 }

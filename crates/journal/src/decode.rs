@@ -1,4 +1,4 @@
-//! Entries as lines, each with a checksum, and reading them back past all that is damaged.
+//! Encodes entries as lines with checksums, and decodes them, skipping damaged lines.
 //!
 //! A line is a JSON object whose last field is `sum`: the CRC-32 of all that stands before it.
 
@@ -9,10 +9,10 @@ use serde::de::DeserializeOwned;
 
 use crate::entry::{Entry, Inputs};
 
-/// No line is longer than this.
+/// The longest line.
 pub(crate) const LONGEST_LINE: usize = 32 * 1024;
 
-/// What stands between an entry and its checksum, and what ends a line.
+/// The separator of entry and checksum, and the end of a line.
 const SUM: &[u8] = b",\"sum\":\"";
 const END: &[u8] = b"\"}";
 const DIGITS: usize = 8;
@@ -40,22 +40,22 @@ fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, step)
 }
 
-/// The line of an entry, its end included.
+/// The line of an entry, with its end.
 pub(crate) fn line(entry: &Entry) -> Vec<u8> {
     let line = written(entry);
     if line.len() <= LONGEST_LINE { line } else { written(&without_inputs(entry)) }
 }
 
-/// Of texts there are a few, each with a bound; only inputs can be many.
+/// The other texts are few and bounded; only inputs can be many.
 pub(crate) fn without_inputs(entry: &Entry) -> Entry {
     Entry { detail: Inputs(vec![("tooLong".to_owned(), true.into())]), ..entry.clone() }
 }
 
-/// Something as a line, its end included.
+/// A value as a line, with its end.
 pub(crate) fn written(value: &impl Serialize) -> Vec<u8> {
     let mut line = Vec::with_capacity(512);
     let mut writer = serde_json::Serializer::new(&mut line);
-    value.serialize(&mut writer).expect("it is made of texts and numbers");
+    value.serialize(&mut writer).expect("texts and numbers serialize");
     line.pop();
     let sum = crc32(&line);
     line.extend_from_slice(SUM);
@@ -65,7 +65,7 @@ pub(crate) fn written(value: &impl Serialize) -> Vec<u8> {
     line
 }
 
-/// What a line says, without the line's end; `None` when the line is damaged.
+/// Decodes a line without its end; `None` if the line is damaged.
 pub(crate) fn value<T: DeserializeOwned>(line: &[u8]) -> Option<T> {
     let rest = line.strip_suffix(END)?;
     let (rest, digits) = rest.split_at_checked(rest.len().checked_sub(DIGITS)?)?;
@@ -77,17 +77,17 @@ pub(crate) fn value<T: DeserializeOwned>(line: &[u8]) -> Option<T> {
     serde_json::from_slice(line).ok()
 }
 
-/// What a segment had besides the entries that were handed out.
+/// The damage of a segment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Passed {
-    /// How many lines were damaged.
+    /// The number of damaged lines.
     pub(crate) damaged: u64,
     /// Whether the last line has no end.
     pub(crate) ragged: bool,
 }
 
-/// Hands out what the lines of a segment say, in their order. No more than a line is held at a time, whatever
-/// the segment is made of.
+/// Passes the decoded lines of a segment to a function, in order. Never holds more than one line, whatever
+/// the segment contains.
 pub(crate) fn read<T: DeserializeOwned>(
     mut from: impl BufRead,
     mut take: impl FnMut(T),
@@ -106,14 +106,14 @@ pub(crate) fn read<T: DeserializeOwned>(
         }
         match value(&line) {
             Some(value) => take(value),
-            // What ends a line that a crash tore leaves an empty one where nothing was torn.
+            // The agent ends a line that a crash cut off; if it was complete, this leaves an empty line.
             None if line.is_empty() => {}
             None => passed.damaged += 1,
         }
     }
 }
 
-/// Reads to the end of a line; whether it has one.
+/// Reads to the end of a line. Whether it has one.
 fn skip_line(from: &mut impl BufRead) -> io::Result<bool> {
     loop {
         let bytes = from.fill_buf()?;
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checksum_is_the_one_that_everybody_knows() {
+    fn checksum_is_standard_crc32() {
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
     }
 }

@@ -7,56 +7,56 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::chain::Chain;
+use model::log_throttle::LogThrottle;
 use model::ports::clock::WallClock;
 use model::ports::files::FileError;
 use model::ports::incidents::Incident;
 use model::ports::journal::Outcome;
-use model::ports::segments::{Lying, Segment, Segments};
+use model::ports::segments::{Segment, SegmentInfo, Segments};
 use model::ports::streaming::Session;
-use model::trouble::Trouble;
 use model::verdict::Verdict;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::decode;
-use crate::entry::{Became, Entry, NO_ANSWER};
+use crate::entry::{Entry, EntryOutcome, NO_ANSWER};
 use crate::find::{Found, find_with};
+use crate::in_progress::{InProgress, UnfinishedRemoval};
 use crate::incidents::RecordedIncidents;
 use crate::query::Query;
 use crate::repeated::Repeated;
-use crate::under_way::{Left, UnderWay};
 
-/// The smallest bound that a journal can keep.
+/// The smallest supported bound of a journal.
 pub const SMALLEST: u64 = 1 << 20;
 
-/// How many segments there are at most.
+/// The most segments.
 const SEGMENTS: u64 = 8;
 
-/// The part of a segment that is kept free at its end for when the disk is full.
+/// The part of a segment that is reserved at its end for a full disk.
 const SPARE: u64 = 4;
 
-/// How many full segments wait to be on disk; beyond these, the oldest are about to be removed.
+/// The most full segments that wait for a sync; older ones are about to be removed.
 const MOST_UNSYNCED: usize = 8;
 
-/// How long what was written may wait to be on disk, and what could not be written to be tried again.
+/// The longest time before a written entry is synced, and before a failed write is retried.
 pub(crate) const SYNC_AFTER: Duration = Duration::from_secs(5);
 
-/// How many entries wait for room on disk; beyond these, the oldest are lost.
+/// The most entries that wait for disk space; beyond these, the oldest are lost.
 const MOST_WAITING: usize = 256;
 
-/// Appends entries to segments, and keeps their size in bounds. Blocks as the disk does.
+/// Appends entries to segments, and bounds their size. Blocks on the disk.
 #[derive(Debug)]
 pub(crate) struct Disk {
     segments: Arc<dyn Segments>,
     clock: Arc<dyn WallClock>,
     version: String,
     max_bytes: u64,
-    /// What is noted down before it is done.
-    under_way: UnderWay,
-    /// Who records writes, one at a time; never held over an await or a sync.
+    /// The removals in progress, recorded before they start.
+    in_progress: InProgress,
+    /// Held while an entry is written; never over an await or a sync.
     state: Mutex<State>,
-    /// Told when there is something to sync, or to write that could not be.
+    /// Notified when there is something to sync, or a failed write to retry.
     dirty: Notify,
 }
 
@@ -65,16 +65,16 @@ struct State {
     current: Option<Current>,
     /// Full segments that may not be on disk yet.
     unsynced: Vec<Arc<dyn Segment>>,
-    /// Entries that are not on disk yet because there is no room, the oldest first.
+    /// Entries that wait for disk space, the oldest first.
     waiting: VecDeque<Entry>,
-    /// How many of those are lost.
+    /// How many of them were lost.
     lost: u64,
-    /// What an earlier process was removing, by kind and id, as long as nothing else is known of it.
+    /// Removals in progress of an earlier process, by kind and ID, until their outcome is known.
     left: BTreeSet<(String, String)>,
     repeated: Repeated,
-    /// Incidents that are not recorded again; loaded with the first one.
+    /// Recorded incidents, to drop duplicates; loaded with the first incident.
     recorded: Option<RecordedIncidents>,
-    trouble: Trouble,
+    throttle: LogThrottle,
 }
 
 #[derive(Debug)]
@@ -82,14 +82,14 @@ struct Current {
     number: u64,
     size: u64,
     segment: Arc<dyn Segment>,
-    /// How long it may become though the disk is full; 0 where no room can be kept.
+    /// Its reserved size, for a full disk; 0 if space cannot be reserved.
     reserved: u64,
-    /// Whether its last line has no end: what follows would be damaged with it.
+    /// Whether its last line has no end: the next line would be damaged too.
     ragged: bool,
     synced: bool,
 }
 
-/// Why an entry is not kept.
+/// Why an entry is not written.
 #[derive(Debug)]
 enum Unkept {
     File(FileError),
@@ -97,7 +97,7 @@ enum Unkept {
 }
 
 impl Disk {
-    /// A journal of at most so many bytes. Nothing is read or made before the first entry.
+    /// A journal of at most `bound` bytes. Nothing is read or created before the first entry.
     pub(crate) fn new(
         segments: Arc<dyn Segments>,
         clock: Arc<dyn WallClock>,
@@ -105,7 +105,7 @@ impl Disk {
         max_bytes: u64,
     ) -> Self {
         Self {
-            under_way: UnderWay::new(&*segments),
+            in_progress: InProgress::new(&*segments),
             segments,
             clock,
             version: version.to_owned(),
@@ -123,22 +123,22 @@ impl Disk {
         self.max_bytes / SEGMENTS
     }
 
-    /// How long a segment may become while there is no room for the next.
+    /// The largest size of a segment while there is no space for the next.
     fn longest(&self) -> u64 {
         self.segment_bytes() + self.segment_bytes() / SPARE
     }
 
-    /// Asks for entries, also those that wait for room on disk. Blocks while it reads.
+    /// Finds entries, also those that wait for disk space. Blocks while it reads.
     pub(crate) fn find(&self, query: &Query, limit: usize) -> Result<Found, FileError> {
         let waiting: Vec<Entry> = self.state().waiting.iter().cloned().collect();
         find_with(&*self.segments, &waiting, query, limit)
     }
 
-    /// What earlier processes had begun to remove when they were killed. Each is to be
-    /// [settled](Self::settle); until it is, the next process is told of it.
-    pub(crate) fn take_left(&self) -> Vec<Left> {
-        let left = self.under_way.take_left().unwrap_or_else(|error| {
-            warn!(error = %Chain(&error), "it is not known what was being removed");
+    /// Removals in progress of earlier processes that were killed. The caller must
+    /// [settle](Self::settle) each; until then, the next process gets it too.
+    pub(crate) fn take_unfinished(&self) -> Vec<UnfinishedRemoval> {
+        let left = self.in_progress.take_unfinished().unwrap_or_else(|error| {
+            warn!(error = %Chain(&error), "Cannot read the removals in progress of an earlier process");
             Vec::new()
         });
         let things = left.iter().map(|left| thing(&left.entry));
@@ -146,42 +146,42 @@ impl Disk {
         left
     }
 
-    /// Puts on record what became of such a removal, unless this process has removed the same thing since.
-    pub(crate) fn settle(&self, left: Left, outcome: Became, more: &str) {
-        let Left { mut entry, number } = left;
+    /// Records the outcome of such a removal, unless this process has removed the same object since.
+    pub(crate) fn settle(&self, left: UnfinishedRemoval, outcome: EntryOutcome, more: &str) {
+        let UnfinishedRemoval { mut entry, number } = left;
         let mut state = self.state();
         if state.left.remove(&thing(&entry)) {
             entry.outcome = outcome;
             entry.error = match outcome {
-                Became::Unknown | Became::Failed => Some(format!("{NO_ANSWER}{more}")),
-                Became::Removed
-                | Became::Gone
-                | Became::Held
-                | Became::Opened
-                | Became::Refused
-                | Became::Killed
-                | Became::Restarted
-                | Became::Rejected
-                | Became::Pulled => {
+                EntryOutcome::Unknown | EntryOutcome::Failed => Some(format!("{NO_ANSWER}{more}")),
+                EntryOutcome::Removed
+                | EntryOutcome::Gone
+                | EntryOutcome::Held
+                | EntryOutcome::Opened
+                | EntryOutcome::Refused
+                | EntryOutcome::Killed
+                | EntryOutcome::Restarted
+                | EntryOutcome::Rejected
+                | EntryOutcome::Pulled => {
                     entry.detail.0.push(("foundGone".to_owned(), "after a restart".into()));
                     None
                 }
             };
             let Entry { kind, id, rule, .. } = &entry;
             let outcome = outcome.as_str();
-            info!(kind, id, rule, outcome, "was being removed when an earlier process ended");
+            info!(kind, id, rule, outcome, "Removal of an earlier process settled");
             self.keep(&mut state, entry);
         }
         drop(state);
-        self.under_way.end(number);
+        self.in_progress.end(number);
     }
 
-    /// Tries again to write what could not be written.
+    /// Retries failed writes.
     pub(crate) fn retry(&self) {
         self.write(&mut self.state());
     }
 
-    /// Sees to it that all entries so far are on disk. Blocks until they are.
+    /// Syncs all entries so far to disk. Blocks.
     pub(crate) fn sync(&self) {
         let mut waiting;
         {
@@ -194,12 +194,12 @@ impl Disk {
         }
         for segment in waiting {
             if let Err(error) = segment.sync() {
-                warn!(%error, "the journal of removals may not be on disk");
+                warn!(%error, "Cannot sync the journal of removals");
             }
         }
     }
 
-    /// Waits until there is something to sync, or to write that could not be.
+    /// Waits until there is something to sync, or a failed write to retry.
     pub(crate) async fn dirtied(&self) {
         self.dirty.notified().await;
     }
@@ -210,10 +210,10 @@ impl Disk {
 
     /// The number of the next removal.
     pub(crate) fn next_number(&self) -> u64 {
-        self.under_way.next_number()
+        self.in_progress.next_number()
     }
 
-    /// Takes a verdict that was carried out, or that could not be, and when.
+    /// Records a verdict that was carried out, or could not be.
     pub(crate) fn record(
         &self,
         verdict: &Verdict,
@@ -222,7 +222,7 @@ impl Disk {
         now: std::time::Instant,
     ) {
         let mut state = self.state();
-        if state.repeated.is_news(verdict, outcome, now) {
+        if state.repeated.is_new(verdict, outcome, now) {
             let entry = Entry::new(verdict, outcome, at, &self.version);
             if !state.left.is_empty() {
                 state.left.remove(&thing(&entry));
@@ -231,12 +231,12 @@ impl Disk {
         }
     }
 
-    /// Takes a session, and when it was opened or refused.
+    /// Records a session that was opened or refused.
     pub(crate) fn record_session(&self, session: &Session, at: Timestamp) {
         self.keep(&mut self.state(), Entry::of_session(session, at, &self.version));
     }
 
-    /// Writes an incident that is not among the recorded ones.
+    /// Records an incident, unless it was recorded before.
     pub(crate) fn record_incident(&self, incident: &Incident, now: Timestamp) {
         let mut state = self.state();
         if self.is_recorded(&mut state, incident) {
@@ -252,23 +252,23 @@ impl Disk {
         !recorded.add(incident)
     }
 
-    /// Notes down a removal before it is made.
+    /// Records a removal before it starts.
     pub(crate) fn begun(&self, number: u64, verdict: &Verdict, at: Timestamp) {
-        self.under_way.begin_as(number, Entry::of_begun(verdict, at, &self.version));
+        self.in_progress.begin_as(number, Entry::of_begun(verdict, at, &self.version));
     }
 
-    /// That removal has ended.
+    /// Drops the record of a removal that has ended.
     pub(crate) fn ended(&self, number: u64) {
-        self.under_way.end(number);
+        self.in_progress.end(number);
     }
 
-    /// Keeps an entry: on disk, or until there is room for it.
+    /// Writes an entry, or queues it until there is disk space.
     fn keep(&self, state: &mut State, entry: Entry) {
         state.waiting.push_back(entry);
         self.write(state);
     }
 
-    /// Writes what waits, as far as there is room.
+    /// Writes queued entries, as far as there is disk space.
     fn write(&self, state: &mut State) {
         let now = Instant::now().into_std();
         while let Some(entry) = state.waiting.pop_front() {
@@ -279,24 +279,24 @@ impl Disk {
                 state.lost += 1;
             }
             self.dirty.notify_one();
-            if state.trouble.failed(now) {
+            if state.throttle.failed(now) {
                 let error = match &why {
                     Unkept::File(error) => Chain(error).to_string(),
                     Unkept::Append(error) => error.to_string(),
                 };
                 let (waiting, lost) = (state.waiting.len(), state.lost);
-                warn!(%error, waiting, lost, "the journal cannot be written; tried again until it can");
+                warn!(%error, waiting, lost, "Cannot write the journal of removals, retrying");
             }
             return;
         }
-        if let Some(after) = state.trouble.over(now) {
+        if let Some(after) = state.throttle.recovered(now) {
             let lost = std::mem::take(&mut state.lost);
-            info!(?after, lost, "the journal of removals is kept again");
+            info!(?after, lost, "Journal of removals is written again");
         }
     }
 
     fn append(&self, state: &mut State, line: &[u8]) -> Result<(), Unkept> {
-        // With the end of a line that was cut off.
+        // First ends a line that was cut off.
         let length = line.len() as u64 + 1;
         let current = match state.current.take() {
             Some(current) => current,
@@ -309,12 +309,12 @@ impl Disk {
         };
         let current = state.current.insert(current);
         let lead: &[u8] = if current.ragged { b"\n" } else { b"" };
-        // In one call, so that nothing comes between.
+        // One write call, so that nothing is interleaved.
         let written = current.segment.append(&[lead, line].concat());
         current.ragged = written.is_err();
         current.size = match &written {
             Ok(()) => current.size + length,
-            // A part of it may be there.
+            // A part of it may be written.
             Err(_) => self.size_of(current.number).unwrap_or(current.size + length),
         };
         if std::mem::replace(&mut current.synced, false) {
@@ -323,12 +323,12 @@ impl Disk {
         written.map_err(Unkept::Append)
     }
 
-    /// The segment after one that is full; or that one, while the disk is full and it has room to spare.
+    /// The segment after a full one; or the full one, while the disk is full and it has reserved space left.
     fn next(&self, state: &mut State, full: Current, length: u64) -> Result<Current, Unkept> {
         let lasts = full.size + length <= full.reserved;
         let next = match self.open(full.number + 1, 0, false) {
             Ok(next) if next.reserved == 0 && lasts => {
-                // Nothing but an empty file stays if this fails.
+                // A failure leaves only an empty file.
                 drop(self.segments.remove(next.number));
                 return Ok(full);
             }
@@ -336,7 +336,7 @@ impl Disk {
             opened => opened,
         };
         if full.reserved > 0 {
-            // What it keeps too much goes with it at last.
+            // Its excess is removed with it later.
             drop(full.segment.reserve(0));
         }
         if state.unsynced.len() == MOST_UNSYNCED {
@@ -347,42 +347,42 @@ impl Disk {
     }
 
     fn size_of(&self, number: u64) -> Option<u64> {
-        let lying = self.segments.list().ok()?;
-        lying.iter().find(|one| one.number == number).map(|one| one.size)
+        let existing = self.segments.list().ok()?;
+        existing.iter().find(|one| one.number == number).map(|one| one.size)
     }
 
-    /// Goes on where an earlier agent ended.
+    /// Continues the segments of an earlier agent.
     fn begin(&self) -> Result<Current, Unkept> {
-        let lying = self.segments.list().map_err(Unkept::File)?;
-        let Some(last) = lying.last() else { return self.open(1, 0, false) };
+        let existing = self.segments.list().map_err(Unkept::File)?;
+        let Some(last) = existing.last() else { return self.open(1, 0, false) };
         let read =
             self.segments.read(last.number).map(|reader| decode::read(reader, drop::<Entry>));
         match read {
             Ok(Ok(passed)) => {
                 let damaged = passed.damaged;
                 if damaged > 0 {
-                    info!(damaged, "the journal has entries that a crash cut off; passed over");
+                    info!(damaged, "Skipping damaged entries of the journal");
                 }
                 self.open(last.number, last.size, passed.ragged)
             }
             Ok(Err(error)) => {
-                warn!(%error, "a segment of the journal cannot be read; starting another");
+                warn!(%error, "Cannot read a segment of the journal, starting a new one");
                 self.open(last.number + 1, 0, false)
             }
             Err(error) => {
-                warn!(error = %Chain(&error), "a segment of the journal cannot be read; starting another");
+                warn!(error = %Chain(&error), "Cannot read a segment of the journal, starting a new one");
                 self.open(last.number + 1, 0, false)
             }
         }
     }
 
-    /// Opens a segment, and makes room for it to become as long as it may, on a disk that others fill too.
+    /// Opens a segment, and reserves disk space for its full size.
     fn open(&self, number: u64, size: u64, ragged: bool) -> Result<Current, Unkept> {
-        let lying = self.segments.list().map_err(Unkept::File)?;
+        let existing = self.segments.list().map_err(Unkept::File)?;
         let most = self.max_bytes.saturating_sub(size.max(self.longest()));
-        for Lying { number, .. } in surplus(&lying, number, most) {
+        for SegmentInfo { number, .. } in surplus(&existing, number, most) {
             if let Err(error) = self.segments.remove(number) {
-                warn!(error = %Chain(&error), "an old segment of the journal cannot be removed");
+                warn!(error = %Chain(&error), "Cannot remove an old segment of the journal");
             }
         }
         let segment = self.segments.append_to(number).map_err(Unkept::File)?;
@@ -395,9 +395,10 @@ fn thing(entry: &Entry) -> (String, String) {
     (entry.kind.clone(), entry.id.clone())
 }
 
-/// The oldest of the other segments, so that without them those take at most so many bytes.
-fn surplus(lying: &[Lying], kept: u64, most: u64) -> Vec<Lying> {
-    let mut others: Vec<Lying> = lying.iter().filter(|one| one.number != kept).copied().collect();
+/// The oldest segments, so that the others take at most `bytes` without them.
+fn surplus(existing: &[SegmentInfo], kept: u64, most: u64) -> Vec<SegmentInfo> {
+    let mut others: Vec<SegmentInfo> =
+        existing.iter().filter(|one| one.number != kept).copied().collect();
     let mut bytes: u64 = others.iter().map(|one| one.size).sum();
     let too_many = others.iter().take_while(|one| {
         let too_much = bytes > most;

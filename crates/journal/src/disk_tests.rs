@@ -39,13 +39,13 @@ fn everything(journal: &DiskJournal) -> Found {
     journal.find(&Query::new("web"), 10_000).unwrap()
 }
 
-/// How many bytes all segments take.
+/// The size of all segments in bytes.
 fn bytes(segments: &MemorySegments) -> u64 {
-    segments.list().unwrap().iter().map(|lying| lying.size).sum()
+    segments.list().unwrap().iter().map(|existing| existing.size).sum()
 }
 
 #[tokio::test(start_paused = true)]
-async fn entries_are_found_the_newest_first_by_whoever_comes_later() {
+async fn entries_are_found_newest_first_by_the_next_process() {
     let segments = MemorySegments::default();
     let first = journal(&segments, SMALLEST);
     first.record(&verdict("c1", "main", "web"), Outcome::Removed);
@@ -54,22 +54,22 @@ async fn entries_are_found_the_newest_first_by_whoever_comes_later() {
     let second = journal(&segments, SMALLEST);
     second.record(&verdict("c3", "other", "web"), Outcome::AlreadyGone);
     assert_eq!(ids(&everything(&second)), ["c3", "c2", "c1"]);
-    assert_eq!(segments.list().unwrap().len(), 1, "it goes on in the same segment");
+    assert_eq!(segments.list().unwrap().len(), 1, "it continues the same segment");
     let found = second.find(&Query::new("main"), 1).unwrap();
     assert_eq!((ids(&found), found.more, found.damaged), (vec!["c2"], true, 0));
     assert_eq!(found.entries[0].error.as_deref(), Some("busy"));
     assert_eq!(ids(&second.find(&Query::new("c"), 10).unwrap()), ["c3", "c2", "c1"]);
     let since = everything(&second).entries.last().map(|entry| entry.time);
     let nothing = Found { since, ..Found::default() };
-    assert_eq!(second.find(&Query::new("nobody"), 10).unwrap(), nothing);
+    assert_eq!(second.find(&Query::new("unknown"), 10).unwrap(), nothing);
 }
 
 // behaviour: GC-107
 #[tokio::test(start_paused = true)]
-async fn whoever_asks_hears_how_far_back_the_journal_goes() {
+async fn search_reports_the_time_of_the_oldest_entry() {
     let segments = MemorySegments::default();
     let journal = journal(&segments, SMALLEST);
-    let since = || journal.find(&Query::new("nobody"), 10).unwrap().since;
+    let since = || journal.find(&Query::new("unknown"), 10).unwrap().since;
     assert_eq!(since(), None, "it has no entries");
     journal.record(&verdict("c0", "main", "web"), Outcome::Removed);
     let first = everything(&journal).entries[0].time;
@@ -85,7 +85,7 @@ async fn whoever_asks_hears_how_far_back_the_journal_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_for_a_pod_hears_of_its_directory_too_which_knows_the_uid_alone() {
+async fn search_for_a_pod_finds_its_directory_by_uid() {
     let segments = MemorySegments::default();
     let journal = journal(&segments, SMALLEST);
     let directory = |uid: &str| Verdict {
@@ -105,11 +105,11 @@ async fn who_asks_for_a_pod_hears_of_its_directory_too_which_knows_the_uid_alone
     journal.record(&verdict("c3", "main", "set-1"), Outcome::Removed);
     journal.record(&directory("uid-of-set-1"), Outcome::Removed);
     assert_eq!(asked("set"), "/pods/uid-of-set-1 c3");
-    assert_eq!(asked("c1"), "c1", "who asks for one thing hears of that alone");
+    assert_eq!(asked("c1"), "c1", "a search by ID finds that object alone");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_logs_of_a_container_do_not_count_towards_the_limit() {
+async fn logs_of_a_container_do_not_count_towards_the_limit() {
     let segments = MemorySegments::default();
     let journal = journal(&segments, SMALLEST);
     for id in ["c1", "c2", "c3", "c4"] {
@@ -130,13 +130,13 @@ async fn the_logs_of_a_container_do_not_count_towards_the_limit() {
 
 // behaviour: GC-104
 #[tokio::test(start_paused = true)]
-async fn what_went_along_is_found_with_its_container_wherever_it_lies() {
+async fn logs_are_found_with_their_container_in_any_segment() {
     const A: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
     const B: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
     const C: &str = "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc";
     let [log, link] =
         [|id: &str| format!("/logs/{id}.log"), |id: &str| format!("/links/w-{id}.log")];
-    let told = |id: &str| [id.to_owned(), link(id), log(id)];
+    let removed_with = |id: &str| [id.to_owned(), link(id), log(id)];
     let segments = MemorySegments::default();
     let mut number = 0;
     let mut put = |id: &str, subjects: &[Subject]| {
@@ -147,7 +147,7 @@ async fn what_went_along_is_found_with_its_container_wherever_it_lies() {
             let verdict =
                 Verdict { subject: subject.clone(), detail: detail.clone(), ..of.clone() };
             let entry = Entry::new(&verdict, Outcome::Removed, Timestamp::UNIX_EPOCH, "0.1.0");
-            // Two to a segment, so that some lie in another one than their container.
+            // Two per segment, so that some are in another one than their container.
             let mut content = segments.content(number / 2).unwrap_or_default();
             content.extend_from_slice(&decode::line(&entry));
             segments.put(number / 2, content);
@@ -170,7 +170,7 @@ async fn what_went_along_is_found_with_its_container_wherever_it_lies() {
         (ids, found.more)
     };
     let sorted = |containers: &[&str]| {
-        let mut all: Vec<String> = containers.iter().flat_map(|id| told(id)).collect();
+        let mut all: Vec<String> = containers.iter().flat_map(|id| removed_with(id)).collect();
         all.sort();
         all
     };
@@ -184,11 +184,11 @@ async fn what_went_along_is_found_with_its_container_wherever_it_lies() {
     for (what, limit, expected, more) in rows {
         assert_eq!(asked(what, limit), (sorted(expected), more), "{what} {limit}");
     }
-    assert_eq!(asked(&log(A), 1), (vec![log(A)], false), "a log that is asked for is told alone");
+    assert_eq!(asked(&log(A), 1), (vec![log(A)], false), "a search for a log finds it alone");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_entry_torn_at_any_byte_costs_that_entry_alone() {
+async fn entry_cut_off_at_any_byte_is_the_only_one_lost() {
     let segments = MemorySegments::default();
     let whole = journal(&segments, SMALLEST);
     whole.record(&verdict("c1", "main", "web"), Outcome::Removed);
@@ -199,7 +199,7 @@ async fn an_entry_torn_at_any_byte_costs_that_entry_alone() {
         let segments = MemorySegments::default();
         segments.put(1, &content[..end]);
         let torn = journal(&segments, SMALLEST);
-        // What is whole but for the end of its line counts.
+        // An entry that only lacks the end of its line counts.
         let is_whole = end + 1 >= content.len();
         let before: &[&str] = if is_whole { &["c2", "c1"] } else { &["c1"] };
         assert_eq!(ids(&everything(&torn)), before, "at {end}");
@@ -211,7 +211,7 @@ async fn an_entry_torn_at_any_byte_costs_that_entry_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flipped_byte_costs_its_entry_alone() {
+async fn flipped_byte_damages_only_its_entry() {
     let segments = MemorySegments::default();
     let whole = journal(&segments, SMALLEST);
     for id in ["c1", "c2", "c3"] {
@@ -224,7 +224,7 @@ async fn a_flipped_byte_costs_its_entry_alone() {
         damaged[position] ^= 0x04;
         segments.put(1, damaged);
         let found = everything(&whole);
-        // The end of a line takes the next one with it.
+        // A damaged end of a line damages the next line too.
         let expected: &[&str] = if position == 2 * length - 1 { &["c1"] } else { &["c3", "c1"] };
         assert_eq!(ids(&found), expected, "at {position}");
         assert_eq!(found.damaged, 1, "at {position}");
@@ -232,7 +232,7 @@ async fn a_flipped_byte_costs_its_entry_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_segment_that_is_damaged_or_cannot_be_read_stops_nobody() {
+async fn damaged_or_unreadable_segment_is_skipped() {
     let segments = MemorySegments::default();
     segments.put(3, vec![0; 200_000]);
     segments.put(4, "not ours\n".repeat(10));
@@ -249,7 +249,7 @@ async fn a_segment_that_is_damaged_or_cannot_be_read_stops_nobody() {
 
 // behaviour: GC-103
 #[tokio::test(start_paused = true)]
-async fn entries_wait_for_room_on_a_full_disk_and_can_be_asked_for_meanwhile() {
+async fn entries_wait_on_a_full_disk_and_are_found_meanwhile() {
     let segments = MemorySegments::default();
     segments.cannot_reserve();
     let kept = Arc::new(journal(&segments, SMALLEST));
@@ -276,7 +276,7 @@ async fn entries_wait_for_room_on_a_full_disk_and_can_be_asked_for_meanwhile() {
 
 // behaviour: GC-103
 #[tokio::test(start_paused = true)]
-async fn of_what_waits_for_room_the_oldest_is_lost_and_nothing_of_the_journal_for_it() {
+async fn oldest_waiting_entries_are_lost_but_no_written_ones() {
     let segments = MemorySegments::default();
     segments.cannot_reserve();
     for number in 1..=7 {
@@ -284,12 +284,12 @@ async fn of_what_waits_for_room_the_oldest_is_lost_and_nothing_of_the_journal_fo
     }
     let kept = journal(&segments, SMALLEST);
     kept.record(&verdict("c0", "main", "web"), Outcome::Removed);
-    let lying = segments.list().unwrap().len();
+    let existing = segments.list().unwrap().len();
     segments.set_room(Some(0));
     for number in 1..=2000 {
         kept.record(&verdict(&format!("c{number}"), "main", "web"), Outcome::Removed);
     }
-    assert_eq!(segments.list().unwrap().len(), lying, "what is on disk stays there");
+    assert_eq!(segments.list().unwrap().len(), existing, "written segments stay");
     segments.set_room(None);
     kept.record(&verdict("c2001", "main", "web"), Outcome::Removed);
     let found = everything(&kept);
@@ -300,9 +300,9 @@ async fn of_what_waits_for_room_the_oldest_is_lost_and_nothing_of_the_journal_fo
 
 // behaviour: GC-103
 #[tokio::test(start_paused = true)]
-async fn what_goes_while_the_disk_is_full_is_on_disk_however_the_agent_ends() {
+async fn removal_on_a_full_disk_is_recorded_even_if_the_agent_is_killed() {
     let few = 60;
-    // Also close to the end of a segment, wherever that is.
+    // Also close to the end of a segment.
     for before in (1..1200).step_by(53) {
         let segments = MemorySegments::default();
         let kept = journal(&segments, SMALLEST);
@@ -313,7 +313,7 @@ async fn what_goes_while_the_disk_is_full_is_on_disk_however_the_agent_ends() {
         for number in before..before + few {
             kept.record(&verdict(&format!("c{number}"), "main", "web"), Outcome::Removed);
         }
-        // As a kill would: nothing is written at the end.
+        // As after a kill: nothing is written at the end.
         drop(kept);
         let next = journal(&segments, SMALLEST);
         let found = everything(&next);
@@ -331,7 +331,7 @@ async fn what_goes_while_the_disk_is_full_is_on_disk_however_the_agent_ends() {
 
 // behaviour: GC-101
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_removed_is_on_record_once_however_often_it_is_tried() {
+async fn repeated_failure_is_recorded_once() {
     let segments = MemorySegments::default();
     let kept = journal(&segments, SMALLEST);
     kept.record(&verdict("old", "main", "web"), Outcome::Removed);
@@ -342,17 +342,17 @@ async fn what_cannot_be_removed_is_on_record_once_however_often_it_is_tried() {
         }
     }
     let found = everything(&kept);
-    assert_eq!(found.entries.len(), 1001, "and nothing else was lost for it");
+    assert_eq!(found.entries.len(), 1001, "and no other entry was displaced");
     kept.record(&verdict("c7", "main", "web"), Outcome::Removed);
     let of_one = kept.find(&Query::new("c7"), 10).unwrap();
-    let became: Vec<Became> = of_one.entries.iter().map(|entry| entry.outcome).collect();
-    assert_eq!(became, [Became::Removed, Became::Failed]);
+    let outcomes: Vec<EntryOutcome> = of_one.entries.iter().map(|entry| entry.outcome).collect();
+    assert_eq!(outcomes, [EntryOutcome::Removed, EntryOutcome::Failed]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_bound_holds_at_every_moment_and_the_newest_entries_stay() {
+async fn bound_always_holds_and_newest_entries_stay() {
     let segments = MemorySegments::default();
-    // What an agent with a larger bound left.
+    // Left by an agent with a larger bound.
     for number in 1..=5 {
         segments.put(number, vec![b'x'; 400_000]);
     }
@@ -370,11 +370,11 @@ async fn the_bound_holds_at_every_moment_and_the_newest_entries_stay() {
     let expected: Vec<String> =
         (0..4000_u32).rev().take(found.entries.len()).map(|number| format!("c{number}")).collect();
     assert_eq!(ids(&found), expected);
-    assert!(bytes(&segments) > SMALLEST / 4 * 3, "no more goes than has to");
+    assert!(bytes(&segments) > SMALLEST / 4 * 3, "no more is removed than necessary");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_entry_with_more_than_fits_loses_its_inputs() {
+async fn oversized_entry_loses_its_inputs() {
     let segments = MemorySegments::default();
     let kept = journal(&segments, SMALLEST);
     let mut huge = verdict("c1", "main", "web");
@@ -388,14 +388,14 @@ async fn an_entry_with_more_than_fits_loses_its_inputs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_written_is_on_disk_a_while_later_and_at_the_end() {
+async fn entries_are_synced_after_a_while_and_at_the_end() {
     let segments = MemorySegments::default();
     let kept = Arc::new(journal(&segments, SMALLEST));
     let stop = CancellationToken::new();
     let task = Arc::clone(&kept).keep_synced(stop.clone());
     let play = async {
         sleep(Duration::from_mins(1)).await;
-        assert_eq!(segments.syncs(), 0, "nothing to do, nothing done");
+        assert_eq!(segments.syncs(), 0, "nothing to sync");
         for id in ["c1", "c2", "c3"] {
             kept.record(&verdict(id, "main", "web"), Outcome::Removed);
         }
@@ -408,7 +408,7 @@ async fn what_was_written_is_on_disk_a_while_later_and_at_the_end() {
     assert_eq!(segments.syncs(), 2);
 }
 
-/// A few words, so that questions are often about something that is there.
+/// A few words, so that queries often match.
 fn word() -> impl Strategy<Value = String> {
     prop::sample::select(vec!["a", "ab", "abc", "b", "ba", "web", "web-1", "default"])
         .prop_map(str::to_owned)
@@ -416,7 +416,7 @@ fn word() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn a_question_is_answered_as_if_all_entries_were_looked_at(
+    fn search_result_equals_that_of_a_full_scan(
         removals in prop::collection::vec((word(), word(), word()), 0..40),
         what in word(),
         limit in 1_usize..12,
@@ -430,7 +430,7 @@ proptest! {
             let line = decode::line(&Entry::new(
                 &verdict(id, name, pod), Outcome::Removed, clock.now(), "0.1.0",
             ));
-            // Spread over segments, some of them with nothing.
+            // Spread over segments, some of them empty.
             let number = (position / 5 * 2) as u64;
             let mut content = segments.content(number).unwrap_or_default();
             content.extend_from_slice(&line);
@@ -439,7 +439,7 @@ proptest! {
         }
         let query = Query::new(&what);
         let by = |how| -> Vec<Entry> {
-            kept.iter().rev().filter(|entry| query.means(entry) == Some(how)).cloned().collect()
+            kept.iter().rev().filter(|entry| query.matches(entry) == Some(how)).cloned().collect()
         };
         let exact = by(Match::Exact);
         let expected = if exact.is_empty() { by(Match::Prefix) } else { exact };

@@ -1,4 +1,4 @@
-//! What is kept of a removal.
+//! An entry of the journal.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,35 +13,35 @@ use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-/// No text of an entry is longer than this many bytes, so that its line has a bound.
+/// The most bytes of a text of an entry, so that its line has a bound.
 const LONGEST_TEXT: usize = 1024;
-/// Nor are lists of texts, all together; the last of them are left out.
+/// The most bytes of a list of texts; the last ones are dropped.
 const LONGEST_LIST: usize = 8 * 1024;
-/// An id may be a path.
+/// The most bytes of an ID, which may be a path.
 const LONGEST_ID: usize = 2048;
 
-/// How many ports of a session are kept.
+/// The most recorded ports of a session.
 const MOST_PORTS: usize = 64;
 
-/// The rule of sessions: there is none.
+/// The rule of sessions: none.
 const SESSION: &str = "session";
 
-/// Said of a removal of which nothing more is known than that it had begun.
+/// The error of a removal whose outcome is unknown.
 pub(crate) const NO_ANSWER: &str = "the process ended before the answer";
 
-/// What became of a removal.
+/// The outcome of a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Became {
+pub enum EntryOutcome {
     /// It was removed.
     Removed,
-    /// It was gone before.
+    /// It did not exist.
     Gone,
-    /// It was told to go, and finalizers still held it.
+    /// It was deleted, and finalizers still held it.
     Held,
-    /// It could not be removed.
+    /// The removal failed.
     Failed,
-    /// The process that removed it ended before it heard whether it is gone.
+    /// The process ended before the response to the removal.
     Unknown,
     /// A session was opened.
     Opened,
@@ -57,8 +57,8 @@ pub enum Became {
     Pulled,
 }
 
-impl Became {
-    /// The same in a word.
+impl EntryOutcome {
+    /// The outcome as text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Removed => "removed",
@@ -76,7 +76,7 @@ impl Became {
     }
 }
 
-impl From<Outcome<'_>> for Became {
+impl From<Outcome<'_>> for EntryOutcome {
     fn from(outcome: Outcome<'_>) -> Self {
         match outcome {
             Outcome::Removed => Self::Removed,
@@ -87,34 +87,34 @@ impl From<Outcome<'_>> for Became {
     }
 }
 
-/// One removal, as it is kept and told.
+/// One entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    /// When.
+    /// The time.
     pub time: Timestamp,
-    /// What sort of thing: `container`, `sandbox`, `image`, `log`, `pod-directory`.
+    /// The kind of object: `container`, `sandbox`, `image`, `log`, `pod-directory`.
     pub kind: String,
     /// Its id or path.
     pub id: String,
-    /// What people call it; empty when it has no name beside its id.
+    /// Its name for users; empty if it has only an ID.
     #[serde(default)]
     pub name: String,
-    /// The pod it belonged to, as `NAMESPACE/NAME`; null for what belongs to none, or to one of which the
-    /// uid alone is known.
+    /// Its pod, as `NAMESPACE/NAME`; null if it has no pod, or if only the
+    /// UID is known.
     #[serde(default)]
     pub pod: Option<String>,
     /// That pod's uid.
     #[serde(default)]
     pub pod_uid: Option<String>,
-    /// The rule that said so.
+    /// The rule that decided it.
     pub rule: String,
-    /// What the rule was applied to.
+    /// The inputs of the rule.
     #[serde(default)]
     pub detail: Inputs,
-    /// What became of it.
-    pub outcome: Became,
-    /// Why it could not be removed, or is not known to be.
+    /// The outcome.
+    pub outcome: EntryOutcome,
+    /// Why it was not removed, or why the outcome is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The version of the agent that removed it.
@@ -170,7 +170,7 @@ impl Entry {
             pod_uid: Some(text(session.uid.as_str())),
             rule: SESSION.to_owned(),
             detail: Inputs(detail),
-            outcome: if refusal.is_some() { Became::Refused } else { Became::Opened },
+            outcome: if refusal.is_some() { EntryOutcome::Refused } else { EntryOutcome::Opened },
             error: refusal.map(text),
             version: version.to_owned(),
         }
@@ -190,10 +190,10 @@ impl Entry {
             rule: text(&incident.rule),
             detail: Inputs::from(&incident.detail),
             outcome: match incident.kind {
-                IncidentKind::Kill | IncidentKind::Oom => Became::Killed,
-                IncidentKind::Restart => Became::Restarted,
-                IncidentKind::Rejection => Became::Rejected,
-                IncidentKind::Pull => Became::Pulled,
+                IncidentKind::Kill | IncidentKind::Oom => EntryOutcome::Killed,
+                IncidentKind::Restart => EntryOutcome::Restarted,
+                IncidentKind::Rejection => EntryOutcome::Rejected,
+                IncidentKind::Pull => EntryOutcome::Pulled,
             },
             error: None,
             version: version.to_owned(),
@@ -204,57 +204,60 @@ impl Entry {
     pub fn is_incident(&self) -> bool {
         matches!(
             self.outcome,
-            Became::Killed | Became::Restarted | Became::Rejected | Became::Pulled
+            EntryOutcome::Killed
+                | EntryOutcome::Restarted
+                | EntryOutcome::Rejected
+                | EntryOutcome::Pulled
         )
     }
 
     /// Whether it is about an image: a removal or a pull.
     pub fn is_of_image(&self) -> bool {
-        self.kind == "image" || self.outcome == Became::Pulled
+        self.kind == "image" || self.outcome == EntryOutcome::Pulled
     }
 
     /// Whether it is a session and not a removal.
     pub fn is_session(&self) -> bool {
-        matches!(self.outcome, Became::Opened | Became::Refused)
+        matches!(self.outcome, EntryOutcome::Opened | EntryOutcome::Refused)
     }
 
     /// The entry of a verdict that is about to be carried out.
     pub(crate) fn of_begun(verdict: &Verdict, time: Timestamp, version: &str) -> Self {
         let entry = Self::new(verdict, Outcome::Removed, time, version);
-        Self { outcome: Became::Unknown, error: Some(NO_ANSWER.to_owned()), ..entry }
+        Self { outcome: EntryOutcome::Unknown, error: Some(NO_ANSWER.to_owned()), ..entry }
     }
 }
 
-/// At most so many bytes of a text.
+/// The first bytes of a text, at most `limit`.
 fn shortened(text: &str, most: usize) -> String {
     let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     text[..end.unwrap_or(0)].to_owned()
 }
 
-/// What a rule was applied to, as JSON, in the order in which it is told. Moments are written as
-/// RFC 3339 has them, stretches of time as `1h2m3s`.
+/// The inputs of a rule, as JSON, in the order of the rule. Times are in
+/// RFC 3339, durations like `1h2m3s`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Inputs(pub Vec<(String, Value)>);
 
 impl Inputs {
-    /// The input of a name.
+    /// The input with a name.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
-    /// The texts of a name; none if there are none.
+    /// The texts of an input; empty if there are none.
     pub fn texts(&self, name: &str) -> impl Iterator<Item = &str> {
         let list = self.get(name).and_then(Value::as_array);
         list.into_iter().flatten().filter_map(Value::as_str)
     }
 
-    /// The input of a name as text for people.
+    /// An input as text for users.
     pub fn text(&self, name: &str) -> Option<String> {
         self.get(name).map(plain)
     }
 }
 
-/// An input as people read it: without the quotes that JSON puts around texts.
+/// An input as text for users: without the quotes of JSON strings.
 pub fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -264,7 +267,7 @@ pub fn plain(value: &Value) -> String {
     }
 }
 
-/// As many texts as may be kept.
+/// The texts that fit the limit.
 fn bounded(texts: &[String]) -> Vec<Value> {
     let mut room = LONGEST_LIST;
     let texts = texts.iter().map(|text| shortened(text, LONGEST_TEXT));
@@ -297,12 +300,12 @@ impl From<&Detail> for Inputs {
             Input::Span(span) => Value::from(span_text(*span)),
             Input::Nothing => Value::Null,
         };
-        let told = detail.0.iter().map(|(name, input)| ((*name).to_owned(), value(input)));
-        Self(told.collect())
+        let inputs = detail.0.iter().map(|(name, input)| ((*name).to_owned(), value(input)));
+        Self(inputs.collect())
     }
 }
 
-/// A stretch of time as a configuration writes it: `1h2m3s`, `1.5s`. To the millisecond.
+/// A duration as in the configuration: `1h2m3s`, `1.5s`. To the millisecond.
 fn span_text(span: Duration) -> String {
     let seconds = span.as_secs();
     let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
@@ -358,7 +361,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_one_line_of_json_with_all_that_explains_it() {
+    fn entry_is_one_line_of_json() {
         let verdict = Verdict {
             subject: Subject::Container("c1".into()),
             name: "main".into(),
@@ -389,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_told_in_their_order_and_only_so_many() {
+    fn lists_keep_their_order_and_are_limited() {
         let texts: Vec<String> =
             (0..100).map(|number| format!("{number}-{}", "x".repeat(200))).collect();
         let list = |texts: &[String]| {
@@ -406,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn stretches_of_time_read_as_a_configuration_writes_them() {
+    fn durations_have_the_format_of_the_configuration() {
         let rows =
             [(0, "0s"), (1500, "1.5s"), (90_000, "1m30s"), (3_600_000, "1h0m0s"), (1, "0.001s")];
         for (millis, text) in rows {
@@ -415,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_cut_between_characters() {
+    fn texts_are_cut_at_character_boundaries() {
         assert_eq!(shortened("aäb", 2), "a");
         assert_eq!(shortened("aäb", 3), "aä");
         assert_eq!(shortened("", 3), "");

@@ -1,4 +1,4 @@
-//! Asking the journal.
+//! Searches the journal.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -11,34 +11,34 @@ use model::ports::segments::Segments;
 use serde::{Deserialize, Serialize};
 
 use crate::decode;
-use crate::entry::{Became, Entry};
+use crate::entry::{Entry, EntryOutcome};
+use crate::in_progress::InProgress;
 use crate::query::{Match, Query};
-use crate::under_way::UnderWay;
 
-/// What the journal knows.
+/// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
-    /// The entries that are meant, the newest first. Where some are meant by their name or whole id,
-    /// those alone.
+    /// The matching entries, the newest first. If some match by name or whole ID, only
+    /// those.
     pub entries: Vec<Entry>,
-    /// Whether there are older ones beyond the limit.
+    /// Whether there are older matches beyond the limit.
     pub more: bool,
-    /// When the oldest entry of all is from; nothing if there are none.
+    /// The time of the oldest entry of all; none without entries.
     #[serde(default)]
     pub since: Option<Timestamp>,
-    /// How many entries could not be read.
+    /// The number of damaged entries.
     pub damaged: u64,
-    /// What is wrong with segments that could not be read.
+    /// The errors of segments that could not be read.
     #[serde(default)]
     pub problems: Vec<String>,
 }
 
 impl Found {
-    /// With the entries of another record among these, by their time.
+    /// Merges the entries of another record by time.
     #[must_use]
     pub fn merged_with(mut self, other: Self) -> Self {
         self.entries.extend(other.entries);
-        // Stable: removals of one moment stay in their order.
+        // Stable: entries with the same time keep their order.
         self.entries.sort_by_key(|entry| Reverse(entry.time));
         self.more |= other.more;
         self.since = self.since.or(other.since);
@@ -48,34 +48,34 @@ impl Found {
     }
 }
 
-/// How many entries are kept for each that is asked for: logs go along with their container.
+/// How many entries are read for each entry of the limit: logs are shown with their container.
 const ALONG: usize = 4;
 
-/// How long, at most, the log of a container went before it.
+/// The longest time between the removal of a log and of its container.
 const BEFORE: SignedDuration = SignedDuration::from_secs(60);
 
-/// Where an entry lies: its segment, and its place in that. The newest are greatest.
+/// The position of an entry: its segment, and its place in that. Newer entries are greater.
 type Position = (u64, usize);
 
 /// The segment of entries that are newer than all segments.
 const NEWEST: u64 = u64::MAX;
 
-/// Whoever reads the journal, from the newest segment to the oldest, and each from its beginning.
+/// Reads the journal, from the newest segment to the oldest, and each from its beginning.
 trait Reading {
     fn entry(&mut self, position: Position, entry: Entry);
-    /// Whether older segments are of use.
+    /// Whether older segments are needed.
     fn end_of_segment(&mut self) -> ControlFlow<()>;
 }
 
-/// The newest of the entries that are meant, the newest first. What goes along with a container does
+/// The newest matching entries, the newest first. Logs that were removed with a container do
 /// not count.
 #[derive(Debug)]
 struct Newest {
     limit: usize,
     before: Vec<(Position, Entry)>,
-    /// Those of the segment that is being read, the oldest first.
+    /// Those of the current segment, the oldest first.
     segment: VecDeque<(Position, Entry)>,
-    /// How many of both count.
+    /// How many of both count towards the limit.
     counted: usize,
     more: bool,
 }
@@ -87,13 +87,13 @@ impl Newest {
     }
 
     fn take(&mut self, position: Position, entry: Entry) {
-        self.counted += usize::from(!goes_along(&entry));
+        self.counted += usize::from(!is_removed_with_container(&entry));
         self.segment.push_back((position, entry));
         while self.counted > self.limit
             || self.before.len() + self.segment.len() > self.limit.saturating_mul(ALONG)
         {
             let Some((_, oldest)) = self.segment.pop_front() else { break };
-            self.counted -= usize::from(!goes_along(&oldest));
+            self.counted -= usize::from(!is_removed_with_container(&oldest));
             self.more = true;
         }
     }
@@ -103,18 +103,18 @@ impl Newest {
     }
 }
 
-/// Whether something went because its container did: of logs, only those bear a name.
-fn goes_along(entry: &Entry) -> bool {
+/// Whether the entry is a log that was removed with its container: only those have a name.
+fn is_removed_with_container(entry: &Entry) -> bool {
     entry.kind == "log" && !entry.name.is_empty()
 }
 
-/// Whether a log or link may have gone because that container did: before it, and by the same rule. Of several
-/// that are named alike it is the first one after it.
-pub fn went_along(log: &Entry, container: &Entry) -> bool {
+/// Whether a log or link may have been removed with that container: before it, and by the same rule. Of several
+/// containers with the name it is the first one after the log.
+pub fn was_removed_with(log: &Entry, container: &Entry) -> bool {
     let file = log.id.rsplit('/').next().unwrap_or_default();
-    goes_along(log)
+    is_removed_with_container(log)
         && container.kind == "container"
-        && !matches!(log.outcome, Became::Failed | Became::Unknown)
+        && !matches!(log.outcome, EntryOutcome::Failed | EntryOutcome::Unknown)
         && container.time.duration_since(log.time) <= BEFORE
         && LogLayout::container_of_link(file).is_none_or(|of| container.id.starts_with(of.as_str()))
         && (&log.name, &log.pod_uid, &log.rule, log.detail.get("created"))
@@ -126,13 +126,13 @@ pub fn went_along(log: &Entry, container: &Entry) -> bool {
             )
 }
 
-/// Looks for what is meant in the journal that a process left, and at most so many that went by themselves;
-/// also for what it was just removing. Blocks while it reads.
+/// Searches the journal of a process, also its removals in progress. The limit does not count logs that were
+/// removed with a container. Blocks while it reads.
 pub fn find(segments: &dyn Segments, query: &Query, limit: usize) -> Result<Found, FileError> {
-    find_with(segments, &UnderWay::new(segments).all()?, query, limit)
+    find_with(segments, &InProgress::new(segments).all()?, query, limit)
 }
 
-/// The same, in a journal and in entries that are newer than all of it.
+/// Searches a journal, and entries that are newer than all of it.
 pub(crate) fn find_with(
     segments: &dyn Segments,
     newest: &[Entry],
@@ -141,27 +141,27 @@ pub(crate) fn find_with(
 ) -> Result<Found, FileError> {
     let mut scan = Scan::of(segments, newest, query, limit)?;
     let of_pod = scan.entries.iter().map(|(_, entry)| entry);
-    let of_pod = of_pod.filter(|entry| query.means_pod_of(entry));
+    let of_pod = of_pod.filter(|entry| query.matches_pod_of(entry));
     let pods: BTreeSet<String> = of_pod.filter_map(|entry| entry.pod_uid.clone()).collect();
     if !pods.is_empty() {
-        // Some things know their pod by its uid alone; who they belong to is known by now.
+        // Some entries have only the UID of their pod; its name is known from other entries by now.
         scan = Scan::of(segments, newest, &query.and_of_pods(pods, scan.by), limit)?;
     }
     let Scan { mut entries, found, .. } = scan;
-    let along = Along::with(segments, newest, &entries)?;
-    entries.extend(along);
+    let removed_with = RemovedWith::with(segments, newest, &entries)?;
+    entries.extend(removed_with);
     entries.sort_by_key(|(position, _)| Reverse(*position));
     entries.dedup_by_key(|(position, _)| *position);
     let entries = entries.into_iter().map(|(_, entry)| entry).collect();
     Ok(Found { entries, since: oldest(segments, newest)?, ..found })
 }
 
-/// When the oldest entry is from that can be read.
+/// The time of the oldest readable entry.
 fn oldest(segments: &dyn Segments, newest: &[Entry]) -> Result<Option<Timestamp>, FileError> {
-    for lying in segments.list()? {
+    for existing in segments.list()? {
         let mut first = None;
-        if let Ok(reader) = segments.read(lying.number) {
-            // What is wrong with it is told by who looked for entries.
+        if let Ok(reader) = segments.read(existing.number) {
+            // The search for entries reports its error.
             drop(decode::read(reader, |entry: Entry| {
                 first.get_or_insert(entry.time);
             }));
@@ -173,7 +173,7 @@ fn oldest(segments: &dyn Segments, newest: &[Entry]) -> Result<Option<Timestamp>
     Ok(newest.first().map(|entry| entry.time))
 }
 
-/// What is meant, the newest first, and how.
+/// The matching entries, the newest first, and how they match.
 #[derive(Debug)]
 struct Scan {
     entries: Vec<(Position, Entry)>,
@@ -183,7 +183,7 @@ struct Scan {
 }
 
 impl Scan {
-    /// Looks for what is meant.
+    /// Runs the search.
     fn of(
         segments: &dyn Segments,
         newest: &[Entry],
@@ -191,26 +191,26 @@ impl Scan {
         limit: usize,
     ) -> Result<Self, FileError> {
         let (exact, prefix) = (Newest::new(limit), Newest::new(limit));
-        let mut meant = Meant { query, exact, prefix };
-        let found = read(segments, newest, &mut meant)?;
-        let Meant { exact, prefix, .. } = meant;
-        let (meant, by) =
+        let mut matching = Matching { query, exact, prefix };
+        let found = read(segments, newest, &mut matching)?;
+        let Matching { exact, prefix, .. } = matching;
+        let (matching, by) =
             if exact.before.is_empty() { (prefix, Match::Prefix) } else { (exact, Match::Exact) };
-        Ok(Self { entries: meant.before, by, found: Found { more: meant.more, ..found } })
+        Ok(Self { entries: matching.before, by, found: Found { more: matching.more, ..found } })
     }
 }
 
-/// Reads what is meant.
+/// Collects the matches.
 #[derive(Debug)]
-struct Meant<'a> {
+struct Matching<'a> {
     query: &'a Query,
     exact: Newest,
     prefix: Newest,
 }
 
-impl Reading for Meant<'_> {
+impl Reading for Matching<'_> {
     fn entry(&mut self, position: Position, entry: Entry) {
-        match self.query.means(&entry) {
+        match self.query.matches(&entry) {
             Some(Match::Exact) => self.exact.take(position, entry),
             Some(Match::Prefix) => self.prefix.take(position, entry),
             None => {}
@@ -224,22 +224,22 @@ impl Reading for Meant<'_> {
     }
 }
 
-/// Reads what went along with containers. Several go at a time, so it lies among what is of others; and
-/// neither need it be meant by what means them.
+/// Collects logs and links that were removed with containers. Several containers are removed at a time, so these
+/// entries are interleaved with those of others; and they need not match the query themselves.
 #[derive(Debug)]
-struct Along<'a> {
+struct RemovedWith<'a> {
     containers: BTreeMap<Position, &'a Entry>,
     /// No log of theirs is older.
     since: Timestamp,
-    /// Logs of the segment that is being read, whose container has not come yet.
+    /// Logs of the current segment whose container was not read yet.
     waiting: Vec<(Position, Entry)>,
     found: Vec<(Position, Entry)>,
-    /// Whether the segment that is being read began before.
+    /// Whether the current segment began before that time.
     is_before: bool,
 }
 
-impl<'a> Along<'a> {
-    /// What went along with those of the entries that are containers.
+impl<'a> RemovedWith<'a> {
+    /// The logs and links by container entry.
     fn with(
         segments: &dyn Segments,
         newest: &[Entry],
@@ -253,33 +253,37 @@ impl<'a> Along<'a> {
         };
         let since = first.saturating_sub(BEFORE).unwrap_or(first);
         let (waiting, found, is_before) = (Vec::new(), Vec::new(), false);
-        let mut along = Along { containers, since, waiting, found, is_before };
-        read(segments, newest, &mut along)?;
-        Ok(along.found)
+        let mut removed_with = RemovedWith { containers, since, waiting, found, is_before };
+        read(segments, newest, &mut removed_with)?;
+        Ok(removed_with.found)
     }
 }
 
-impl Reading for Along<'_> {
+impl Reading for RemovedWith<'_> {
     fn entry(&mut self, position: Position, entry: Entry) {
         self.is_before |= entry.time < self.since;
         if entry.kind == "container" {
-            let own = self.waiting.extract_if(.., |(_, log)| went_along(log, &entry));
-            // What belongs to one that is not asked for is taken out all the same.
+            let own = self.waiting.extract_if(.., |(_, log)| was_removed_with(log, &entry));
+            // Logs of a container that does not match are dropped as well.
             let is_meant = self.containers.contains_key(&position);
             self.found.extend(own.filter(|_| is_meant));
-        } else if self.containers.range(position..).any(|(_, later)| went_along(&entry, later)) {
+        } else if self
+            .containers
+            .range(position..)
+            .any(|(_, later)| was_removed_with(&entry, later))
+        {
             self.waiting.push((position, entry));
         }
     }
 
     fn end_of_segment(&mut self) -> ControlFlow<()> {
-        // Their container is in a newer one.
+        // Their container is in a newer segment.
         self.found.append(&mut self.waiting);
         if self.is_before { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
-/// Reads a journal, and before it what is newer; tells what cannot be read.
+/// Reads newer entries and then a journal, and reports what cannot be read.
 fn read(
     segments: &dyn Segments,
     newest: &[Entry],
@@ -290,13 +294,13 @@ fn read(
         reading.entry((NEWEST, index), entry.clone());
     }
     let mut goes_on = reading.end_of_segment();
-    for lying in segments.list()?.iter().rev() {
+    for existing in segments.list()?.iter().rev() {
         if goes_on.is_break() {
             break;
         }
-        let reader = match segments.read(lying.number) {
+        let reader = match segments.read(existing.number) {
             Ok(reader) => reader,
-            // It was the oldest when it was listed.
+            // It was removed since the list: it was the oldest.
             Err(error) if error.is_not_found() => continue,
             Err(error) => {
                 found.problems.push(format!("{error}: {}", error.source));
@@ -305,13 +309,13 @@ fn read(
         };
         let mut index = 0;
         let read = decode::read(reader, |entry: Entry| {
-            reading.entry((lying.number, index), entry);
+            reading.entry((existing.number, index), entry);
             index += 1;
         });
         goes_on = reading.end_of_segment();
         match read {
             Ok(passed) => found.damaged += passed.damaged,
-            Err(error) => found.problems.push(format!("read segment {}: {error}", lying.number)),
+            Err(error) => found.problems.push(format!("read segment {}: {error}", existing.number)),
         }
     }
     Ok(found)

@@ -1,6 +1,6 @@
 //! The record of incidents: why containers were killed and restarted, and why pods were rejected.
 //!
-//! It has segments and a bound of its own: a container in a crash loop must not push the removals out. A kill, an OOM
+//! It has its own segments and bound: a container in a crash loop must not displace removals. A kill, an OOM
 //! kill and a rejection are recorded once: a kill is retried, and an agent that starts observes dead containers again.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -25,7 +25,7 @@ const PLACE: &str = "incidents";
 /// The part of the bound of the removals that incidents may take in addition.
 const PART: u64 = 4;
 
-/// The kinds of which each incident is one of its own.
+/// The kinds without deduplication.
 const REPEATED: [IncidentKind; 2] = [IncidentKind::Restart, IncidentKind::Pull];
 
 /// How many incidents are remembered as recorded.
@@ -80,16 +80,16 @@ type Key = (String, String, String);
 #[derive(Debug, Default)]
 pub(crate) struct RecordedIncidents {
     keys: BTreeSet<Key>,
-    /// The same, the oldest first.
+    /// The same keys, the oldest first.
     order: VecDeque<Key>,
 }
 
 impl RecordedIncidents {
-    /// Those of earlier agents. What cannot be read is left out. Blocks while it reads.
+    /// Loads those of earlier agents. Unreadable entries are skipped. Blocks while it reads.
     pub(crate) fn load(segments: &dyn Segments) -> Self {
         let mut recorded = Self::default();
-        for lying in segments.list().unwrap_or_default() {
-            if let Ok(reader) = segments.read(lying.number) {
+        for existing in segments.list().unwrap_or_default() {
+            if let Ok(reader) = segments.read(existing.number) {
                 let add = |entry: Entry| {
                     if !REPEATED.iter().any(|kind| entry.kind == kind.as_str()) {
                         recorded.add_key((entry.kind, entry.id, entry.rule));
@@ -102,7 +102,7 @@ impl RecordedIncidents {
         recorded
     }
 
-    /// Adds an incident; whether it was not recorded. Each restart and each pull is one of its own.
+    /// Adds an incident. Whether it is new. Restarts and pulls are always new.
     pub(crate) fn add(&mut self, incident: &Incident) -> bool {
         let Incident { kind, id, rule, .. } = incident;
         REPEATED.contains(kind)

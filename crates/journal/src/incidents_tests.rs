@@ -9,7 +9,7 @@ use testkit::clock::VirtualClock;
 use testkit::segments::MemorySegments;
 
 use super::*;
-use crate::entry::Became;
+use crate::entry::EntryOutcome;
 
 fn kill() -> Incident {
     Incident {
@@ -63,9 +63,9 @@ async fn incidents_are_found_newest_first_by_pod_and_container() {
         .map(|entry| (entry.kind.as_str(), entry.rule.as_str(), entry.outcome))
         .collect();
     let expected = [
-        ("restart", "exit", Became::Restarted),
-        ("kill", "liveness-probe", Became::Killed),
-        ("rejection", "OutOfcpu", Became::Rejected),
+        ("restart", "exit", EntryOutcome::Restarted),
+        ("kill", "liveness-probe", EntryOutcome::Killed),
+        ("rejection", "OutOfcpu", EntryOutcome::Rejected),
     ];
     assert_eq!(facts, expected);
     assert_eq!(found[1].detail.to_string(), "failures 3, gracePeriod 30s");

@@ -1,5 +1,5 @@
-//! The journal with a thread of its own: a disk that is slow or hangs holds up removals, which wait until they are noted
-//! down, and nothing else.
+//! The journal with its own thread: a slow or hanging disk delays removals, which wait until they are recorded,
+//! and nothing else.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use model::ports::clock::WallClock;
 use model::ports::files::FileError;
 use model::ports::incidents::Incident;
-use model::ports::journal::{Journal, Noted, Outcome};
+use model::ports::journal::{Journal, Outcome, WhenRecorded};
 use model::ports::segments::Segments;
 use model::ports::streaming::Session;
 use model::verdict::Verdict;
@@ -18,30 +18,30 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, warn};
 
 use crate::disk::{Disk, SYNC_AFTER};
-use crate::entry::Became;
+use crate::entry::EntryOutcome;
 use crate::find::Found;
+use crate::in_progress::UnfinishedRemoval;
 use crate::query::Query;
-use crate::under_way::Left;
 
-/// How long the end of a journal waits for what is still to be written.
+/// How long closing a journal waits for pending writes.
 const LAST_WRITES: Duration = Duration::from_secs(1);
 
 type Job = Box<dyn FnOnce(&Disk) + Send>;
 
-/// Appends entries to segments, and keeps their size in bounds. Entries are written in the order in which they are
-/// recorded, by a thread; where segments are in memory there is none.
+/// Appends entries to segments, and bounds their size. A thread writes entries in the order in which they are
+/// recorded; segments in memory need no thread.
 #[derive(Debug)]
 pub struct DiskJournal {
-    // Before the thread, which then is the last to have it.
+    // Dropped before the thread, so that the thread holds the last reference.
     disk: Arc<Disk>,
     thread: Option<JournalThread>,
 }
 
-/// The thread; it ends with this.
+/// The thread; it ends when this is dropped.
 #[derive(Debug)]
 struct JournalThread {
     jobs: Option<mpsc::Sender<Job>>,
-    /// Closed when it has ended.
+    /// Closed when the thread has ended.
     ended: Mutex<mpsc::Receiver<()>>,
 }
 
@@ -72,13 +72,13 @@ impl Drop for JournalThread {
     fn drop(&mut self) {
         self.jobs = None;
         let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // Nothing is sent: it is closed, or it takes too long.
+        // The channel never has a message: it is closed, or the wait times out.
         ended.recv_timeout(LAST_WRITES).ok();
     }
 }
 
 impl DiskJournal {
-    /// A journal of at most so many bytes. Nothing is read or made before the first entry.
+    /// A journal of at most `bound` bytes. Nothing is read or created before the first entry.
     pub fn new(
         segments: Arc<dyn Segments>,
         clock: Arc<dyn WallClock>,
@@ -91,7 +91,7 @@ impl DiskJournal {
         Self { disk, thread }
     }
 
-    /// Has something done after all that was recorded before.
+    /// Runs a job after all earlier records.
     fn submit(&self, job: impl FnOnce(&Disk) + Send + 'static) {
         match self.thread.as_ref().and_then(|thread| thread.jobs.as_ref()) {
             Some(jobs) => {
@@ -103,7 +103,7 @@ impl DiskJournal {
         }
     }
 
-    /// The same, with an answer.
+    /// Runs a job after all earlier records, and returns its result.
     fn ask<T: Send + 'static>(
         &self,
         job: impl FnOnce(&Disk) -> T + Send + 'static,
@@ -113,15 +113,15 @@ impl DiskJournal {
         answered
     }
 
-    /// Blocks until all that was recorded is written.
+    /// Blocks until all records are written.
     fn flush(&self) {
         let (done, is_done) = mpsc::channel::<()>();
         self.submit(move |_| drop(done));
-        // Nothing is sent: it is closed.
+        // The channel never has a message: it is closed.
         is_done.recv().ok();
     }
 
-    /// Asks for entries, also those that wait for room on disk. Blocks while it reads.
+    /// Finds entries, also those that wait for disk space. Blocks while it reads.
     pub fn find(&self, query: &Query, limit: usize) -> Result<Found, FileError> {
         self.flush();
         self.disk.find(query, limit)
@@ -139,31 +139,31 @@ impl DiskJournal {
         self.submit(move |disk| disk.record_incident(&incident, now));
     }
 
-    /// What earlier processes had begun to remove when they were killed. Each is to be
-    /// [settled](Self::settle); until it is, the next process is told of it. Blocks while it reads.
-    pub fn take_left(&self) -> Vec<Left> {
+    /// Removals in progress of earlier processes that were killed. The caller must
+    /// [settle](Self::settle) each; until then, the next process gets it too. Blocks while it reads.
+    pub fn take_unfinished(&self) -> Vec<UnfinishedRemoval> {
         self.flush();
-        self.disk.take_left()
+        self.disk.take_unfinished()
     }
 
     /// The same, without blocking.
-    pub(crate) async fn left(&self) -> Vec<Left> {
-        self.ask(Disk::take_left).await.unwrap_or_default()
+    pub(crate) async fn left(&self) -> Vec<UnfinishedRemoval> {
+        self.ask(Disk::take_unfinished).await.unwrap_or_default()
     }
 
-    /// Puts on record what became of such a removal, unless this process has removed the same thing since.
-    pub fn settle(&self, left: Left, outcome: Became, more: &str) {
+    /// Records the outcome of such a removal, unless this process has removed the same object since.
+    pub fn settle(&self, left: UnfinishedRemoval, outcome: EntryOutcome, more: &str) {
         let more = more.to_owned();
         self.submit(move |disk| disk.settle(left, outcome, &more));
     }
 
-    /// Sees to it that all entries so far are on disk. Blocks until they are.
+    /// Syncs all entries so far to disk. Blocks.
     pub fn sync(&self) {
         self.flush();
         self.disk.sync();
     }
 
-    /// Syncs a while after something was written, until told to stop, and then once more.
+    /// Syncs a while after each write, until it is stopped, and then once more.
     pub async fn keep_synced(self: Arc<Self>, stop: CancellationToken) {
         let mut going = true;
         while going {
@@ -179,7 +179,7 @@ impl DiskJournal {
                 journal.sync();
             };
             if let Err(error) = tokio::task::spawn_blocking(work).await {
-                warn!(%error, "the journal of removals may not be on disk");
+                warn!(%error, "Cannot sync the journal of removals");
             }
         }
     }
@@ -215,10 +215,10 @@ impl Journal for DiskJournal {
         });
     }
 
-    fn begun(&self, verdict: &Verdict) -> (u64, Noted) {
+    fn begun(&self, verdict: &Verdict) -> (u64, WhenRecorded) {
         let (number, at, verdict) = (self.disk.next_number(), self.disk.now(), verdict.clone());
         let noted = self.ask(move |disk| disk.begun(number, &verdict, at));
-        // What cannot be noted down is removed all the same.
+        // The removal happens even if it cannot be recorded.
         (number, Box::pin(async move { drop(noted.await) }))
     }
 

@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 use model::image_claims::ImageClaims;
 use model::intercept::Intercepted;
 use model::ports::files::{HostFiles, Removed};
-use model::ports::segments::{Lying, Segment};
+use model::ports::segments::{Segment, SegmentInfo};
 use model::verdict::Subject;
 use prometheus::Registry;
 use testkit::clock::VirtualClock;
@@ -16,11 +16,11 @@ use testkit::wanted::removal;
 
 use super::*;
 use crate::disk::SMALLEST;
+use crate::in_progress;
 use crate::ledger::Ledger;
 use crate::recording::Recording;
-use crate::under_way;
 
-/// How long a disk hangs for which a test waits in vain.
+/// How long a disk hangs when a test waits in vain.
 const HANGS: Duration = Duration::from_secs(5);
 
 /// Writes wait until it is open.
@@ -46,7 +46,7 @@ struct SlowSegments(Arc<dyn Segments>, Arc<Gate>);
 struct SlowSegment(Arc<dyn Segment>, Arc<Gate>);
 
 impl Segments for SlowSegments {
-    fn list(&self) -> Result<Vec<Lying>, FileError> {
+    fn list(&self) -> Result<Vec<SegmentInfo>, FileError> {
         self.1.pass();
         self.0.list()
     }
@@ -104,15 +104,15 @@ impl Bench {
         self.inner.content("/pods/u1/etc-hosts").is_some()
     }
 
-    fn became(&self) -> Vec<Became> {
+    fn outcomes(&self) -> Vec<EntryOutcome> {
         let found = self.journal.find(&Query::new("/pods/u1"), 10).unwrap();
         found.entries.iter().map(|entry| entry.outcome).collect()
     }
 
-    /// How many removals the next process would find under way.
-    fn under_way(&self) -> usize {
+    /// How many removals in progress the next process would find.
+    fn in_progress(&self) -> usize {
         self.journal.flush();
-        under_way::UnderWay::new(&self.segments).all().unwrap().len()
+        in_progress::InProgress::new(&self.segments).all().unwrap().len()
     }
 }
 
@@ -123,12 +123,12 @@ async fn removal_waits_for_a_disk_that_hangs_without_blocking_its_thread() {
     let verdict = removal(Subject::PodDirectory("/pods/u1".into()));
     let mut removal = bench.files.remove(Path::new("/pods"), &verdict);
     assert!((&mut removal).now_or_never().is_none());
-    assert!(bench.is_there(), "it is not noted down yet");
+    assert!(bench.is_there(), "it is not recorded yet");
     bench.gate.open();
     assert_eq!(removal.await.unwrap(), Removed::Now);
     assert!(!bench.is_there());
-    assert_eq!(bench.became(), [Became::Removed]);
-    assert_eq!(bench.under_way(), 0);
+    assert_eq!(bench.outcomes(), [EntryOutcome::Removed]);
+    assert_eq!(bench.in_progress(), 0);
 }
 
 // behaviour: GC-114
@@ -139,8 +139,8 @@ async fn removal_given_up_before_it_was_noted_down_leaves_no_entry() {
     let removal = bench.files.remove(Path::new("/pods"), &verdict).now_or_never();
     assert!(removal.is_none() && bench.is_there());
     bench.gate.open();
-    assert_eq!(bench.became(), []);
-    assert_eq!(bench.under_way(), 0);
+    assert_eq!(bench.outcomes(), []);
+    assert_eq!(bench.in_progress(), 0);
 }
 
 // behaviour: GC-114
@@ -153,7 +153,7 @@ async fn removal_is_made_without_its_note_after_thirty_seconds() {
     assert_eq!(began.elapsed().as_secs(), 30);
     assert!(!bench.is_there());
     bench.gate.open();
-    assert_eq!(bench.became(), [Became::Removed], "recorded when the disk is back");
+    assert_eq!(bench.outcomes(), [EntryOutcome::Removed], "recorded when the disk is back");
 }
 
 #[tokio::test]
@@ -163,10 +163,10 @@ async fn removal_is_noted_down_before_it_is_made() {
     let verdict = removal(Subject::PodDirectory("/pods/u1".into()));
     let (number, noted) = bench.journal.begun(&verdict);
     noted.await;
-    let noted = under_way::UnderWay::new(&bench.segments).all().unwrap();
+    let noted = in_progress::InProgress::new(&bench.segments).all().unwrap();
     assert_eq!(noted.len(), 1, "without a flush");
     bench.journal.ended(number);
-    assert_eq!(bench.under_way(), 0);
+    assert_eq!(bench.in_progress(), 0);
 }
 
 #[tokio::test]
@@ -178,15 +178,15 @@ async fn end_of_a_journal_waits_for_its_last_entries() {
     drop((journal, inner, files));
     let found = crate::find::find(&segments, &Query::new("/pods/u1"), 10).unwrap();
     assert_eq!(found.entries.len(), 1);
-    assert!(segments.others(under_way::PLACE).list().unwrap().is_empty());
+    assert!(segments.others(in_progress::PLACE).list().unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn entry_that_panics_the_thread_does_not_end_it() {
     let bench = Bench::new();
     bench.gate.open();
-    bench.journal.submit(|_| panic!("a test asked for this"));
+    bench.journal.submit(|_| panic!("injected by a test"));
     let verdict = removal(Subject::PodDirectory("/pods/u1".into()));
     bench.journal.record(&verdict, Outcome::Removed);
-    assert_eq!(bench.became(), [Became::Removed]);
+    assert_eq!(bench.outcomes(), [EntryOutcome::Removed]);
 }

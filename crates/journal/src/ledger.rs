@@ -1,31 +1,31 @@
-//! Where every removal is told: the journal, a metric, the log, and whoever watches a pass.
+//! Records every removal: in the journal, a metric, the log, and for watchers of a GC pass.
 
 use std::fmt;
 use std::sync::Arc;
 
-use model::ports::journal::{Journal, Noted, Outcome};
+use model::ports::journal::{Journal, Outcome, WhenRecorded};
 use model::verdict::Verdict;
 use prometheus::{IntCounterVec, Opts, Registry};
 use tokio::sync::broadcast;
 use tracing::{debug, info};
 
-use crate::entry::Became;
+use crate::entry::EntryOutcome;
 
-/// How many removals somebody who watches may be behind before the oldest are not told to them.
+/// How many removals a watcher may lag behind before it misses the oldest.
 const BEHIND: usize = 1024;
 
-/// A removal, as it happened.
+/// A removal that happened.
 #[derive(Debug, Clone)]
 pub struct Progress {
-    /// What was to go, and why.
+    /// The object, and why.
     pub verdict: Verdict,
-    /// What became of it.
-    pub became: Became,
-    /// Why it is still there.
+    /// The outcome.
+    pub outcome: EntryOutcome,
+    /// Why it still exists.
     pub error: Option<String>,
 }
 
-/// Puts removals on record.
+/// Records removals.
 pub struct Ledger {
     journal: Arc<dyn Journal>,
     removals: IntCounterVec,
@@ -40,48 +40,47 @@ impl fmt::Debug for Ledger {
 }
 
 impl Ledger {
-    /// One that counts in the given registry.
+    /// A ledger with metrics in the given registry.
     pub fn new(journal: Arc<dyn Journal>, registry: &Registry) -> Result<Self, prometheus::Error> {
-        let help = "What was removed from the node, by what it was, the rule that said so, \
-                    and what became of it.";
+        let help = "Removals from the node, by kind of object, rule and outcome.";
         let opts = Opts::new("ferrolet_removals_total", help);
         let removals = IntCounterVec::new(opts, &["kind", "rule", "outcome"])?;
         registry.register(Box::new(removals.clone()))?;
         Ok(Self { journal, removals, progress: broadcast::Sender::new(BEHIND) })
     }
 
-    /// All removals from now on.
+    /// Subscribes to removals from now on.
     pub fn watch(&self) -> broadcast::Receiver<Arc<Progress>> {
         self.progress.subscribe()
     }
 
-    /// Notes down that a removal begins; its number, and when it is noted down.
-    pub(crate) fn begun(&self, verdict: &Verdict) -> (u64, Noted) {
+    /// Records that a removal begins. Returns its number, and a future that ends when it is recorded.
+    pub(crate) fn begun(&self, verdict: &Verdict) -> (u64, WhenRecorded) {
         self.journal.begun(verdict)
     }
 
-    /// A removal has ended, and is on record if there was anything to it.
+    /// Drops a removal in progress: it has ended, and was recorded if anything was removed.
     pub(crate) fn ended(&self, number: u64) {
         self.journal.ended(number);
     }
 
     /// Counts a removal that shares an entry with others.
     pub(crate) fn count_removed(&self, verdict: &Verdict) {
-        let labels = [verdict.subject.kind(), verdict.rule, Became::Removed.as_str()];
+        let labels = [verdict.subject.kind(), verdict.rule, EntryOutcome::Removed.as_str()];
         self.removals.with_label_values(&labels).inc();
         debug!(%verdict, "removed");
     }
 
-    /// Puts removals on record that were [counted](Self::count_removed).
+    /// Records removals that were [counted](Self::count_removed).
     pub(crate) fn record_series(&self, verdict: &Verdict) {
         info!(%verdict, "removed");
         self.journal.record(verdict, Outcome::Removed);
     }
 
-    /// Puts a removal on record.
+    /// Records a removal.
     pub(crate) fn record(&self, verdict: &Verdict, outcome: Outcome<'_>) {
-        let became = Became::from(outcome);
-        let labels = [verdict.subject.kind(), verdict.rule, became.as_str()];
+        let entry_outcome = EntryOutcome::from(outcome);
+        let labels = [verdict.subject.kind(), verdict.rule, entry_outcome.as_str()];
         self.removals.with_label_values(&labels).inc();
         let error = match outcome {
             Outcome::Removed => {
@@ -97,15 +96,15 @@ impl Ledger {
                 None
             }
             Outcome::Failed(error) => {
-                // Who asked for it knows what that means, and says so.
+                // The caller logs the error.
                 debug!(%verdict, %error, "not removed");
                 Some(error.to_owned())
             }
         };
         self.journal.record(verdict, outcome);
         if self.progress.receiver_count() > 0 {
-            let progress = Progress { verdict: verdict.clone(), became, error };
-            // Whoever watched may have gone meanwhile.
+            let progress = Progress { verdict: verdict.clone(), outcome: entry_outcome, error };
+            // There may be no watcher.
             drop(self.progress.send(Arc::new(progress)));
         }
     }

@@ -1,4 +1,4 @@
-//! Which entries somebody means.
+//! Queries: which entries match a name, ID or path.
 
 use std::collections::BTreeSet;
 
@@ -6,39 +6,39 @@ use model::ids::without_runtime;
 
 use crate::entry::{Entry, Inputs};
 
-/// How an entry is meant.
+/// How an entry matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Match {
-    /// By a name or a whole id.
+    /// By a name or a whole ID.
     Exact,
-    /// By the beginning of one.
+    /// By a prefix.
     Prefix,
 }
 
-/// What somebody asks for: the name or id of a container, sandbox, image or pod, or a path.
+/// A query: the name or ID of a container, sandbox, image or pod, or a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
     what: String,
-    /// The uids of pods that are meant, and how.
+    /// The UIDs of pods that match, and how.
     pods: Option<(BTreeSet<String>, Match)>,
 }
 
 impl Query {
-    /// A question as somebody wrote it.
+    /// A query as the user wrote it.
     pub fn new(what: &str) -> Self {
         let what = what.trim();
-        // Ids are often copied with the runtime's name before them.
+        // IDs are often copied with the prefix of the runtime.
         let what = without_runtime(what);
         Self { what: what.to_owned(), pods: None }
     }
 
-    /// The same, and besides what belongs to these pods and does not tell their names.
+    /// Extends the query to objects of these pods that have only a UID.
     pub(crate) fn and_of_pods(&self, pods: BTreeSet<String>, by: Match) -> Self {
         Self { pods: Some((pods, by)), ..self.clone() }
     }
 
-    /// Whether the pod of an entry is what is meant.
-    pub(crate) fn means_pod_of(&self, entry: &Entry) -> bool {
+    /// Whether the pod of an entry matches.
+    pub(crate) fn matches_pod_of(&self, entry: &Entry) -> bool {
         let Some(pod) = entry.pod.as_deref().filter(|_| !self.what.is_empty()) else {
             return false;
         };
@@ -46,14 +46,14 @@ impl Query {
         [pod, name].iter().any(|called| *called == self.what || self.is_begun(called))
     }
 
-    /// Whether the name of a pod is what is meant and more: that of a static pod has the node's name
-    /// behind it, one of a set a number.
+    /// Whether the query is a prefix of the name of a pod: a static pod has the node's name as suffix,
+    /// a pod of a set a number.
     fn is_begun(&self, pod: &str) -> bool {
         pod.strip_prefix(self.what.as_str()).is_some_and(|rest| rest.starts_with('-'))
     }
 
-    /// Whether an entry is meant.
-    pub fn means(&self, entry: &Entry) -> Option<Match> {
+    /// Whether an entry matches.
+    pub fn matches(&self, entry: &Entry) -> Option<Match> {
         if let (Some((pods, by)), None, Some(uid)) = (&self.pods, &entry.pod, &entry.pod_uid)
             && pods.contains(uid)
         {
@@ -62,20 +62,20 @@ impl Query {
         let pod = entry.pod.as_deref().unwrap_or_default();
         let uid = entry.pod_uid.as_deref().unwrap_or_default();
         let is_image = entry.is_of_image();
-        let thing = Thing { id: &entry.id, name: &entry.name, pod, uid, is_image };
-        self.means_any_name(&thing, &entry.detail)
+        let thing = QueryTarget { id: &entry.id, name: &entry.name, pod, uid, is_image };
+        self.matches_any_name(&thing, &entry.detail)
     }
 
-    /// Whether a thing is meant, by the name that it goes by or another one that is told of it: an
+    /// Whether an object matches by its name or by another one in its detail: an
     /// image may have many.
-    pub fn means_any_name(&self, thing: &Thing<'_>, detail: &Inputs) -> Option<Match> {
+    pub fn matches_any_name(&self, thing: &QueryTarget<'_>, detail: &Inputs) -> Option<Match> {
         let others = detail.texts("names").filter(|_| thing.is_image);
-        let things = others.map(|name| Thing { name, ..*thing }).chain([*thing]);
-        things.filter_map(|thing| self.means_thing(&thing)).min()
+        let things = others.map(|name| QueryTarget { name, ..*thing }).chain([*thing]);
+        things.filter_map(|thing| self.match_target(&thing)).min()
     }
 
-    /// Whether a thing is meant.
-    fn means_thing(&self, thing: &Thing<'_>) -> Option<Match> {
+    /// Whether an object matches.
+    fn match_target(&self, thing: &QueryTarget<'_>) -> Option<Match> {
         let what = self.what.as_str();
         if what.is_empty() {
             return None;
@@ -105,9 +105,9 @@ impl Query {
     }
 }
 
-/// What a question may be about.
+/// The properties of an object that a query can match.
 #[derive(Debug, Clone, Copy)]
-pub struct Thing<'a> {
+pub struct QueryTarget<'a> {
     /// Its id or path.
     pub id: &'a str,
     /// Its name.
@@ -116,12 +116,12 @@ pub struct Thing<'a> {
     pub pod: &'a str,
     /// Its pod's uid; empty if it has none.
     pub uid: &'a str,
-    /// Whether its name is that of an image, which may be written in shorter ways.
+    /// Whether its name is that of an image, which has short forms.
     pub is_image: bool,
 }
 
-/// Whether an image may be called so: without its registry or the folders before its last name, and
-/// without its tag or digest.
+/// Whether a query is a form of an image name: without registry or the folders before its last part, and
+/// without tag or digest.
 fn names_image(name: &str, what: &str) -> bool {
     let repository = name.split_once('@').map_or(name, |(repository, _)| repository);
     let folder = repository.rfind('/').map_or(0, |slash| slash + 1);
@@ -141,14 +141,19 @@ mod tests {
 
     const ID: &str = "4f6c0e1d2a";
 
-    fn means(what: &str, thing: Thing<'_>) -> Option<Match> {
-        Query::new(what).means_thing(&thing)
+    fn means(what: &str, thing: QueryTarget<'_>) -> Option<Match> {
+        Query::new(what).match_target(&thing)
     }
 
     #[test]
-    fn a_container_is_meant_by_its_name_its_id_or_its_pod() {
-        let thing =
-            Thing { id: ID, name: "main", pod: "default/web-node", uid: "77aa-1", is_image: false };
+    fn container_matches_by_name_id_or_pod() {
+        let thing = QueryTarget {
+            id: ID,
+            name: "main",
+            pod: "default/web-node",
+            uid: "77aa-1",
+            is_image: false,
+        };
         for what in [
             "main",
             ID,
@@ -172,9 +177,9 @@ mod tests {
     }
 
     #[test]
-    fn an_image_is_meant_by_any_way_to_write_its_name() {
+    fn image_matches_by_any_form_of_its_name() {
         let name = "registry.example:5000/team/web:1.2";
-        let thing = Thing { id: "sha256:abcd12", name, pod: "", uid: "", is_image: true };
+        let thing = QueryTarget { id: "sha256:abcd12", name, pod: "", uid: "", is_image: true };
         for what in [
             name,
             "team/web:1.2",
@@ -192,7 +197,7 @@ mod tests {
         for what in ["eb", "web:1", "1.2", "team", "registry.example:5000"] {
             assert_eq!(means(what, thing), None, "{what}");
         }
-        let pinned = Thing { name: "a/web@sha256:ffee", ..thing };
+        let pinned = QueryTarget { name: "a/web@sha256:ffee", ..thing };
         for what in ["web", "web@sha256:ffee", "sha256:ffee", "ffee"] {
             assert_eq!(means(what, pinned), Some(Match::Exact), "{what}");
         }
@@ -201,26 +206,27 @@ mod tests {
     }
 
     #[test]
-    fn an_image_is_meant_by_each_of_its_names() {
+    fn image_matches_by_each_of_its_names() {
         let names = ["a/web:1", "b/other:2", "a/web@sha256:ffee"].map(str::to_owned);
         let detail = Detail::default().with("names", Input::Texts(names.to_vec()));
         let detail = Inputs::from(&detail);
         let thing =
-            Thing { id: "sha256:abcd12", name: "a/web:1", pod: "", uid: "", is_image: true };
-        let means = |what: &str, thing: Thing<'_>| Query::new(what).means_any_name(&thing, &detail);
+            QueryTarget { id: "sha256:abcd12", name: "a/web:1", pod: "", uid: "", is_image: true };
+        let means =
+            |what: &str, thing: QueryTarget<'_>| Query::new(what).matches_any_name(&thing, &detail);
         for what in ["web:1", "a/web", "other", "b/other:2", "web@sha256:ffee", "sha256:ffee"] {
             assert_eq!(means(what, thing), Some(Match::Exact), "{what}");
         }
         assert_eq!(means("ff", thing), Some(Match::Prefix));
         assert_eq!(means("other:1", thing), None);
-        // What a container is given as names is no name of its own.
-        assert_eq!(means("other", Thing { is_image: false, ..thing }), None);
+        // Names in the detail of a container are not its own.
+        assert_eq!(means("other", QueryTarget { is_image: false, ..thing }), None);
     }
 
     #[test]
-    fn a_log_is_meant_by_its_path_and_its_file() {
+    fn log_matches_by_its_path_and_file_name() {
         let id = "/var/log/pods/default_web_77aa/main/0.log";
-        let thing = Thing { id, name: "main", pod: "", uid: "77aa", is_image: false };
+        let thing = QueryTarget { id, name: "main", pod: "", uid: "77aa", is_image: false };
         assert_eq!(means(id, thing), Some(Match::Exact));
         assert_eq!(means("0.log", thing), Some(Match::Exact));
         assert_eq!(means("/var/log/pods/default_web", thing), Some(Match::Prefix));

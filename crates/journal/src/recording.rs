@@ -20,10 +20,10 @@ use crate::series::{AllSeries, Pending, SeriesKey};
 /// Logged where the disk of the journal is slow.
 const SLOW_NOTE: &str = "Cannot write the journal in time, removing without a note";
 
-/// Said of a removal whose end nobody waited for.
+/// The error of a removal that was cancelled.
 const GIVEN_UP: &str = "given up before it was known whether it is gone";
 
-/// How long a removal waits for its note. The disk of the journal may hang, and pods must still be able to end.
+/// How long a removal waits for its record. The disk of the journal may hang, and pods must still terminate.
 const LONGEST_NOTE: Duration = Duration::from_secs(30);
 
 /// Records the removals of a port.
@@ -36,12 +36,12 @@ pub struct Recording {
 
 impl Recording {
     /// Records removals in a ledger, and refuses to remove claimed images: a pod may claim one while its removal
-    /// waits for its note.
+    /// waits for its record.
     pub fn new(ledger: Arc<Ledger>, claims: ImageClaims) -> Self {
         Self { ledger, claims, series: AllSeries::default() }
     }
 
-    /// Records removals that share an entry once their time is over, and all of them when it is stopped.
+    /// Records series of removals once their window is over, and all of them when it is stopped.
     pub async fn keep(self: Arc<Self>, stop: CancellationToken) {
         while let Some(over) = stop.run_until_cancelled(self.series.next_over()).await {
             self.record_series(over);
@@ -112,42 +112,42 @@ where
                 return self.continue_series(key, verdict, run).await;
             }
         }
-        let under_way = UnderWay::begin(&self.ledger, verdict).await;
+        let in_progress = RemovalInProgress::begin(&self.ledger, verdict).await;
         if let Some(refusal) = self.refusal(verdict) {
-            under_way.was_nothing();
+            in_progress.was_nothing();
             return refusal;
         }
         let result = run.await;
         match result.recorded() {
-            Recorded::Removed => under_way.ended(Outcome::Removed),
-            Recorded::Held => under_way.ended(Outcome::Held),
-            Recorded::AlreadyGone => under_way.ended(Outcome::AlreadyGone),
-            Recorded::Failed(error) => under_way.ended(Outcome::Failed(&error)),
-            Recorded::Nothing => under_way.was_nothing(),
+            Recorded::Removed => in_progress.ended(Outcome::Removed),
+            Recorded::Held => in_progress.ended(Outcome::Held),
+            Recorded::AlreadyGone => in_progress.ended(Outcome::AlreadyGone),
+            Recorded::Failed(error) => in_progress.ended(Outcome::Failed(&error)),
+            Recorded::Nothing => in_progress.was_nothing(),
         }
         result
     }
 }
 
-/// A removal under way. One that is given up is put on record too: it may have happened. One whose process is
-/// killed is put on record by the next.
-struct UnderWay<'a> {
+/// A removal in progress. A cancelled one is recorded too: it may have happened. After a kill
+/// the next process records it.
+struct RemovalInProgress<'a> {
     ledger: &'a Ledger,
     verdict: &'a Verdict,
     number: u64,
     over: bool,
 }
 
-impl<'a> UnderWay<'a> {
-    /// Waits until the removal is noted down, or cannot be in time. One that is given up before has not begun.
+impl<'a> RemovalInProgress<'a> {
+    /// Waits until the removal is recorded, or times out. A removal that is cancelled before has not begun.
     async fn begin(ledger: &'a Ledger, verdict: &'a Verdict) -> Self {
         let (number, noted) = ledger.begun(verdict);
-        let mut under_way = Self { ledger, verdict, number, over: true };
+        let mut in_progress = Self { ledger, verdict, number, over: true };
         if timeout(LONGEST_NOTE, noted).await.is_err() {
             warn!(object = %verdict.subject, "{SLOW_NOTE}");
         }
-        under_way.over = false;
-        under_way
+        in_progress.over = false;
+        in_progress
     }
 
     fn ended(mut self, outcome: Outcome<'_>) {
@@ -161,7 +161,7 @@ impl<'a> UnderWay<'a> {
     }
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for RemovalInProgress<'_> {
     fn drop(&mut self) {
         if !self.over {
             self.ledger.record(self.verdict, Outcome::Failed(GIVEN_UP));

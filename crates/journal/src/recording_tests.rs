@@ -14,7 +14,7 @@ use model::verdict::{Detail, Input, Owner, Subject};
 use prometheus::Registry;
 use testkit::cgroups::MemoryCgroups;
 use testkit::clock::VirtualClock;
-use testkit::cluster::{Ask, MemoryCluster, Trouble, pod};
+use testkit::cluster::{ApiCall, CallFault, MemoryCluster, pod};
 use testkit::files::MemoryFiles;
 use testkit::runtime::{Fault, MemoryRuntime, Method, RemoteImage, Rule};
 use testkit::segments::MemorySegments;
@@ -23,12 +23,12 @@ use tokio::task::JoinSet;
 
 use super::*;
 use crate::disk::SMALLEST;
-use crate::entry::Became;
+use crate::entry::EntryOutcome;
+use crate::in_progress::InProgress;
 use crate::journal_thread::DiskJournal;
 use crate::query::Query;
-use crate::under_way::UnderWay;
 
-struct World {
+struct Harness {
     runtime: Arc<MemoryRuntime>,
     recorded: Runtime,
     recording: Arc<Recording>,
@@ -39,7 +39,7 @@ struct World {
     registry: Registry,
 }
 
-impl World {
+impl Harness {
     fn new() -> Self {
         let clock = Arc::new(VirtualClock::new());
         let runtime = Arc::new(MemoryRuntime::new(Arc::clone(&clock) as _));
@@ -56,8 +56,8 @@ impl World {
         Self { runtime, recorded, recording, files, recorded_files, journal, segments, registry }
     }
 
-    /// What became of all that was removed of something, the newest first.
-    fn became(&self, what: &str) -> Vec<Became> {
+    /// The outcomes of the removals of an object, the newest first.
+    fn outcomes(&self, what: &str) -> Vec<EntryOutcome> {
         let found = self.journal.find(&Query::new(what), 100).unwrap();
         found.entries.iter().map(|entry| entry.outcome).collect()
     }
@@ -77,98 +77,107 @@ impl World {
 
 #[tokio::test(start_paused = true)]
 async fn image_that_was_claimed_before_its_removal_stays() {
-    let world = World::new();
+    let harness = Harness::new();
     let verdict = removal(Subject::Image("image".to_owned()));
-    let claim = world.recording.claims.claim("image");
-    let error = world.recorded.images.remove_image(&verdict).await.unwrap_err();
+    let claim = harness.recording.claims.claim("image");
+    let error = harness.recorded.images.remove_image(&verdict).await.unwrap_err();
     assert_eq!(error.code, Code::FailedPrecondition);
-    assert!(world.runtime.image_status("image").await.unwrap().is_some());
-    assert_eq!(world.became("image"), []);
+    assert!(harness.runtime.image_status("image").await.unwrap().is_some());
+    assert_eq!(harness.outcomes("image"), []);
     drop(claim);
-    world.recorded.images.remove_image(&verdict).await.unwrap();
+    harness.recorded.images.remove_image(&verdict).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_removal_of_the_runtime_is_on_record_with_what_became_of_it() {
-    let world = World::new();
+async fn every_runtime_removal_is_recorded_with_its_outcome() {
+    let harness = Harness::new();
     let pod = wanted::sandbox(&PodName::new("default", "web"), &PodUid::from("u1"));
-    let sandbox = world.recorded.sandboxes.run_pod_sandbox(&pod).await.unwrap();
-    world.recorded.sandboxes.stop_pod_sandbox(&sandbox).await.unwrap();
+    let sandbox = harness.recorded.sandboxes.run_pod_sandbox(&pod).await.unwrap();
+    harness.recorded.sandboxes.stop_pod_sandbox(&sandbox).await.unwrap();
     let verdict = removal(Subject::Sandbox(sandbox.clone()));
     let fault = Fault::error(Code::Internal);
-    world.runtime.inject(Rule::on(Method::RemovePodSandbox, fault).once());
-    world.recorded.sandboxes.remove_pod_sandbox(&verdict).await.unwrap_err();
-    world.recorded.sandboxes.remove_pod_sandbox(&verdict).await.unwrap();
+    harness.runtime.inject(Rule::on(Method::RemovePodSandbox, fault).once());
+    harness.recorded.sandboxes.remove_pod_sandbox(&verdict).await.unwrap_err();
+    harness.recorded.sandboxes.remove_pod_sandbox(&verdict).await.unwrap();
     let fault = Fault::error(Code::NotFound);
-    world.runtime.inject(Rule::on(Method::RemovePodSandbox, fault).once());
-    world.recorded.sandboxes.remove_pod_sandbox(&verdict).await.unwrap_err();
+    harness.runtime.inject(Rule::on(Method::RemovePodSandbox, fault).once());
+    harness.recorded.sandboxes.remove_pod_sandbox(&verdict).await.unwrap_err();
     assert_eq!(
-        world.became(sandbox.as_str()),
-        [Became::Gone, Became::Removed, Became::Failed],
+        harness.outcomes(sandbox.as_str()),
+        [EntryOutcome::Gone, EntryOutcome::Removed, EntryOutcome::Failed],
         "the newest first"
     );
     for outcome in ["gone", "removed", "failed"] {
-        assert_eq!(world.count("sandbox", outcome), 1, "{outcome}");
+        assert_eq!(harness.count("sandbox", outcome), 1, "{outcome}");
     }
-    world.recorded.images.remove_image(&removal(Subject::Image("image".to_owned()))).await.unwrap();
-    assert_eq!(world.became("image"), [Became::Removed]);
+    harness
+        .recorded
+        .images
+        .remove_image(&removal(Subject::Image("image".to_owned())))
+        .await
+        .unwrap();
+    assert_eq!(harness.outcomes("image"), [EntryOutcome::Removed]);
     let unknown = removal(Subject::Container("c1".into()));
-    drop(world.recorded.containers.remove_container(&unknown).await);
-    assert_eq!(world.became("c1").len(), 1);
+    drop(harness.recorded.containers.remove_container(&unknown).await);
+    assert_eq!(harness.outcomes("c1").len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_removal_that_nobody_waits_for_is_on_record_too() {
-    let world = World::new();
+async fn cancelled_removal_is_recorded() {
+    let harness = Harness::new();
     let verdict = removal(Subject::Container("c1".into()));
-    world.runtime.inject(Rule::on(Method::RemoveContainer, Fault::hang()));
-    assert!(world.recorded.containers.remove_container(&verdict).now_or_never().is_none());
-    assert_eq!(world.became("c1"), [Became::Failed]);
+    harness.runtime.inject(Rule::on(Method::RemoveContainer, Fault::hang()));
+    assert!(harness.recorded.containers.remove_container(&verdict).now_or_never().is_none());
+    assert_eq!(harness.outcomes("c1"), [EntryOutcome::Failed]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_removal_of_files_is_on_record_and_whoever_watches_hears_of_it() {
-    let world = World::new();
-    world.files.write("/logs/ns_web_u1/main/0.log", "text");
+async fn every_file_removal_is_recorded_and_sent_to_watchers() {
+    let harness = Harness::new();
+    harness.files.write("/logs/ns_web_u1/main/0.log", "text");
     let verdict = removal(Subject::PodLogs("/logs/ns_web_u1".into()));
-    let mut watch = world.recording.ledger.watch();
-    let removed = world.recorded_files.remove(Path::new("/logs"), &verdict).await.unwrap();
+    let mut watch = harness.recording.ledger.watch();
+    let removed = harness.recorded_files.remove(Path::new("/logs"), &verdict).await.unwrap();
     assert_eq!(removed, Removed::Now);
-    let removed = world.recorded_files.remove(Path::new("/logs"), &verdict).await.unwrap();
+    let removed = harness.recorded_files.remove(Path::new("/logs"), &verdict).await.unwrap();
     assert_eq!(removed, Removed::Before);
-    world.recorded_files.remove(Path::new("/elsewhere"), &verdict).await.unwrap_err();
-    let expected = [Became::Failed, Became::Gone, Became::Removed];
-    assert_eq!(world.became("/logs/ns_web_u1"), expected);
-    for became in expected.iter().rev() {
-        assert_eq!(watch.recv().await.unwrap().became, *became);
+    harness.recorded_files.remove(Path::new("/elsewhere"), &verdict).await.unwrap_err();
+    let expected = [EntryOutcome::Failed, EntryOutcome::Gone, EntryOutcome::Removed];
+    assert_eq!(harness.outcomes("/logs/ns_web_u1"), expected);
+    for outcome in expected.iter().rev() {
+        assert_eq!(watch.recv().await.unwrap().outcome, *outcome);
     }
 }
 
 #[tokio::test]
-async fn removals_of_cgroups_are_on_record_if_there_was_something() {
-    let world = World::new();
-    let ledger = Arc::new(Ledger::new(Arc::clone(&world.journal) as _, &Registry::new()).unwrap());
+async fn cgroup_removal_is_recorded_if_the_cgroup_existed() {
+    let harness = Harness::new();
+    let ledger =
+        Arc::new(Ledger::new(Arc::clone(&harness.journal) as _, &Registry::new()).unwrap());
     let inner = Arc::new(MemoryCgroups::default());
     let recording = Arc::new(Recording::new(ledger, ImageClaims::default()));
     let cgroups = Intercepted::new(Arc::clone(&inner) as Arc<dyn Cgroups>, &recording);
     let name = CgroupName::parse("/kubepods/pod1").unwrap();
     let verdict = removal(Subject::Cgroup(name.clone()));
     assert_eq!(cgroups.remove(&verdict).await.unwrap(), Removed::Before);
-    assert_eq!(world.became("/kubepods/pod1"), []);
+    assert_eq!(harness.outcomes("/kubepods/pod1"), []);
     inner.enter(&name);
     inner.set_broken(&name, true);
     cgroups.remove(&verdict).await.unwrap_err();
     inner.set_broken(&name, false);
     assert_eq!(cgroups.remove(&verdict).await.unwrap(), Removed::Now);
-    assert_eq!(world.became("/kubepods/pod1"), [Became::Removed, Became::Failed]);
+    assert_eq!(harness.outcomes("/kubepods/pod1"), [EntryOutcome::Removed, EntryOutcome::Failed]);
 }
 
 /// The pods of a cluster, with their removals recorded.
-fn recorded_pods(world: &World, cluster: &MemoryCluster) -> Intercepted<dyn PodWrites, Recording> {
-    Intercepted::new(Arc::new(cluster.clone()), &world.recording)
+fn recorded_pods(
+    harness: &Harness,
+    cluster: &MemoryCluster,
+) -> Intercepted<dyn PodWrites, Recording> {
+    Intercepted::new(Arc::new(cluster.clone()), &harness.recording)
 }
 
-/// A pod of a cluster, as it is seen.
+/// A pod of a cluster.
 fn target(cluster: &MemoryCluster, name: &str) -> PodTarget {
     let pod = cluster.pod(name).unwrap();
     PodTarget {
@@ -180,55 +189,55 @@ fn target(cluster: &MemoryCluster, name: &str) -> PodTarget {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_removal_of_a_pod_is_on_record_but_those_that_the_server_had_no_time_for() {
-    let world = World::new();
+async fn every_pod_deletion_is_recorded_unless_throttled() {
+    let harness = Harness::new();
     let cluster = MemoryCluster::default();
-    let pods = recorded_pods(&world, &cluster);
+    let pods = recorded_pods(&harness, &cluster);
     cluster.create_pod(pod("a"));
     let version = pods.fail_pod(&target(&cluster, "a"), &FailedStatus::default()).await.unwrap();
     let seen = PodTarget { version, ..target(&cluster, "a") };
     let verdict = removal(Subject::Pod("u1".into()));
-    cluster.trouble(Ask::RemovePod, Trouble::Throttled(None), 1);
+    cluster.inject_fault(ApiCall::RemovePod, CallFault::Throttled(None), 1);
     pods.remove_pod(&seen, &verdict).await.unwrap_err();
-    assert_eq!(world.became("u1"), [], "it is asked for again");
-    cluster.trouble(Ask::RemovePod, Trouble::Refused(500), 1);
+    assert_eq!(harness.outcomes("u1"), [], "it is retried");
+    cluster.inject_fault(ApiCall::RemovePod, CallFault::Refused(500), 1);
     pods.remove_pod(&seen, &verdict).await.unwrap_err();
     pods.remove_pod(&seen, &verdict).await.unwrap();
     pods.remove_pod(&seen, &verdict).await.unwrap_err();
-    let expected = [Became::Gone, Became::Removed, Became::Failed];
-    assert_eq!(world.became("u1"), expected, "the newest first");
+    let expected = [EntryOutcome::Gone, EntryOutcome::Removed, EntryOutcome::Failed];
+    assert_eq!(harness.outcomes("u1"), expected, "the newest first");
     for outcome in ["gone", "removed", "failed"] {
-        assert_eq!(world.count("pod", outcome), 1, "{outcome}");
+        assert_eq!(harness.count("pod", outcome), 1, "{outcome}");
     }
 }
 
 // behaviour: PGC-57
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_its_finalizers_hold_is_not_on_record_as_removed() {
-    let world = World::new();
+async fn pod_held_by_finalizers_is_not_recorded_as_removed() {
+    let harness = Harness::new();
     let cluster = MemoryCluster::default();
-    let pods = recorded_pods(&world, &cluster);
+    let pods = recorded_pods(&harness, &cluster);
     cluster.create_pod(pod("a"));
     cluster.hold_pod("a", true);
     let verdict = removal(Subject::Pod("u1".into()));
     pods.remove_pod(&target(&cluster, "a"), &verdict).await.unwrap();
-    assert_eq!(world.became("u1"), [Became::Held]);
-    assert_eq!((world.count("pod", "held"), world.count("pod", "removed")), (1, 0));
+    assert_eq!(harness.outcomes("u1"), [EntryOutcome::Held]);
+    assert_eq!((harness.count("pod", "held"), harness.count("pod", "removed")), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_removal_of_a_pod_that_nobody_waits_for_is_on_record_too() {
-    let world = World::new();
+async fn cancelled_pod_deletion_is_recorded() {
+    let harness = Harness::new();
     let cluster = MemoryCluster::default();
-    let pods = recorded_pods(&world, &cluster);
+    let pods = recorded_pods(&harness, &cluster);
     cluster.create_pod(pod("a"));
     let verdict = removal(Subject::Pod("u1".into()));
-    cluster.trouble(Ask::RemovePod, Trouble::Late(Duration::from_mins(1)), 1);
+    cluster.inject_fault(ApiCall::RemovePod, CallFault::Late(Duration::from_mins(1)), 1);
     assert!(pods.remove_pod(&target(&cluster, "a"), &verdict).now_or_never().is_none());
-    assert_eq!(world.became("u1"), [Became::Failed]);
+    assert_eq!(harness.outcomes("u1"), [EntryOutcome::Failed]);
 }
 
-impl World {
+impl Harness {
     /// Removes a rotated file of a log, a minute after the last one.
     async fn remove_rotated(&self, minute: u32) -> Result<Removed, FileError> {
         let path = format!("/logs/ns_pod_uid/main/0.log.20260101-00{minute:02}00");
@@ -242,9 +251,9 @@ impl World {
         self.recorded_files.remove(Path::new("/logs"), &verdict).await
     }
 
-    /// How many removals are noted down and not on record.
-    fn under_way(&self) -> usize {
-        UnderWay::new(&*self.segments).all().unwrap().len()
+    /// How many removals are in progress.
+    fn in_progress(&self) -> usize {
+        InProgress::new(&*self.segments).all().unwrap().len()
     }
 
     /// The entries about rotated files, the newest first: how many files each is about, and how large they were.
@@ -259,35 +268,35 @@ impl World {
 // behaviour: ROT-18
 #[tokio::test(start_paused = true)]
 async fn rotated_files_of_a_log_share_an_entry_an_hour_after_the_first() {
-    let world = World::new();
+    let harness = Harness::new();
     let stop = CancellationToken::new();
-    let keeper = JoinSet::from_iter([Arc::clone(&world.recording).keep(stop.clone())]);
+    let keeper = JoinSet::from_iter([Arc::clone(&harness.recording).keep(stop.clone())]);
     for minute in 0..30 {
-        assert_eq!(world.remove_rotated(minute).await.unwrap(), Removed::Now);
+        assert_eq!(harness.remove_rotated(minute).await.unwrap(), Removed::Now);
     }
-    assert_eq!(world.rotated(), [(None, Some(4))]);
-    assert_eq!(world.count("log", "removed"), 30);
-    // What follows is noted down: an agent that is killed now does not lose it.
-    assert_eq!(world.under_way(), 1);
+    assert_eq!(harness.rotated(), [(None, Some(4))]);
+    assert_eq!(harness.count("log", "removed"), 30);
+    // The next ones are noted on disk: an agent that is killed now does not lose them.
+    assert_eq!(harness.in_progress(), 1);
     tokio::time::sleep(Duration::from_hours(1)).await;
-    assert_eq!(world.rotated(), [(Some(29), Some(29 * 4)), (None, Some(4))]);
-    assert_eq!(world.under_way(), 0);
+    assert_eq!(harness.rotated(), [(Some(29), Some(29 * 4)), (None, Some(4))]);
+    assert_eq!(harness.in_progress(), 0);
     for minute in 0..3 {
-        world.remove_rotated(minute).await.unwrap();
+        harness.remove_rotated(minute).await.unwrap();
     }
     stop.cancel();
     keeper.join_all().await;
     let expected = [(Some(2), Some(8)), (None, Some(4)), (Some(29), Some(29 * 4)), (None, Some(4))];
-    assert_eq!(world.rotated(), expected);
+    assert_eq!(harness.rotated(), expected);
 }
 
 // behaviour: ROT-18
 #[tokio::test(start_paused = true)]
 async fn rotated_file_that_cannot_be_removed_has_an_entry() {
-    let world = World::new();
-    world.remove_rotated(0).await.unwrap();
-    world.files.fail("/logs/ns_pod_uid/main/0.log.20260101-000100", std::io::ErrorKind::Other);
-    assert!(world.remove_rotated(1).await.is_err());
-    assert_eq!(world.count("log", "failed"), 1);
-    assert_eq!(world.rotated().len(), 2);
+    let harness = Harness::new();
+    harness.remove_rotated(0).await.unwrap();
+    harness.files.fail("/logs/ns_pod_uid/main/0.log.20260101-000100", std::io::ErrorKind::Other);
+    assert!(harness.remove_rotated(1).await.is_err());
+    assert_eq!(harness.count("log", "failed"), 1);
+    assert_eq!(harness.rotated().len(), 2);
 }

@@ -1,5 +1,5 @@
-//! Failures that were told before: a thing that cannot be removed is tried again every minute, and must not
-//! fill the journal with that.
+//! Repeated failures: a failed removal is retried every minute, and must not
+//! fill the journal.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
@@ -8,26 +8,26 @@ use std::time::{Duration, Instant};
 use model::ports::journal::Outcome;
 use model::verdict::Verdict;
 
-/// For so long, and at most twice as long, a failure is remembered.
+/// How long a failure is remembered; at most twice as long.
 const REMEMBERED: Duration = Duration::from_hours(12);
-/// Of so many things, and of as many that were remembered before these.
+/// The number of remembered objects, and of as many older ones.
 const MOST: usize = 32 * 1024;
-/// So many different failures of one thing are told in that time.
+/// How many different failures of one object are recorded in that time.
 const DIFFERENT: u8 = 8;
 
-/// What was told of failures, of a bounded number of things.
+/// The recorded failures of a bounded number of objects.
 #[derive(Debug, Default)]
 pub(crate) struct Repeated {
-    recent: BTreeMap<u64, Told>,
-    before: BTreeMap<u64, Told>,
-    /// Since when the recent ones are remembered.
+    recent: BTreeMap<u64, Recorded>,
+    before: BTreeMap<u64, Recorded>,
+    /// When the recent ones began.
     since: Option<Instant>,
 }
 
-/// What was told of a thing.
+/// The recorded failures of an object.
 #[derive(Debug, Clone, Copy)]
-struct Told {
-    /// The last failure: its rule, and what went wrong.
+struct Recorded {
+    /// The last failure: its rule and error.
     last: u64,
     failures: u8,
 }
@@ -39,14 +39,9 @@ fn hash(value: impl Hash) -> u64 {
 }
 
 impl Repeated {
-    /// Whether this is to be told: all but a failure that was told before, by the same rule and for the
-    /// same reason, and nothing else came of it since.
-    pub(crate) fn is_news(
-        &mut self,
-        verdict: &Verdict,
-        outcome: Outcome<'_>,
-        now: Instant,
-    ) -> bool {
+    /// Whether to record an outcome: every one, except a failure with the same rule and error as the
+    /// last recorded one.
+    pub(crate) fn is_new(&mut self, verdict: &Verdict, outcome: Outcome<'_>, now: Instant) -> bool {
         let thing = hash((verdict.subject.kind(), verdict.subject.id()));
         let Outcome::Failed(error) = outcome else {
             self.recent.remove(&thing);
@@ -55,12 +50,12 @@ impl Repeated {
         };
         self.forget_old(now);
         let last = hash((verdict.rule, error));
-        let told = self.recent.get(&thing).or_else(|| self.before.get(&thing));
-        let failures = told.map_or(0, |told| told.failures);
-        if failures >= DIFFERENT || told.is_some_and(|told| told.last == last) {
+        let recorded = self.recent.get(&thing).or_else(|| self.before.get(&thing));
+        let failures = recorded.map_or(0, |recorded| recorded.failures);
+        if failures >= DIFFERENT || recorded.is_some_and(|recorded| recorded.last == last) {
             return false;
         }
-        self.recent.insert(thing, Told { last, failures: failures + 1 });
+        self.recent.insert(thing, Recorded { last, failures: failures + 1 });
         true
     }
 
@@ -97,10 +92,10 @@ mod tests {
 
     // behaviour: GC-101
     #[test]
-    fn a_failure_is_told_again_when_it_is_another_and_after_a_day() {
+    fn failure_is_recorded_again_when_it_differs_and_after_a_day() {
         let (begin, mut repeated) = (begin(), Repeated::default());
         let mut news = |hour: u32, id: &str, rule, outcome| {
-            repeated.is_news(&verdict(id, rule), outcome, begin + HOUR * hour)
+            repeated.is_new(&verdict(id, rule), outcome, begin + HOUR * hour)
         };
         let busy = Outcome::Failed("busy");
         assert!(news(0, "a", "old", busy));
@@ -110,34 +105,34 @@ mod tests {
         assert!(news(0, "a", "old", Outcome::Failed("lost")), "another failure");
         assert!(!news(11, "a", "old", Outcome::Failed("lost")));
         assert!(news(11, "a", "old", Outcome::Removed));
-        assert!(news(11, "a", "old", Outcome::Removed), "what works is always told");
-        assert!(news(11, "a", "old", Outcome::Failed("lost")), "it was gone in between");
-        let told: Vec<u32> = (12..80).filter(|hour| news(*hour, "a", "old", busy)).collect();
-        assert_eq!(told, [12, 36, 60], "at first, and once a day");
+        assert!(news(11, "a", "old", Outcome::Removed), "a success is always recorded");
+        assert!(news(11, "a", "old", Outcome::Failed("lost")), "a success was in between");
+        let recorded: Vec<u32> = (12..80).filter(|hour| news(*hour, "a", "old", busy)).collect();
+        assert_eq!(recorded, [12, 36, 60], "at first, and once a day");
         assert!(news(200, "a", "old", busy));
     }
 
     // behaviour: GC-101
     #[test]
-    fn failures_that_never_repeat_are_told_a_few_times() {
+    fn number_of_different_failures_is_limited() {
         let (begin, mut repeated) = (begin(), Repeated::default());
-        let told = (0..1000).filter(|number| {
+        let recorded = (0..1000).filter(|number| {
             let error = format!("version {number} is not {}", number + 1);
-            repeated.is_news(&verdict("a", "old"), Outcome::Failed(&error), begin)
+            repeated.is_new(&verdict("a", "old"), Outcome::Failed(&error), begin)
         });
-        assert_eq!(told.count(), usize::from(DIFFERENT));
+        assert_eq!(recorded.count(), usize::from(DIFFERENT));
     }
 
     #[test]
-    fn what_is_remembered_has_a_bound() {
+    fn memory_of_failures_is_bounded() {
         let (begin, mut repeated) = (begin(), Repeated::default());
-        let mut told = |id: usize| {
+        let mut record = |id: usize| {
             let verdict = verdict(&format!("c{id}"), "old");
-            let told = repeated.is_news(&verdict, Outcome::Failed("busy"), begin);
-            (told, repeated.recent.len() + repeated.before.len())
+            let recorded = repeated.is_new(&verdict, Outcome::Failed("busy"), begin);
+            (recorded, repeated.recent.len() + repeated.before.len())
         };
-        let most = (0..3 * MOST).map(|id| told(id).1).max();
+        let most = (0..3 * MOST).map(|id| record(id).1).max();
         assert_eq!(most, Some(2 * MOST));
-        assert!((2 * MOST..3 * MOST).all(|id| !told(id).0), "the newest are remembered");
+        assert!((2 * MOST..3 * MOST).all(|id| !record(id).0), "the newest are remembered");
     }
 }

@@ -1,5 +1,5 @@
-//! Removals of rotated files, one of the same log after the other, for hours: the first of a series has an entry of its
-//! own, those that follow within [`WINDOW`] have one together.
+//! Removals of rotated files of one log, one after the other: the first of a series has its own
+//! entry, and those that follow within [`WINDOW`] share one.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,13 +13,13 @@ use tokio::time::{Instant, sleep_until};
 /// How long removals are counted together.
 pub(crate) const WINDOW: Duration = Duration::from_hours(1);
 
-/// How many series there can be. The oldest is put on record early.
+/// The most series. Beyond these, the oldest is recorded early.
 const MOST: usize = 4096;
 
-/// The name of the input that says how large a file was.
+/// The name of the input with the size of a file.
 const BYTES: &str = "bytes";
 
-/// Which removals belong together: those of a log, by a rule.
+/// The key of a series: a log and a rule.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SeriesKey {
     log: String,
@@ -27,7 +27,7 @@ pub(crate) struct SeriesKey {
 }
 
 impl SeriesKey {
-    /// Removals of other things are no series.
+    /// None for objects without series.
     pub(crate) fn of(verdict: &Verdict) -> Option<Self> {
         let Subject::RotatedLog(path) = &verdict.subject else { return None };
         let path = path.to_string_lossy();
@@ -53,7 +53,7 @@ impl Pending {
         Self { note: None, began: Instant::now(), since, files: 0, bytes: 0, last: None }
     }
 
-    /// Their entry; none if there were none.
+    /// Their shared entry; none if there were none.
     pub(crate) fn verdict(&self) -> Option<Verdict> {
         let last = self.last.clone()?;
         let others = last.detail.0.into_iter().filter(|(name, _)| *name != BYTES);
@@ -78,7 +78,7 @@ impl AllSeries {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a removal continues a series. Otherwise it begins one; and those that are over are returned.
+    /// Whether a removal continues a series. Otherwise it begins one. Also returns the series that are over.
     pub(crate) fn continues(&self, key: &SeriesKey, at: Timestamp) -> (bool, Vec<Pending>) {
         let mut pending = self.pending();
         let mut over: Vec<Pending> = Self::take_over(&mut pending, Instant::now());
@@ -104,7 +104,7 @@ impl AllSeries {
         self.pending().get(key).is_none_or(|one| one.note.is_some())
     }
 
-    /// A note is on disk. Returns it if the series is over meanwhile.
+    /// Stores the note of a series. Returns it if the series is over meanwhile.
     pub(crate) fn noted(&self, key: &SeriesKey, note: u64) -> Option<u64> {
         match self.pending().get_mut(key) {
             Some(one) => one.note.replace(note),
@@ -112,7 +112,7 @@ impl AllSeries {
         }
     }
 
-    /// A file was removed.
+    /// Counts a removed file.
     pub(crate) fn add(&self, verdict: &Verdict, key: SeriesKey) {
         let bytes = verdict.detail.0.iter().find(|(name, _)| *name == BYTES);
         let bytes = match bytes {
@@ -126,7 +126,7 @@ impl AllSeries {
         one.last = Some(verdict.clone());
     }
 
-    /// Waits until a series is over, and returns all that are.
+    /// Waits until a series is over, and returns all that are over.
     pub(crate) async fn next_over(&self) -> Vec<Pending> {
         loop {
             let first = self.pending().values().map(|one| one.began + WINDOW).min();
@@ -143,7 +143,7 @@ impl AllSeries {
         }
     }
 
-    /// Ends all of them.
+    /// Ends all series.
     pub(crate) fn take_all(&self) -> Vec<Pending> {
         std::mem::take(&mut *self.pending()).into_values().collect()
     }

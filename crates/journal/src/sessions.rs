@@ -1,6 +1,6 @@
 //! The record of sessions: who ran commands in containers, attached to them or forwarded ports, when and where.
 //!
-//! It has segments and a bound of its own: a client that opens a session every second must not push the removals out.
+//! It has its own segments and bound: a client that opens a session every second must not displace removals.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::query::Query;
 /// The place of the segments beside those of the removals.
 const PLACE: &str = "sessions";
 
-/// The part of the bound of the removals that sessions may take besides.
+/// The part of the bound of the removals that sessions may take in addition.
 const PART: u64 = 8;
 
 /// Keeps sessions on disk.

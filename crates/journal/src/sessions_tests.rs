@@ -10,7 +10,7 @@ use testkit::clock::VirtualClock;
 use testkit::segments::MemorySegments;
 
 use super::*;
-use crate::entry::Became;
+use crate::entry::EntryOutcome;
 
 fn exec() -> Session {
     Session {
@@ -58,7 +58,7 @@ async fn sessions_are_found_by_pod_and_container() {
     assert_eq!(kinds, ["port-forward", "exec"]);
     let texts: Vec<String> = found.iter().map(|entry| entry.detail.to_string()).collect();
     assert_eq!(texts, ["user alice, ports 80 443", "user alice, from 10.0.0.9, program sh"]);
-    assert_eq!((found[0].outcome, found[1].outcome), (Became::Refused, Became::Opened));
+    assert_eq!((found[0].outcome, found[1].outcome), (EntryOutcome::Refused, EntryOutcome::Opened));
     assert_eq!(found[0].error.as_deref(), Some("no such sandbox"));
     assert_eq!(found, find_sessions(&segments, &Query::new("web"), 10).unwrap().entries);
     assert_eq!(journal.find(&Query::new("web/main"), 10).unwrap().entries.len(), 1);

@@ -1,4 +1,4 @@
-//! What became of removals whose process was killed.
+//! Settles removals whose process was killed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,24 +12,24 @@ use model::ports::runtime::Runtime;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::entry::{Became, Entry};
+use crate::entry::{Entry, EntryOutcome};
 use crate::journal_thread::DiskJournal;
 
-/// How long is waited for who knows whether something is there.
+/// How long a check for an object may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Those who know whether something is still there.
+/// The ports that check whether an object still exists.
 #[derive(Debug, Default)]
-pub struct Witnesses {
-    /// Knows of containers, sandboxes and images.
+pub struct ExistenceChecks {
+    /// For containers, sandboxes and images.
     pub runtime: Option<Runtime>,
-    /// Knows of logs and directories.
+    /// For logs and directories.
     pub files: Option<Arc<dyn HostFiles>>,
-    /// Knows of cgroups.
+    /// For cgroups.
     pub cgroups: Option<Arc<dyn Cgroups>>,
 }
 
-impl Witnesses {
+impl ExistenceChecks {
     /// Records the removals that were in progress when an earlier process was killed, and syncs the journal until it is
     /// stopped.
     pub async fn keep(self: Arc<Self>, journal: Arc<DiskJournal>, stop: CancellationToken) {
@@ -37,29 +37,33 @@ impl Witnesses {
         tokio::join!(settled, Arc::clone(&journal).keep_synced(stop.clone()));
     }
 
-    /// Puts on record what earlier processes were removing when they were killed: what is gone was removed,
-    /// as far as anybody can tell; of what is not, or of which nobody knows, that is said.
+    /// Records the removals in progress of earlier processes that were killed: an object that is gone counts as
+    /// removed; otherwise the outcome is recorded as unknown.
     pub async fn settle(&self, journal: &DiskJournal) {
         for left in journal.left().await {
             let there = match timeout(PATIENCE, self.is_there(&left.entry)).await {
                 Ok(there) => there,
-                Err(_) => Err("nobody tells in time".to_owned()),
+                Err(_) => Err("no response in time".to_owned()),
             };
             let (outcome, more) = match there {
-                // Nobody looks before one is removed, and of most pods there is none.
-                Ok(Some(false)) if left.entry.kind == "cgroup" => (Became::Gone, String::new()),
-                Ok(Some(false)) => (Became::Removed, String::new()),
-                Ok(Some(true)) => (Became::Unknown, "; it was there after a restart".to_owned()),
-                Ok(None) => (Became::Unknown, String::new()),
+                // The caller does not check before, and most pods have none.
+                Ok(Some(false)) if left.entry.kind == "cgroup" => {
+                    (EntryOutcome::Gone, String::new())
+                }
+                Ok(Some(false)) => (EntryOutcome::Removed, String::new()),
+                Ok(Some(true)) => {
+                    (EntryOutcome::Unknown, "; it was there after a restart".to_owned())
+                }
+                Ok(None) => (EntryOutcome::Unknown, String::new()),
                 Err(why) => {
-                    (Became::Unknown, format!("; whether it is there cannot be told: {why}"))
+                    (EntryOutcome::Unknown, format!("; cannot check whether it is there: {why}"))
                 }
             };
             journal.settle(left, outcome, &more);
         }
     }
 
-    /// Whether something is there, if anybody knows.
+    /// Whether an object exists, if that can be checked.
     async fn is_there(&self, entry: &Entry) -> Result<Option<bool>, String> {
         let id = entry.id.as_str();
         match (entry.kind.as_str(), &self.runtime, &self.files, &self.cgroups) {
@@ -89,7 +93,7 @@ impl Witnesses {
     }
 }
 
-/// By the directory it is in: it may be a link that leads nowhere.
+/// Checks the parent directory: the path may be a dangling link.
 async fn listed(files: &dyn HostFiles, path: &Path) -> Result<Option<bool>, String> {
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return Ok(None) };
     match files.list(directory).await {

@@ -13,8 +13,8 @@ use super::*;
 use crate::disk::SMALLEST;
 use crate::query::Query;
 
-/// What outlives a process, and what it removes.
-struct World {
+/// The state that outlives a process, and what it removes.
+struct Harness {
     clock: Arc<VirtualClock>,
     segments: MemorySegments,
     runtime: Arc<MemoryRuntime>,
@@ -22,7 +22,7 @@ struct World {
     cgroups: Arc<MemoryCgroups>,
 }
 
-impl World {
+impl Harness {
     fn new() -> Self {
         let clock = Arc::new(VirtualClock::new());
         let runtime = Arc::new(MemoryRuntime::new(Arc::clone(&clock) as _));
@@ -45,15 +45,15 @@ impl World {
         std::mem::forget(journal);
     }
 
-    /// The next process, which asks these.
-    async fn next(&self, witnesses: &Witnesses) -> DiskJournal {
+    /// The next process, with these ports.
+    async fn next(&self, checks: &ExistenceChecks) -> DiskJournal {
         let journal = self.journal();
-        witnesses.settle(&journal).await;
+        checks.settle(&journal).await;
         journal
     }
 
-    fn witnesses(&self) -> Witnesses {
-        Witnesses {
+    fn checks(&self) -> ExistenceChecks {
+        ExistenceChecks {
             runtime: Some(Runtime::new(Arc::clone(&self.runtime))),
             files: Some(Arc::clone(&self.files) as _),
             cgroups: Some(Arc::clone(&self.cgroups) as _),
@@ -61,28 +61,28 @@ impl World {
     }
 }
 
-fn became(journal: &DiskJournal, what: &str) -> Vec<(Became, String)> {
+fn outcomes(journal: &DiskJournal, what: &str) -> Vec<(EntryOutcome, String)> {
     let found = journal.find(&Query::new(what), 10).unwrap();
-    let told = |entry: Entry| (entry.outcome, entry.error.unwrap_or_default());
-    found.entries.into_iter().map(told).collect()
+    let outcome = |entry: Entry| (entry.outcome, entry.error.unwrap_or_default());
+    found.entries.into_iter().map(outcome).collect()
 }
 
-fn still_there() -> Vec<(Became, String)> {
+fn still_there() -> Vec<(EntryOutcome, String)> {
     let error = "the process ended before the answer; it was there after a restart";
-    vec![(Became::Unknown, error.to_owned())]
+    vec![(EntryOutcome::Unknown, error.to_owned())]
 }
 
 // behaviour: GC-102
 #[tokio::test(start_paused = true)]
-async fn what_is_gone_after_a_kill_was_removed_and_of_what_is_not_that_is_said() {
-    let world = World::new();
+async fn interrupted_removal_is_recorded_as_removed_or_unknown_after_a_kill() {
+    let harness = Harness::new();
     let pod = wanted::sandbox(&PodName::new("default", "web"), &PodUid::from("u1"));
-    let sandbox = world.runtime.run_pod_sandbox(&pod).await.unwrap();
-    world.files.write("/logs/there/0.log", "text");
-    world.files.put_link("/links/dangling.log", "/nowhere");
+    let sandbox = harness.runtime.run_pod_sandbox(&pod).await.unwrap();
+    harness.files.write("/logs/there/0.log", "text");
+    harness.files.put_link("/links/dangling.log", "/nowhere");
     let cgroup = |name: &str| CgroupName::parse(name).unwrap();
-    world.cgroups.enter(&cgroup("/kubepods/there"));
-    world.killed_over(&[
+    harness.cgroups.enter(&cgroup("/kubepods/there"));
+    harness.killed_over(&[
         Subject::Container("c1".into()),
         Subject::Sandbox("s1".into()),
         Subject::Sandbox(sandbox.clone()),
@@ -96,72 +96,72 @@ async fn what_is_gone_after_a_kill_was_removed_and_of_what_is_not_that_is_said()
         Subject::Cgroup(cgroup("/kubepods/there")),
         Subject::Pod("u7".into()),
     ]);
-    let journal = world.next(&world.witnesses()).await;
+    let journal = harness.next(&harness.checks()).await;
     for gone in ["c1", "s1", "i1", "/logs/gone", "/pods/gone"] {
-        assert_eq!(became(&journal, gone), [(Became::Removed, String::new())], "{gone}");
+        assert_eq!(outcomes(&journal, gone), [(EntryOutcome::Removed, String::new())], "{gone}");
         let found = journal.find(&Query::new(gone), 1).unwrap();
         assert_eq!(found.entries[0].detail.text("foundGone").as_deref(), Some("after a restart"));
     }
-    assert_eq!(became(&journal, "/kubepods/gone"), [(Became::Gone, String::new())]);
+    assert_eq!(outcomes(&journal, "/kubepods/gone"), [(EntryOutcome::Gone, String::new())]);
     let there =
         [sandbox.as_str(), "image", "/logs/there", "/links/dangling.log", "/kubepods/there"];
     for there in there {
-        assert_eq!(became(&journal, there), still_there(), "{there}");
+        assert_eq!(outcomes(&journal, there), still_there(), "{there}");
     }
-    let unknown = (Became::Unknown, "the process ended before the answer".to_owned());
-    assert_eq!(became(&journal, "u7"), [unknown]);
+    let unknown = (EntryOutcome::Unknown, "the process ended before the answer".to_owned());
+    assert_eq!(outcomes(&journal, "u7"), [unknown]);
     std::mem::forget(journal);
-    let again = world.next(&world.witnesses()).await;
-    assert_eq!(became(&again, "c1").len(), 1, "it is settled for good");
+    let again = harness.next(&harness.checks()).await;
+    assert_eq!(outcomes(&again, "c1").len(), 1, "it is settled once");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_does_not_tell_is_not_waited_for() {
-    let world = World::new();
+async fn settling_does_not_wait_for_an_unresponsive_runtime() {
+    let harness = Harness::new();
     let hang = Rule::on(Method::ContainerStatus, Fault::hang()).object("c1");
-    world.runtime.inject(hang);
+    harness.runtime.inject(hang);
     let fails = Rule::on(Method::ContainerStatus, Fault::error(Code::Unavailable)).object("c2");
-    world.runtime.inject(fails);
-    world.killed_over(&[Subject::Container("c1".into()), Subject::Container("c2".into())]);
-    let journal = world.next(&world.witnesses()).await;
+    harness.runtime.inject(fails);
+    harness.killed_over(&[Subject::Container("c1".into()), Subject::Container("c2".into())]);
+    let journal = harness.next(&harness.checks()).await;
     for id in ["c1", "c2"] {
-        let told = became(&journal, id);
-        let [(Became::Unknown, error)] = &*told else { panic!("{told:?}") };
-        assert!(error.contains("; whether it is there cannot be told: "), "{error}");
+        let outcomes = outcomes(&journal, id);
+        let [(EntryOutcome::Unknown, error)] = &*outcomes else { panic!("{outcomes:?}") };
+        assert!(error.contains("; cannot check whether it is there: "), "{error}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_next_process_removed_meanwhile_is_on_record_once() {
-    let world = World::new();
+async fn object_removed_by_the_next_process_is_recorded_once() {
+    let harness = Harness::new();
     let subjects = ["c1", "c2"].map(|id| Subject::Container(id.into()));
-    world.killed_over(&subjects);
-    let next = world.journal();
-    let left = next.take_left();
+    harness.killed_over(&subjects);
+    let next = harness.journal();
+    let left = next.take_unfinished();
     assert_eq!(left.len(), 2);
     next.record(&removal(subjects[0].clone()), Outcome::Removed);
     for left in left {
-        next.settle(left, Became::Removed, "");
+        next.settle(left, EntryOutcome::Removed, "");
     }
     for (id, found_gone) in [("c1", None), ("c2", Some("after a restart"))] {
-        assert_eq!(became(&next, id), [(Became::Removed, String::new())]);
+        assert_eq!(outcomes(&next, id), [(EntryOutcome::Removed, String::new())]);
         let detail = next.find(&Query::new(id), 1).unwrap().entries[0].detail.clone();
         assert_eq!(detail.text("foundGone").as_deref(), found_gone);
     }
     std::mem::forget(next);
-    assert!(world.journal().take_left().is_empty());
+    assert!(harness.journal().take_unfinished().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_killed_while_it_settles_leaves_the_rest_to_the_next() {
-    let world = World::new();
-    world.killed_over(&["c1", "c2"].map(|id| Subject::Container(id.into())));
-    let second = world.journal();
-    let first = second.take_left().into_iter().next().unwrap();
-    second.settle(first, Became::Removed, "");
+async fn process_killed_while_settling_leaves_the_rest_to_the_next() {
+    let harness = Harness::new();
+    harness.killed_over(&["c1", "c2"].map(|id| Subject::Container(id.into())));
+    let second = harness.journal();
+    let first = second.take_unfinished().into_iter().next().unwrap();
+    second.settle(first, EntryOutcome::Removed, "");
     std::mem::forget(second);
-    let third = world.next(&world.witnesses()).await;
+    let third = harness.next(&harness.checks()).await;
     for id in ["c1", "c2"] {
-        assert_eq!(became(&third, id), [(Became::Removed, String::new())], "{id}");
+        assert_eq!(outcomes(&third, id), [(EntryOutcome::Removed, String::new())], "{id}");
     }
 }

@@ -22,7 +22,7 @@ const RETRY: Duration = Duration::from_mins(1);
 /// Logs with files to compress.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    /// Filled by drivers, emptied by workers. Never held across an await.
+    /// Filled by drivers, read by workers. Never held across an await.
     state: Mutex<QueueState>,
     added: Notify,
 }
@@ -30,9 +30,9 @@ pub(crate) struct Queue {
 #[derive(Debug, Default)]
 struct QueueState {
     waiting: VecDeque<Arc<Log>>,
-    /// Logs that a worker has; each with whether it was added again meanwhile.
+    /// Logs that a worker processes; each with whether it was added again meanwhile.
     busy: Vec<(Arc<Log>, bool)>,
-    /// Logs whose compression failed, each with when it is tried again.
+    /// Logs whose compression failed, each with the time of the next attempt.
     later: Vec<(Instant, Arc<Log>)>,
 }
 
@@ -58,7 +58,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a log. One whose compression failed a moment ago waits.
+    /// Adds a log. One whose compression just failed waits.
     pub(crate) fn push(&self, log: &Arc<Log>) {
         let mut state = self.state();
         if !state.later.iter().any(|(_, later)| later.key == log.key) {
@@ -67,7 +67,7 @@ impl Queue {
         }
     }
 
-    /// Forgets a log that is gone.
+    /// Removes a log.
     pub(crate) fn forget(&self, log: &Log) {
         let mut state = self.state();
         state.waiting.retain(|waiting| waiting.id != log.id);
@@ -102,7 +102,7 @@ impl Queue {
         }
     }
 
-    /// A worker is done with a log.
+    /// Ends the work on a log.
     fn done(&self, log: &Arc<Log>, succeeded: bool) {
         let mut state = self.state();
         let busy = state.busy.extract_if(.., |(busy, _)| busy.key == log.key);
@@ -112,7 +112,7 @@ impl Queue {
         } else if again {
             state.add(log);
         }
-        // A worker that waits may have to wait for less long now.
+        // A waiting worker may now have to wait less long.
         self.added.notify_one();
     }
 }
@@ -124,7 +124,7 @@ impl Shared {
             let work = self.compress_log(&log);
             let of = PanicSubject::Pod(&log.key.uid, Some(&log.pod));
             let guarded = self.parts.panics.catch_async(PanicStep::LogRotation, of, work);
-            // A compression that is interrupted is as one that is killed: the next agent removes its draft.
+            // An interrupted compression is like a killed one: the next agent removes its draft.
             let succeeded = match stop.run_until_cancelled(guarded).await {
                 Some(result) => result.unwrap_or(false),
                 None => return,
@@ -133,7 +133,7 @@ impl Shared {
         }
     }
 
-    /// Compresses all files of a log that are due. Whether all could be.
+    /// Compresses all files of a log that are due. Returns whether all succeeded.
     async fn compress_log(&self, log: &Arc<Log>) -> bool {
         loop {
             let result = self.compress_one(log).await;

@@ -1,4 +1,4 @@
-//! Decisions: when to look at a log, which of its files go, which is compressed. Pure.
+//! Decides when to check a log, which of its files to delete, and which to compress. Pure.
 
 pub mod directory;
 pub mod growth;

@@ -1,4 +1,4 @@
-//! The driver of a container's log: waits, looks, rotates.
+//! The driver of a container log: waits, checks, rotates.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::rotation::RotationError;
 use crate::shared::Shared;
 use crate::table::Log;
 
-/// How long a quiet log is not looked at. A write may pass unnoticed: its notice can be lost.
+/// How long a quiet log is not checked. The notice of a write can be lost.
 pub const REPAIR: Duration = Duration::from_mins(5);
 
-/// Looks at one log, and rotates it.
+/// Checks one log, and rotates it.
 #[derive(Debug)]
 pub(crate) struct Driver {
     shared: Arc<Shared>,
@@ -36,7 +36,7 @@ impl Driver {
         Self { shared, log, growth, looked_at, rotated_at: None, has_failed: false }
     }
 
-    /// Runs until the container has ended or the agent stops. A rotation under way comes to its end.
+    /// Runs until the container has terminated or the agent stops. A rotation in progress is completed.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut next = Box::pin(self.first_look()).await;
         while !stop.is_cancelled() {
@@ -54,12 +54,12 @@ impl Driver {
                 },
             };
         }
-        // What was written last counts too.
+        // The last writes count too.
         self.shared.list(&self.log).await.ok();
         self.shared.queue.forget(&self.log);
     }
 
-    /// Takes over what is there, whatever an earlier agent left.
+    /// Takes over existing files of an earlier agent.
     async fn first_look(&mut self) -> NextLook {
         let size = match self.shared.after_rotation(&self.log).await {
             Ok(size) => size,
@@ -74,18 +74,18 @@ impl Driver {
     /// Waits until a quiet log is written to.
     async fn wait_for_write(&mut self) -> NextLook {
         let watch = self.shared.parts.files.watch(&self.log.path).await;
-        // What was written before there was a watch shows now.
+        // Writes before the watch show now.
         let next = Box::pin(self.look()).await;
         let written = match watch {
             Ok(written) if next == NextLook::OnWrite => written,
             Err(error) if next == NextLook::OnWrite => {
-                debug!(error = %Chain(&error), "Cannot watch container log, looking at it regularly");
+                debug!(error = %Chain(&error), "Cannot watch container log, polling it");
                 return NextLook::After(self.shared.settings.monitor_interval);
             }
             _ => return next,
         };
         tokio::select! {
-            // Biased: either way it is looked at.
+            // Biased: both branches lead to a check.
             biased;
             () = written => {
                 self.looked_at = Instant::now();
@@ -118,7 +118,7 @@ impl Driver {
         self.growth.looked(look, self.shared.limits(&self.log))
     }
 
-    /// There is no live file: an agent was killed while it rotated, or someone removed it.
+    /// The live file is missing: an agent was killed during a rotation, or someone removed it.
     async fn missing(&mut self) -> NextLook {
         if let Err(error) = self.shared.reopen(&self.log).await {
             return self.failed(&error);
@@ -129,7 +129,7 @@ impl Driver {
                 self.looked(size)
             }
             Err(error) => {
-                // This runtime writes no file.
+                // The runtime writes no log file.
                 debug!(container = %self.log.id, error = %Chain(&error), "Container log is missing");
                 NextLook::After(REPAIR)
             }

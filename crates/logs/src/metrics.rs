@@ -8,7 +8,7 @@ use prometheus::{IntCounterVec, IntGaugeVec, Opts, Registry};
 
 use crate::shared::Shared;
 
-/// What is counted.
+/// The metrics.
 #[derive(Debug, Clone)]
 pub struct LogMetrics {
     registry: Registry,
@@ -16,7 +16,7 @@ pub struct LogMetrics {
 }
 
 impl LogMetrics {
-    /// Metrics in a registry.
+    /// Registers the metrics.
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let operations = Opts::new(
             "ferrolet_log_operations_total",
@@ -40,7 +40,7 @@ impl LogMetrics {
         self.operations.with_label_values(&[operation, result]).inc();
     }
 
-    /// Shows the bytes that logs take, from now on.
+    /// Exports the disk usage of logs from now on.
     pub(crate) fn show(&self, shared: &Arc<Shared>) -> prometheus::Result<()> {
         let used = Opts::new(
             "kubelet_container_log_filesystem_used_bytes",
@@ -51,7 +51,7 @@ impl LogMetrics {
     }
 }
 
-/// Read when metrics are scraped.
+/// Computed when metrics are scraped.
 struct UsedBytes {
     used: IntGaugeVec,
     shared: Arc<Shared>,

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use model::ids::{ContainerId, PodName};
 use model::log_layout::LogLayout;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 
-/// A container that runs.
+/// A running container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RunningContainer {
     pub(crate) name: Arc<str>,
@@ -16,7 +16,7 @@ pub(crate) struct RunningContainer {
     pub(crate) log: PathBuf,
 }
 
-/// What a pod's status says of its logs.
+/// The log files in a pod status.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ObservedPod {
     pub(crate) pod: Option<PodName>,
@@ -26,8 +26,8 @@ pub(crate) struct ObservedPod {
 }
 
 impl ObservedPod {
-    /// Logs that lie elsewhere than logs of pods are not rotated, nor are those of containers without a log.
-    pub(crate) fn of(status: &PodStatus, layout: &LogLayout) -> Self {
+    /// Logs outside of the pod log directory are not rotated, nor are containers without a log.
+    pub(crate) fn of(status: &RuntimePodStatus, layout: &LogLayout) -> Self {
         let running = status.running().filter(|one| layout.has_log(Path::new(&*one.log_path)));
         let running = running.map(|one| {
             let log = PathBuf::from(&*one.log_path);

@@ -1,4 +1,4 @@
-//! Keeping the limit of all logs of a pod.
+//! Enforces the common limit of all logs of a pod.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl Shared {
             }
         }
         for log in changed {
-            // Its sizes are those of the next look.
+            // Its sizes are updated at the next check.
             self.list(log).await.ok();
         }
     }

@@ -1,4 +1,4 @@
-//! Rotating a log: rename, reopen, delete the oldest.
+//! Rotates a log: rename, reopen, delete the oldest.
 
 use std::fmt::Debug;
 use std::io::ErrorKind;
@@ -16,13 +16,13 @@ use tracing::{debug, warn};
 use crate::shared::Shared;
 use crate::table::Log;
 
-/// How long the runtime may take to open a log again. Afterwards the log gets its name back.
+/// How long the runtime may take to reopen a log. After that the log gets its name back.
 const REOPEN_LIMIT: Duration = Duration::from_secs(10);
 
-/// Opens the log of a running container again after it was renamed.
+/// Reopens the log of a running container after it was renamed.
 #[async_trait]
 pub trait ReopenLog: Debug + Send + Sync {
-    /// Opens it.
+    /// Reopens the log.
     async fn reopen(&self, id: &ContainerId) -> Result<(), RuntimeError>;
 }
 
@@ -40,12 +40,12 @@ pub(crate) enum RotationError {
     Prepare(#[source] FileError),
     #[error("failed to rename the live file")]
     Rename(#[source] FileError),
-    #[error("the runtime did not open the log again: {0}")]
+    #[error("the runtime did not reopen the log: {0}")]
     Reopen(String),
 }
 
 impl Shared {
-    /// Makes the runtime open a log again.
+    /// Makes the runtime reopen a log.
     pub(crate) async fn reopen(&self, log: &Log) -> Result<(), RotationError> {
         match timeout(REOPEN_LIMIT, self.parts.runtime.reopen(&log.id)).await {
             Ok(Ok(())) => Ok(()),
@@ -54,9 +54,9 @@ impl Shared {
         }
     }
 
-    /// Rotates a log. What goes is deleted afterwards, so that a rotation that fails loses nothing.
+    /// Rotates a log. Files are deleted afterwards, so that a failed rotation loses nothing.
     pub(crate) async fn rotate(&self, log: &Arc<Log>) -> Result<(), RotationError> {
-        // With files that cannot be deleted there is no rotation: it would only make more of them.
+        // If files cannot be deleted, the log is not rotated: that would only add files.
         let directory = self.tidy(log).await.map_err(RotationError::Prepare)?;
         let now = self.parts.files.local_time(self.parts.clock.now());
         let name = directory.next_name(now).file_name(&log.name);
@@ -67,8 +67,8 @@ impl Shared {
             match self.parts.files.rename(&rotated, &log.path).await {
                 Ok(()) => {}
                 Err(back) if back.source.kind() == ErrorKind::AlreadyExists => {
-                    // The runtime opened a new file after all.
-                    debug!(container = %log.id, file = name, "Container log was rotated in spite of the error");
+                    // The runtime opened a new file despite its error.
+                    debug!(container = %log.id, file = name, "Container log was rotated despite the error");
                 }
                 Err(back) => {
                     warn!(container = %log.id, file = name, error = %Chain(&back),
@@ -81,7 +81,7 @@ impl Shared {
         Ok(())
     }
 
-    /// After a rotation, deletes and compresses what is due.
+    /// Deletes and compresses files after a rotation.
     pub(crate) async fn after_rotation(&self, log: &Arc<Log>) -> Result<u64, FileError> {
         let directory = self.tidy(log).await?;
         self.keep_pod_limit(log).await;

@@ -1,4 +1,4 @@
-//! What logs are rotated with.
+//! The settings and dependencies of log rotation.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use model::ports::log_files::LogFiles;
 use crate::metrics::LogMetrics;
 use crate::rotation::ReopenLog;
 
-/// How logs are rotated.
+/// The settings of log rotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// From which size on a log is rotated; none if logs are not rotated.
+    /// The size at which a log is rotated; `None` if logs are not rotated.
     pub max_size: Option<u64>,
-    /// How many files of a log stay, the live one included.
+    /// How many files of a log stay, including the live one.
     pub max_files: usize,
-    /// How many files are compressed at a time.
+    /// How many files are compressed concurrently.
     pub workers: usize,
-    /// The longest time from one look to the next at a log that grows.
+    /// The longest interval between checks of a growing log.
     pub monitor_interval: Duration,
-    /// How many bytes all logs of a pod may take; none without a limit.
+    /// The common limit of all logs of a pod in bytes; `None` for no limit.
     pub max_bytes_per_pod: Option<u64>,
 }
 
@@ -39,18 +39,18 @@ impl Default for Settings {
     }
 }
 
-/// What logs are rotated with.
+/// The dependencies of log rotation.
 #[derive(Debug, Clone)]
 pub struct LogParts {
     /// Measures, renames and compresses files.
     pub files: Arc<dyn LogFiles>,
-    /// Removes files, and records it.
+    /// Removes files, and records that.
     pub removals: Arc<dyn HostFiles>,
-    /// Opens logs again.
+    /// Reopens logs.
     pub runtime: Arc<dyn ReopenLog>,
     /// The time of day, for names.
     pub clock: Arc<dyn WallClock>,
-    /// Where logs of pods are.
+    /// The directory of pod logs.
     pub pod_logs: PathBuf,
     /// Counts rotations.
     pub metrics: LogMetrics,

@@ -1,4 +1,4 @@
-//! What drivers and workers share: the files of logs, and changing them.
+//! The state shared by drivers and workers, and changes of log files.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,10 +14,9 @@ use crate::table::{Log, Table};
 pub(crate) struct Shared {
     pub(crate) parts: LogParts,
     pub(crate) settings: Settings,
-    /// Each entry is written by the driver of its log and the worker that compresses for it. Never held across an
-    /// await.
+    /// Each entry is written by the driver of its log and its compression worker. Never held across an await.
     table: Mutex<Table>,
-    /// Filled by drivers, emptied by workers.
+    /// Filled by drivers, read by workers.
     pub(crate) queue: Queue,
 }
 
@@ -39,7 +38,7 @@ impl Shared {
         Ok(directory)
     }
 
-    /// Lists the files of a log and deletes what is too much. Returns what stays.
+    /// Lists the files of a log and deletes surplus ones. Returns the remaining files.
     pub(crate) async fn tidy(&self, log: &Arc<Log>) -> Result<LogDirectory, FileError> {
         let directory = self.list(log).await?;
         if self.settings.max_size.is_none() {
@@ -55,7 +54,7 @@ impl Shared {
         self.list(log).await
     }
 
-    /// Deletes a file of a log; one that is gone is no error.
+    /// Deletes a file of a log; a missing one is no error.
     pub(crate) async fn delete(&self, log: &Log, deletion: &Deletion) -> Result<(), FileError> {
         let verdict = self.verdict(log, deletion);
         self.table().cancel(log, &deletion.file);

@@ -1,4 +1,4 @@
-//! The files of all logs, as they were last seen.
+//! The files of all logs, as last listed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ use model::rotated_log::{LogFileKind, RotatedName, kind_by_name};
 use crate::decide::directory::LogDirectory;
 use crate::decide::pod_limit::{ContainerFiles, OldFile};
 
-/// The directory of a container's logs: all its instances write there.
+/// The log directory of a container: all of its instances write there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LogKey {
     pub(crate) uid: PodUid,
     pub(crate) container: Arc<str>,
 }
 
-/// A log that is rotated.
+/// A log for rotation.
 #[derive(Debug)]
 pub(crate) struct Log {
     pub(crate) key: LogKey,
@@ -26,11 +26,11 @@ pub(crate) struct Log {
     pub(crate) pod: PodName,
     /// The live file.
     pub(crate) path: PathBuf,
-    /// The name of that.
+    /// Its file name.
     pub(crate) name: String,
 }
 
-/// The bytes that the logs of a container take.
+/// The disk usage of a container's logs, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogUse {
     /// The pod.
@@ -54,10 +54,10 @@ impl LogUse {
     }
 }
 
-/// What is known of a directory.
+/// The known files of a directory.
 #[derive(Debug)]
 struct Entry {
-    /// Written by the driver of the latest instance, and by who works for it.
+    /// Written by the driver of the latest instance, and by its workers.
     log: Arc<Log>,
     is_running: bool,
     directory: LogDirectory,
@@ -71,7 +71,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A container was started. What is known of earlier instances is replaced.
+    /// A container was started. Its entry replaces that of earlier instances.
     pub(crate) fn start(&mut self, log: &Arc<Log>) {
         let before = self.entries.remove(&log.key);
         let (directory, compressing) =
@@ -80,14 +80,14 @@ impl Table {
         self.entries.insert(log.key.clone(), entry);
     }
 
-    /// A container has ended.
+    /// A container has terminated.
     pub(crate) fn end(&mut self, log: &Log) {
         if let Some(entry) = self.entry(log) {
             entry.is_running = false;
         }
     }
 
-    /// Forgets containers of a pod that are gone, with their logs.
+    /// Removes entries of removed containers of a pod, with their logs.
     pub(crate) fn retain_of(&mut self, uid: &PodUid, keep: impl Fn(&Arc<str>) -> bool) {
         self.entries.retain(|key, _| key.uid != *uid || keep(&key.container));
     }
@@ -129,7 +129,7 @@ impl Table {
         self.entries.get(key)?.compressing.as_ref().map(|(name, _)| *name)
     }
 
-    /// Stops the compression of a file, if that is under way.
+    /// Stops the compression of a file, if it is in progress.
     pub(crate) fn cancel(&self, log: &Log, file: &str) {
         let compressing = self.entries.get(&log.key).and_then(|entry| entry.compressing.as_ref());
         if let Some((name, cancel)) = compressing
@@ -145,7 +145,7 @@ impl Table {
         of_pod.map(|(_, entry)| (Arc::clone(&entry.log), entry.files())).unzip()
     }
 
-    /// The bytes that all logs take.
+    /// The disk usage of all logs.
     pub(crate) fn used(&self) -> Vec<LogUse> {
         let used = self.entries.values().map(|entry| LogUse {
             uid: entry.log.key.uid.clone(),

@@ -1,11 +1,11 @@
-//! The task that starts and stops drivers as containers come and go.
+//! The task that starts and stops drivers as containers start and exit.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::ids::{ContainerId, PodUid};
 use model::log_layout::LogLayout;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::panics::{PanicStep, PanicSubject};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -18,14 +18,14 @@ use crate::settings::{LogParts, Settings};
 use crate::shared::Shared;
 use crate::table::{Log, LogKey, LogUse};
 
-/// Takes the statuses of pods, and shows what their logs take.
+/// Receives pod statuses, and returns the disk usage of logs.
 #[derive(Debug, Clone)]
 pub struct LogRotation {
     shared: Arc<Shared>,
     inbox: Arc<Inbox>,
 }
 
-/// Pods that changed: filled by [`LogRotation::observe`], emptied by the task.
+/// Changed pods: filled by [`LogRotation::observe`], taken by the task.
 #[derive(Debug, Default)]
 struct Inbox {
     /// Never held across an await.
@@ -55,7 +55,7 @@ struct RunningDriver {
     stop: CancellationToken,
 }
 
-/// The rotation of logs and its task. The metric of the bytes that logs take is registered.
+/// Creates the log rotation and its task. Registers the metric of disk usage.
 pub fn log_rotation(
     parts: LogParts,
     settings: Settings,
@@ -74,8 +74,8 @@ pub fn log_rotation(
 }
 
 impl LogRotation {
-    /// A pod changed. Containers that run are rotated from now on, others no longer.
-    pub fn observe(&self, status: &PodStatus) {
+    /// Reports a pod status. Logs of running containers are rotated from now on, others no longer.
+    pub fn observe(&self, status: &RuntimePodStatus) {
         let layout = LogLayout {
             pod_logs: self.shared.parts.pod_logs.clone(),
             container_links: std::path::PathBuf::new(),
@@ -85,27 +85,27 @@ impl LogRotation {
         self.inbox.added.notify_one();
     }
 
-    /// The bytes that the logs of containers take, as of the last look at each.
+    /// The disk usage of containers' logs, as of the last check of each.
     pub fn used(&self) -> Vec<LogUse> {
         self.shared.table().used()
     }
 }
 
 impl LogRotationTask {
-    /// Rotates logs until it is stopped. Rotations under way come to their end.
+    /// Rotates logs until stopped. Rotations in progress are completed.
     pub async fn run(mut self, stop: CancellationToken) {
         for _ in 0..self.shared.settings.workers.max(1) {
             self.work.spawn(Arc::clone(&self.shared).compress_files(stop.clone()));
         }
         loop {
-            // Biased: a stop comes once.
+            // Biased: the stop comes first.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
                 () = self.inbox.added.notified() => self.take_pods(&stop),
                 Some(ended) = self.work.join_next() => {
                     if let Err(error) = ended {
-                        warn!(%error, "Rotation of a container log was lost");
+                        warn!(%error, "Rotation task of a container log failed");
                     }
                 }
             }
@@ -153,7 +153,7 @@ impl LogRotationTask {
             self.work.spawn(async move {
                 let work = Driver::new(Arc::clone(&shared), Arc::clone(&log)).run(stop);
                 let of = PanicSubject::Pod(&log.key.uid, Some(&log.pod));
-                // It is reported; the log is not rotated until the container restarts.
+                // The panic is reported; the log is not rotated until the container restarts.
                 drop(shared.parts.panics.catch_async(PanicStep::LogRotation, of, work).await);
             });
         }

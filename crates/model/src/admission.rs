@@ -7,39 +7,39 @@ use crate::ids::PodUid;
 /// Why a pod is not admitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
-    /// Upstream's word for it.
+    /// Upstream's reason.
     pub reason: Cow<'static, str>,
-    /// A sentence.
+    /// The message.
     pub message: String,
 }
 
 impl Rejection {
-    /// For a reason that is known by name.
+    /// A rejection with this reason.
     pub fn new(reason: &'static str, message: impl Into<String>) -> Self {
         Self { reason: reason.into(), message: message.into() }
     }
 }
 
-/// The pods that make room for a critical pod.
+/// The pods that are preempted for a critical pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preemption {
-    /// They are terminated.
+    /// The pods to terminate.
     pub victims: Vec<PodUid>,
-    /// The first resource that the node has too little of.
+    /// The first insufficient resource.
     pub resource: String,
 }
 
-/// A pod requests other resources, and was not allocated them.
+/// A resize that was not allocated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingResize {
-    /// Whether it never will be, until it requests something else.
+    /// Whether it is infeasible: only another request can be allocated.
     pub infeasible: bool,
-    /// Why, in a sentence.
+    /// The message.
     pub message: String,
 }
 
 impl PendingResize {
-    /// Why, in a word.
+    /// The reason.
     pub fn reason(&self) -> &'static str {
         if self.infeasible { "Infeasible" } else { "Deferred" }
     }

@@ -1,4 +1,4 @@
-//! Cgroups: how they are named, and what is written to them.
+//! Cgroups: their names and values.
 
 pub mod cpu;
 mod name;
@@ -7,27 +7,27 @@ use std::collections::BTreeMap;
 
 pub use name::{CgroupDriver, CgroupName, CgroupNameError};
 
-/// What is written to a cgroup. What is `None` or missing stays as it is.
+/// Values of a cgroup. `None` and missing values are not changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CgroupValues {
-    /// Share of the processors when they are short, as the first version of cgroups counts it.
+    /// CPU shares, as in cgroup v1.
     pub cpu_shares: Option<u64>,
-    /// Microseconds of processor time in each period; -1 for as much as there is.
+    /// CFS quota in microseconds per period; -1 for no limit.
     pub cpu_quota: Option<i64>,
-    /// Microseconds over which processor time is counted.
+    /// CFS period in microseconds.
     pub cpu_period: Option<u64>,
-    /// Processors, as the kernel lists them: `0-3,8`.
+    /// CPUs, as the kernel lists them: `0-3,8`.
     pub cpu_set: Option<String>,
-    /// Bytes of memory; none is no limit.
+    /// Memory limit in bytes; none is no limit.
     pub memory_limit: Option<u64>,
-    /// How many processes and threads there may be.
+    /// The PID limit.
     pub pids_limit: Option<u64>,
-    /// Bytes for each size of huge pages, in bytes too.
+    /// The limit in bytes for each huge page size in bytes.
     pub huge_pages: BTreeMap<u64, u64>,
 }
 
 impl CgroupValues {
-    /// What a cgroup has that had this, once those are written to it.
+    /// The values of a cgroup with these values after others are written.
     #[must_use]
     pub fn with(&self, written: &Self) -> Self {
         let mut huge_pages = self.huge_pages.clone();
@@ -44,7 +44,7 @@ impl CgroupValues {
     }
 }
 
-/// The size of huge pages as the names of the kernel's control files have it: `2MB`.
+/// The huge page size as in the names of the kernel's control files: `2MB`.
 pub fn huge_page_size(bytes: u64) -> String {
     let mut size = bytes;
     let mut unit = "B";
@@ -63,7 +63,7 @@ mod tests {
     use super::huge_page_size;
 
     #[test]
-    fn sizes_of_huge_pages_are_named_as_the_kernel_names_them() {
+    fn huge_page_sizes_have_the_names_of_the_kernel() {
         let rows = [(64 << 10, "64KB"), (2 << 20, "2MB"), (1 << 30, "1GB"), (512, "512B")];
         for (bytes, expected) in rows {
             assert_eq!(huge_page_size(bytes), expected);

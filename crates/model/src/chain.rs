@@ -9,15 +9,15 @@ pub struct Chain<'a>(pub &'a (dyn Error + 'a));
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut told = self.0.to_string();
-        f.write_str(&told)?;
+        let mut last = self.0.to_string();
+        f.write_str(&last)?;
         let mut cause = self.0.source();
         while let Some(error) = cause {
-            // Errors of others are often wrapped in ones of the same words.
+            // Errors of libraries are often wrapped in errors with the same text.
             let text = error.to_string();
-            if text != told {
+            if text != last {
                 write!(f, ": {text}")?;
-                told = text;
+                last = text;
             }
             cause = error.source();
         }
@@ -25,7 +25,7 @@ impl fmt::Display for Chain<'_> {
     }
 }
 
-/// Several errors as one text, by the rule that upstream has for it: each once, in brackets if there are
+/// Several errors as one text, as upstream aggregates them: without duplicates, in brackets if there are
 /// several.
 pub fn aggregate(errors: impl IntoIterator<Item = String>) -> Option<String> {
     let mut texts: Vec<String> = Vec::new();
@@ -49,7 +49,7 @@ mod tests {
     use crate::ports::files::FileError;
 
     #[test]
-    fn an_error_is_shown_with_its_causes() {
+    fn error_is_displayed_with_its_causes() {
         let error = FileError {
             operation: "read",
             path: "/a".into(),
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn several_errors_are_one_text_that_says_nothing_twice() {
+    fn aggregate_joins_errors_without_duplicates() {
         let of = |texts: &[&str]| aggregate(texts.iter().map(ToString::to_string));
         assert_eq!(of(&[]), None);
         assert_eq!(of(&["a", "a"]).as_deref(), Some("a"));

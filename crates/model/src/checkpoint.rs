@@ -1,14 +1,14 @@
-//! A small file through which the agent tells something to the next one.
+//! A small file that keeps a value across restarts of the agent.
 //!
-//! Input: a value that can be written as JSON, and where it is kept. Output: the same value, after a
-//! restart. The file has a line with the version of the format and a checksum, and then the value.
+//! Input: a value that can be serialized as JSON, and a path. Output: the same value, after a
+//! restart. The first line of the file has the version of the format and a checksum; the value follows.
 //!
 //! Invariants:
-//! - what is read is what was written, or an error: a file that was cut off or damaged anywhere, or that
-//!   another version wrote, is [useless](Useless) and says why;
-//! - a write that fails or is cut short leaves what was there before;
-//! - whoever [takes over](Checkpoint::take_over) never loses a file that is as it should: one that cannot be
-//!   read is an error, and one that is of no use is kept aside;
+//! - a read returns what was written, or an error: a file that is truncated, damaged or of another version
+//!   is [useless](UnusableFile), with the reason;
+//! - a write that fails or is interrupted leaves the previous content;
+//! - [`take_over`](Checkpoint::take_over) never loses a file that may be intact: an unreadable file is an
+//!   error, and a useless one is moved aside;
 //! - a file is never read beyond its bound.
 
 use std::fmt::Write as _;
@@ -23,10 +23,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::ports::files::{FileError, HostFiles};
 
-/// How a value is kept.
+/// The file format of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Format {
-    /// Grows whenever the value is written in another way.
+    /// Increases with each change of the format.
     pub version: u32,
     /// The most bytes to read back.
     pub limit: u64,
@@ -41,26 +41,26 @@ pub struct Checkpoint<T> {
     value: PhantomData<fn(T) -> T>,
 }
 
-/// Why a file is of no use.
+/// Why a file is useless.
 #[derive(Debug, thiserror::Error)]
-pub enum Useless {
-    /// It is there, and cannot be read.
+pub enum UnusableFile {
+    /// It exists, and cannot be read.
     #[error("cannot be read")]
     Unreadable(#[source] FileError),
-    /// It is not as it was written.
+    /// It is damaged.
     #[error("is damaged")]
     Syntax(#[source] serde_json::Error),
-    /// It is not as it was written.
+    /// Its checksum is wrong.
     #[error("is damaged: its checksum is wrong")]
     Checksum,
-    /// Another agent wrote it.
+    /// An agent of another version wrote it.
     #[error("has version {0}, not {1}")]
     Version(u32, u32),
 }
 
-impl Useless {
-    /// What tells a file of this kind, kept aside, from the others.
-    fn word(&self) -> String {
+impl UnusableFile {
+    /// The suffix of a file that is moved aside for this reason.
+    fn suffix(&self) -> String {
         match self {
             Self::Version(version, _) => format!("version-{version}"),
             Self::Unreadable(_) | Self::Syntax(_) | Self::Checksum => "damaged".to_owned(),
@@ -68,56 +68,56 @@ impl Useless {
     }
 }
 
-/// How often a file that cannot be read is tried, and how long to wait in between: a disk may be slow to
-/// come back, or all files be taken for a moment.
+/// How often an unreadable file is tried, and the pause in between: a disk may recover slowly,
+/// or the process may be out of file descriptors for a moment.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What was found by whoever goes on with a file.
+/// What [`Checkpoint::take_over`] found.
 #[derive(Debug)]
 pub struct TakenOver<T> {
-    /// What was written last, if anything was and is of use.
+    /// The last value, if a usable one was written.
     pub value: Option<T>,
-    /// What was of no use.
-    pub aside: Option<Aside>,
+    /// The useless file, if there was one.
+    pub aside: Option<MovedAside>,
 }
 
-/// A file that is of no use, and where it is kept.
+/// A useless file that was moved aside.
 #[derive(Debug)]
-pub struct Aside {
-    /// Where.
+pub struct MovedAside {
+    /// Its new path.
     pub path: PathBuf,
-    /// Why it is of no use.
-    pub why: Useless,
+    /// Why it is useless.
+    pub why: UnusableFile,
 }
 
 /// The first line.
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
     version: u32,
-    /// Of all that follows.
+    /// Of everything after this line.
     checksum: String,
 }
 
 impl<T: Serialize + DeserializeOwned> Checkpoint<T> {
-    /// One that is kept in a file. Nothing is read or written yet.
+    /// A checkpoint in a file. Nothing is read or written yet.
     pub fn new(files: Arc<dyn HostFiles>, path: PathBuf, format: Format) -> Self {
         Self { files, path, format, value: PhantomData }
     }
 
-    /// Where it is kept.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What was written last, if anything was.
-    pub async fn read(&self) -> Result<Option<T>, Useless> {
-        let bytes = self.bytes().await.map_err(Useless::Unreadable)?;
+    /// The last value, if one was written.
+    pub async fn read(&self) -> Result<Option<T>, UnusableFile> {
+        let bytes = self.bytes().await.map_err(UnusableFile::Unreadable)?;
         bytes.map(|bytes| self.value(&bytes)).transpose()
     }
 
-    /// The same for whoever writes it from now on: what is damaged, or of another version, is copied to a
-    /// file beside it and counts as nothing. What cannot be read at all, or kept, is an error.
+    /// Reads the value for a process that writes the file from now on. A file that is damaged or of another
+    /// version is copied aside and counts as absent. A file that cannot be read or copied is an error.
     pub async fn take_over(&self) -> Result<TakenOver<T>, FileError> {
         let nothing = TakenOver { value: None, aside: None };
         let Some(bytes) = self.bytes_in_the_end().await? else { return Ok(nothing) };
@@ -125,10 +125,10 @@ impl<T: Serialize + DeserializeOwned> Checkpoint<T> {
             Ok(value) => Ok(TakenOver { value: Some(value), ..nothing }),
             Err(why) => {
                 let mut path = self.path.clone().into_os_string();
-                path.push(format!(".{}", why.word()));
+                path.push(format!(".{}", why.suffix()));
                 let path = PathBuf::from(path);
                 self.files.write_durably(&path, &bytes).await?;
-                Ok(TakenOver { aside: Some(Aside { path, why }), ..nothing })
+                Ok(TakenOver { aside: Some(MovedAside { path, why }), ..nothing })
             }
         }
     }
@@ -152,27 +152,30 @@ impl<T: Serialize + DeserializeOwned> Checkpoint<T> {
         }
     }
 
-    fn value(&self, bytes: &[u8]) -> Result<T, Useless> {
+    fn value(&self, bytes: &[u8]) -> Result<T, UnusableFile> {
         let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
         let (header, value) = bytes.split_at(end);
-        let header: Header = serde_json::from_slice(header).map_err(Useless::Syntax)?;
+        let header: Header = serde_json::from_slice(header).map_err(UnusableFile::Syntax)?;
         if header.version != self.format.version {
-            return Err(Useless::Version(header.version, self.format.version));
+            return Err(UnusableFile::Version(header.version, self.format.version));
         }
         let value = value.get(1..).unwrap_or_default();
         if header.checksum != checksum(header.version, value) {
-            return Err(Useless::Checksum);
+            return Err(UnusableFile::Checksum);
         }
-        serde_json::from_slice(value).map_err(Useless::Syntax)
+        serde_json::from_slice(value).map_err(UnusableFile::Syntax)
     }
 
-    /// Writes a value in place of the one before, durably. It must be one that JSON can express.
+    /// Replaces the value, durably. JSON must be able to express it.
     pub async fn write(&self, value: &T) -> Result<(), FileError> {
-        let value = serde_json::to_vec(value).expect("what is kept can be written as JSON");
-        let version = self.format.version;
-        let header = Header { version, checksum: checksum(version, &value) };
-        let header = serde_json::to_vec(&header).expect("a number and a text are JSON");
-        self.files.write_durably(&self.path, &[&header[..], b"\n", &value].concat()).await
+        let bytes = file_content(self.format.version, value);
+        self.files.write_durably(&self.path, &bytes).await
+    }
+
+    /// The same with a value that serializes as `T` and borrows its parts: a large one needs no copy.
+    pub async fn write_borrowed<S: Serialize>(&self, value: &S) -> Result<(), FileError> {
+        let bytes = file_content(self.format.version, value);
+        self.files.write_durably(&self.path, &bytes).await
     }
 
     /// Removes the file, if there is one.
@@ -181,10 +184,26 @@ impl<T: Serialize + DeserializeOwned> Checkpoint<T> {
     }
 }
 
+/// The header and the value in one buffer. All checksums have the same length, so the right one replaces that of no
+/// value.
+fn file_content<S: Serialize>(version: u32, value: &S) -> Vec<u8> {
+    let header = |value: &[u8]| {
+        let header = Header { version, checksum: checksum(version, value) };
+        serde_json::to_vec(&header).expect("the header serializes to JSON")
+    };
+    let mut bytes = header(&[]);
+    let end = bytes.len();
+    bytes.push(b'\n');
+    serde_json::to_writer(&mut bytes, value).expect("the value serializes to JSON");
+    let header = header(&bytes[end + 1..]);
+    bytes[..end].copy_from_slice(&header);
+    bytes
+}
+
 fn checksum(version: u32, value: &[u8]) -> String {
     let hash = Sha256::new().chain_update(version.to_le_bytes()).chain_update(value).finalize();
     hash.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a string takes all text");
+        write!(text, "{byte:02x}").expect("writing to a string does not fail");
         text
     })
 }

@@ -1,6 +1,6 @@
-//! What is kept of objects of the API server, where whole objects would be too much.
+//! The stored parts of API objects, where whole objects would take too much memory.
 //!
-//! A cluster has a hundred thousand pods of several kilobytes each; who only counts and removes them
+//! A cluster has a hundred thousand pods of several kilobytes each. Pod GC only counts and removes them, and
 //! needs a dozen fields.
 
 use std::borrow::Cow;
@@ -12,16 +12,16 @@ use jiff::Timestamp;
 
 use crate::ids::{PodName, PodUid};
 
-/// `metadata.uid`: 16 bytes for one that is written as the API server writes them.
+/// `metadata.uid`: 16 bytes for a UID in the format of the API server.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Uid {
     /// In the usual form, lower case with hyphens.
     Uuid([u8; 16]),
-    /// Anything else, as it is.
+    /// Any other text.
     Text(Box<str>),
 }
 
-/// Where the hyphens of a uuid are.
+/// The positions of the hyphens in a UUID.
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 
 impl From<&str> for Uid {
@@ -30,7 +30,7 @@ impl From<&str> for Uid {
     }
 }
 
-/// The bytes of a uuid in the one form that can be written again from them.
+/// The bytes of a UUID in canonical form, which can be restored from them.
 fn uuid(text: &[u8]) -> Option<[u8; 16]> {
     if text.len() != 36 || HYPHENS.iter().any(|at| text[*at] != b'-') {
         return None;
@@ -69,7 +69,7 @@ impl fmt::Debug for Uid {
     }
 }
 
-/// `metadata.resourceVersion`; nothing where the server does not write it as a number.
+/// `metadata.resourceVersion`; none if it is not a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Version(pub Option<std::num::NonZeroU64>);
 
@@ -88,23 +88,23 @@ impl From<u64> for Version {
 /// `status.phase`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum PodPhase {
-    /// Accepted, not all containers were started.
+    /// Accepted; not all containers have started.
     Pending,
-    /// On a node, and not ended.
+    /// On a node, and not terminated.
     Running,
-    /// All containers ended well.
+    /// All containers terminated successfully.
     Succeeded,
-    /// All containers ended, not all well.
+    /// All containers terminated, at least one with a failure.
     Failed,
-    /// The node does not tell.
+    /// The node does not report it.
     Unknown,
-    /// None, or one that nobody knows.
+    /// Absent, or not a known phase.
     #[default]
     Other,
 }
 
 impl PodPhase {
-    /// The phase that is written so.
+    /// The phase with this name.
     pub fn named(text: &str) -> Self {
         match text {
             "Pending" => Self::Pending,
@@ -116,12 +116,12 @@ impl PodPhase {
         }
     }
 
-    /// Whether the pod counts as terminated: by upstream's rule whatever is not known to be alive.
+    /// Whether the pod counts as terminated: as upstream, every phase that is not known to be active.
     pub fn is_terminated(self) -> bool {
         !matches!(self, Self::Pending | Self::Running | Self::Unknown)
     }
 
-    /// Whether the phase is one that nothing follows, and that must not be overwritten.
+    /// Whether the phase is final and must not be overwritten.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
     }
@@ -140,19 +140,19 @@ impl fmt::Display for PodPhase {
     }
 }
 
-/// Whether somebody asked for the deletion of an object that is still there.
+/// Whether the deletion of an object was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Deletion {
-    /// Nobody did.
+    /// It was not.
     #[default]
     None,
-    /// With time to end.
+    /// With a grace period.
     Graceful,
-    /// At once: only finalizers still hold it.
+    /// Without a grace period: only finalizers still hold it.
     Forced,
 }
 
-/// What is kept of a pod. Times are seconds since 1970, as exact as the API has them.
+/// The stored fields of a pod. Times are seconds since 1970, the precision of the API.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PodRecord {
     /// `metadata.namespace`.
@@ -177,11 +177,11 @@ pub struct PodRecord {
     pub phase: PodPhase,
     /// Whether `status.reason` is `Evicted`.
     pub is_evicted: bool,
-    /// Since when it has a condition `DisruptionTarget` that is true.
+    /// Since when its condition `DisruptionTarget` is true.
     pub disrupted_since: Option<i64>,
-    /// When its last container ended, if any is known to have.
+    /// When its last container terminated, if known.
     pub finished: Option<i64>,
-    /// Whether a label or an annotation asks to leave it alone.
+    /// Whether a label or an annotation protects it.
     pub is_excluded: bool,
 }
 
@@ -191,7 +191,7 @@ impl Default for Uid {
     }
 }
 
-/// What is kept of a node.
+/// The stored fields of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeRecord {
     /// `metadata.name`.
@@ -202,7 +202,7 @@ pub struct NodeRecord {
     pub is_out_of_service: bool,
 }
 
-/// One version of one pod: what a write is about.
+/// One version of one pod: the target of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodTarget {
     /// `metadata.namespace`.
@@ -216,7 +216,7 @@ pub struct PodTarget {
 }
 
 impl PodTarget {
-    /// A pod of whatever version.
+    /// A pod at any version.
     pub fn of(pod: &PodName, uid: &PodUid) -> Self {
         Self {
             namespace: (&*pod.namespace).into(),
@@ -227,21 +227,21 @@ impl PodTarget {
     }
 }
 
-/// The status that a pod gets before it is deleted, unless it has ended.
+/// The status that is written before a pod is deleted, unless it has terminated.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FailedStatus {
     /// `status.observedGeneration`, if it changes.
     pub observed_generation: Option<i64>,
-    /// The condition `DisruptionTarget`, if it gets one.
+    /// The condition `DisruptionTarget`, if it is set.
     pub disruption: Option<Disruption>,
 }
 
 /// A condition `DisruptionTarget`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disruption {
-    /// Why, in one word.
+    /// The reason.
     pub reason: &'static str,
-    /// Why, in a sentence.
+    /// The message.
     pub message: &'static str,
     /// `metadata.generation` of the pod.
     pub observed_generation: i64,
@@ -254,7 +254,7 @@ pub struct Disruption {
 pub enum PodRemoved {
     /// It is gone.
     Gone,
-    /// It goes once its finalizers let it.
+    /// Its finalizers still hold it.
     Held,
 }
 
@@ -267,25 +267,25 @@ pub struct LeaseName {
     pub name: String,
 }
 
-/// What a lease says.
+/// The content of a lease.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LeaseRecord {
-    /// Who holds it; empty for nobody.
+    /// The holder; empty if there is none.
     pub holder: String,
-    /// For how long, from the last renewal.
+    /// Its duration from the last renewal.
     pub duration: Duration,
     /// Since when, by the holder's clock.
     pub acquired: Option<Timestamp>,
     /// The last renewal, by the holder's clock.
     pub renewed: Option<Timestamp>,
-    /// How often it changed hands.
+    /// The number of transitions.
     pub transitions: i32,
 }
 
-/// A lease at one version, as the server has it.
+/// A lease at one version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
-    /// What it says.
+    /// Its content.
     pub record: LeaseRecord,
     /// `metadata.uid`.
     pub uid: Uid,
@@ -295,44 +295,44 @@ pub struct Lease {
 
 /// What an event of the API server is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct About {
+pub struct InvolvedObject {
     /// `v1`, `coordination.k8s.io/v1`.
     pub api_version: &'static str,
     /// `Pod`, `Lease`.
     pub kind: &'static str,
-    /// Its namespace; empty for what has none, whose events are in `default`.
+    /// Its namespace; empty for cluster-scoped objects, whose events are in `default`.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Its uid; empty where nobody knows it.
+    /// Its UID; empty if unknown.
     pub uid: Uid,
-    /// The part of it, such as `spec.containers{main}`; empty for the whole.
+    /// The field path, such as `spec.containers{main}`; empty for the whole object.
     pub field_path: String,
 }
 
-/// An event of the API server. What tells it from others about the same object is when it was first.
+/// An event for the API server. Its first time distinguishes it from others about the same object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClusterEvent {
-    /// What it is about.
-    pub about: About,
-    /// Whether somebody should look at it.
+    /// The object it is about.
+    pub about: InvolvedObject,
+    /// Normal or warning.
     pub is_warning: bool,
-    /// In one word.
+    /// The reason.
     pub reason: Cow<'static, str>,
-    /// In a sentence.
+    /// The message.
     pub message: String,
-    /// When it was first.
+    /// When it happened first.
     pub first: Timestamp,
-    /// When it was last.
+    /// When it happened last.
     pub at: Timestamp,
-    /// How often it was.
+    /// How often it happened.
     pub count: u32,
 }
 
 impl ClusterEvent {
-    /// An event of now.
+    /// An event that happens now.
     pub fn new(
-        about: About,
+        about: InvolvedObject,
         is_warning: bool,
         reason: Cow<'static, str>,
         message: String,
@@ -358,7 +358,7 @@ pub struct User {
 /// A request that the API server authorises.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum AccessRequest {
-    /// Gets a path that is no resource.
+    /// Gets a non-resource path.
     Path(String),
     /// Uses a subresource of a node.
     Node {
@@ -376,7 +376,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_uid_is_written_as_it_was_read() {
+    fn uid_round_trips() {
         for text in [
             "00112233-4455-6677-8899-aabbccddeeff",
             "00112233-4455-6677-8899-AABBCCDDEEFF",
@@ -392,14 +392,14 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_is_no_number_is_none() {
+    fn non_numeric_resource_version_is_none() {
         assert_eq!(Version::from("12"), Version::from(12));
         assert_eq!(Version::from("x"), Version(None));
         assert_eq!(Version::from(""), Version(None));
     }
 
     #[test]
-    fn whatever_is_not_known_to_be_alive_is_terminated() {
+    fn phase_counts_as_terminated_unless_known_to_be_active() {
         for (text, terminated, is_final) in [
             ("Pending", false, false),
             ("Running", false, false),

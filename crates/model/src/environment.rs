@@ -7,7 +7,7 @@ use std::ops::Deref;
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Environment(pub Vec<(String, String)>);
 
-/// Printed in the place of what may be a secret.
+/// Printed instead of a possible secret.
 #[derive(Clone, Copy)]
 pub(crate) struct Redacted;
 
@@ -50,10 +50,10 @@ mod tests {
 
     // behaviour: OBJ-42
     #[test]
-    fn values_of_variables_are_not_printed() {
+    fn debug_output_has_no_variable_values() {
         let envs = Environment(vec![("PASSWORD".to_owned(), "hunter2".to_owned())]);
         assert_eq!(format!("{envs:?}"), r#"{"PASSWORD": [redacted]}"#);
-        // Command and arguments may have the value, too, by `$(PASSWORD)`.
+        // Command and args may contain the value, too, by `$(PASSWORD)`.
         let config = ContainerConfig {
             command: vec!["login".to_owned(), "hunter2".to_owned()],
             args: vec!["--password=hunter2".to_owned()],

@@ -1,9 +1,9 @@
-//! A number that stands for all that a runtime has, and in which states: while it stays the same,
-//! nothing has changed. In whatever order the runtime lists its objects, the number is the same.
+//! A hash of all objects of a runtime and their states. If it is the same, nothing has changed. It does not
+//! depend on the order in which the runtime lists its objects.
 
 use crate::observed::{Container, ContainerState, Sandbox, SandboxState};
 
-/// Of which kind an object is, and whether it lives.
+/// The kind and state of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mark {
     /// A sandbox that is ready.
@@ -14,7 +14,7 @@ pub enum Mark {
     RunningContainer,
     /// A container that has ended.
     EndedContainer,
-    /// An object in any other state: whoever has such a one must be looked at closely.
+    /// An object in any other state: its pod must be inspected.
     Unsettled,
 }
 
@@ -37,7 +37,7 @@ impl From<ContainerState> for Mark {
     }
 }
 
-/// What objects there are, as a number.
+/// A hash of objects and their states.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Fingerprint {
     objects: u64,
@@ -46,14 +46,14 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// Takes an object in. What an id stands for never changes, only its state does.
+    /// Adds an object. An ID always means the same object; only its state changes.
     pub fn add(&mut self, id: &[u8], mark: Mark) {
         self.sum = self.sum.wrapping_add(hash(id, mark));
         self.objects += 1;
         self.unsettled += u64::from(mark == Mark::Unsettled);
     }
 
-    /// Of all that both stand for.
+    /// The fingerprint of the objects of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl Fingerprint {
         }
     }
 
-    /// As numbers, for who hands it on.
+    /// As numbers, for transport.
     pub fn to_numbers(self) -> [u64; 3] {
         [self.objects, self.unsettled, self.sum]
     }
@@ -73,7 +73,7 @@ impl Fingerprint {
         Self { objects, unsettled, sum }
     }
 
-    /// Of two lists.
+    /// The fingerprint of two lists.
     pub fn of(sandboxes: &[Sandbox], containers: &[Container]) -> Self {
         let mut fingerprint = Self::default();
         for sandbox in sandboxes {
@@ -85,9 +85,9 @@ impl Fingerprint {
         fingerprint
     }
 
-    /// Whether both stand for the same objects in the same states. Objects in states that this does
-    /// not tell apart are not the same even as themselves.
-    pub fn vouches_for(&self, other: &Self) -> bool {
+    /// Whether both mean the same objects in the same states. It is false if any object is in another state
+    /// ([`Mark::Unsettled`]): the hash does not distinguish those.
+    pub fn is_same(&self, other: &Self) -> bool {
         self == other && self.unsettled == 0
     }
 }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn order_does_not_matter_and_everything_else_does() {
+    fn fingerprint_depends_on_objects_and_states_but_not_on_order() {
         use Mark::{EndedContainer, ReadySandbox, RunningContainer, Unsettled};
         let known = fingerprint(&[("s", ReadySandbox), ("c", RunningContainer)]);
         let rows: &[(&[(&str, Mark)], bool)] = &[
@@ -134,7 +134,7 @@ mod tests {
             (&[], false),
         ];
         for (objects, same) in rows {
-            assert_eq!(known.vouches_for(&fingerprint(objects)), *same, "{objects:?}");
+            assert_eq!(known.is_same(&fingerprint(objects)), *same, "{objects:?}");
         }
         let (one, other) = (&[("s", ReadySandbox)], &[("c", RunningContainer)]);
         assert_eq!(fingerprint(one).and(fingerprint(other)), known);
@@ -147,7 +147,7 @@ mod tests {
             .collect();
         assert_eq!(similar.len(), 30_000);
         let unsettled = fingerprint(&[("c", Unsettled)]);
-        assert!(!unsettled.vouches_for(&unsettled));
-        assert!(fingerprint(&[]).vouches_for(&fingerprint(&[])));
+        assert!(!unsettled.is_same(&unsettled));
+        assert!(fingerprint(&[]).is_same(&fingerprint(&[])));
     }
 }

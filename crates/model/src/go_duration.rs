@@ -1,8 +1,8 @@
-//! Durations as Go writes them, in messages that are upstream's.
+//! Durations in the format of Go, for upstream's messages.
 
 use std::time::Duration;
 
-/// Whole milliseconds as Go writes them: `1h2m3.004s`, `15ms`, `0s`.
+/// A duration in whole milliseconds: `1h2m3.004s`, `15ms`, `0s`.
 pub fn milliseconds(duration: Duration) -> String {
     let (seconds, rest) = (duration.as_secs(), duration.subsec_millis());
     if seconds == 0 && rest > 0 {

@@ -1,8 +1,8 @@
-//! Paths as Go makes them: in the file system, and in URLs.
+//! Paths as Go cleans and escapes them: in the file system, and in URLs.
 
 use std::fmt::Write as _;
 
-/// The shortest name of an absolute path, whether or not it begins with a slash; `filepath.Clean("/" + path)`.
+/// The cleaned absolute path, with or without a leading slash; `filepath.Clean("/" + path)`.
 pub fn cleaned(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
@@ -15,15 +15,15 @@ pub fn cleaned(path: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
-/// Path and query of a request, of what somebody wrote as its path: what cannot stand in a request is escaped, and a
-/// fragment is not sent. `url.Parse` and `URL.RequestURI`, where both make sense of it.
+/// Path and query of a request for a user-defined path: invalid characters are escaped, and a
+/// fragment is dropped. `url.Parse` and `URL.RequestURI`.
 pub fn requested(written: &str) -> String {
     let (no_fragment, fragment) = written.split_once('#').unwrap_or((written, ""));
     let (path, query) = match no_fragment.split_once('?') {
         Some((path, query)) => (path, Some(query)),
         None => (no_fragment, None),
     };
-    // What follows two slashes is a host, which is another one.
+    // Two slashes are followed by a host, which is ignored.
     let path = match path.strip_prefix("//") {
         Some(elsewhere) => elsewhere.find('/').map_or("/", |slash| &elsewhere[slash..]),
         None => path,
@@ -33,7 +33,7 @@ pub fn requested(written: &str) -> String {
     let (path, query) = match unescaped(path).filter(|_| is_url) {
         Some(_) if path.bytes().all(may_stand) => (path.to_owned(), query),
         Some(bytes) => (escaped(&bytes), query),
-        // It is no URL: all of it is a path.
+        // Not a URL: all of it is a path.
         None => (escaped(written.as_bytes()), None),
     };
     let slash = if path.starts_with('/') { "" } else { "/" };
@@ -41,7 +41,7 @@ pub fn requested(written: &str) -> String {
     format!("{slash}{path}{}", query.unwrap_or_default())
 }
 
-/// A query, of which Go escapes nothing: without what would end the first line of a request, or cannot stand there.
+/// A query, of which Go escapes nothing: without characters that are invalid in the first line of a request.
 fn asked(query: &str) -> String {
     let mut text = String::with_capacity(query.len());
     for byte in query.bytes() {
@@ -57,12 +57,12 @@ fn push_escaped(text: &mut String, byte: u8) {
     write!(text, "%{byte:02X}").expect("writing to a string does not fail");
 }
 
-/// Whether a byte may stand in a path as it is, if all others may.
+/// Whether a byte is valid unescaped in a path without escapes.
 fn may_stand(byte: u8) -> bool {
     is_plain(byte) || b"!'()*[]%".contains(&byte)
 }
 
-/// Whether a byte is not escaped in a path of which something must be.
+/// Whether a byte stays unescaped in a path with escapes.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&byte)
 }
@@ -79,7 +79,7 @@ fn escaped(bytes: &[u8]) -> String {
     text
 }
 
-/// What an escaped path stands for; none where a percent sign is not followed by two digits.
+/// The unescaped path; none if a percent sign is not followed by two digits.
 fn unescaped(path: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.bytes();
@@ -101,7 +101,7 @@ mod tests {
 
     // behaviour: ACT-152
     #[test]
-    fn what_cannot_stand_in_a_request_is_escaped_as_go_does() {
+    fn invalid_url_characters_are_escaped_as_in_go() {
         let rows = [
             ("", "/"),
             ("/", "/"),
@@ -125,7 +125,7 @@ mod tests {
             ("/a^b", "/a%5Eb"),
             ("/a\"b", "/a%22b"),
             ("/a\tb", "/a%09b"),
-            // Go sends it as it is, and is not understood.
+            // Go sends it unescaped, and servers reject it.
             ("/a?x= y", "/a?x=%20y"),
             ("/a?x=<\"y\">&ü", "/a?x=%3C%22y%22%3E&%C3%BC"),
             ("//elsewhere/x", "/x"),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_have_their_shortest_names() {
+    fn paths_are_cleaned_as_in_go() {
         let rows = [
             ("tmp/x", "/tmp/x"),
             ("/tmp/x/", "/tmp/x"),

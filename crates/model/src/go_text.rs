@@ -1,10 +1,10 @@
-//! Texts as Go writes them.
+//! Texts in the format of Go.
 
 use std::fmt::Write as _;
 
 use crate::ports::files::FileError;
 
-/// A text in quotes as Go writes it, which is what programs that read it expect.
+/// A text quoted as Go's `%q` does, which programs that parse it expect.
 pub fn quoted(text: &str) -> String {
     let mut quoted = "\"".to_owned();
     for c in text.chars() {
@@ -33,13 +33,13 @@ pub fn quoted(text: &str) -> String {
     quoted
 }
 
-/// Whether it is shown as it is. Behind a letter, the standard library escapes what cannot be printed
-/// and lets accents be.
+/// Whether it is printed unescaped. Behind a letter, the standard library escapes unprintable characters
+/// but not accents.
 fn is_printable(c: char) -> bool {
     c == '\'' || format!("a{c}").escape_debug().count() == 2
 }
 
-/// What failed with a file, as Go tells it.
+/// The text of a file error, as Go formats it.
 pub fn file_error(error: &FileError) -> String {
     let operation = match error.operation {
         "read" => "open",
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_with_files_are_told_as_go_does() {
+    fn file_errors_are_formatted_as_in_go() {
         let error = |operation, number| {
             let source = io::Error::from_raw_os_error(number);
             file_error(&FileError { operation, path: "/a/b".into(), source })
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_quoted_as_go_does() {
+    fn texts_are_quoted_as_in_go() {
         let rows = [
             ("it's", r#""it's""#),
             ("ü\u{301}", "\"ü\u{301}\""),

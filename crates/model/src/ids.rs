@@ -11,7 +11,7 @@ macro_rules! id {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// The identifier as the outside writes it.
+            /// The identifier as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -61,13 +61,13 @@ pub fn without_runtime(id: &str) -> &str {
 }
 
 id! {
-    /// `metadata.uid` of a pod: names one incarnation of it, for ever.
+    /// `metadata.uid` of a pod: identifies one incarnation of it.
     PodUid
 }
 
 impl PodUid {
-    /// Whether it is no pod's: what does not say to which pod it belongs has an empty one.
-    pub fn is_nobodys(&self) -> bool {
+    /// Whether it is empty: objects of the runtime that name no pod have an empty UID.
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
@@ -81,7 +81,7 @@ id! {
     SandboxId
 }
 
-/// Namespace and name: what people call a pod, and what at most one live pod has at a time.
+/// Namespace and name: what users call a pod. At most one live pod has them at a time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodName {
     /// `metadata.namespace`.
@@ -103,7 +103,7 @@ impl fmt::Display for PodName {
     }
 }
 
-/// A container or a sandbox: the runtime keeps both under ids of the same kind, and a change of
+/// A container or a sandbox: the runtime has the same kind of IDs for both, and a change of
 /// either is a change of the pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ObjectId {

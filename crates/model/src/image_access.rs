@@ -12,6 +12,8 @@ pub struct RegistryAuth {
     pub password: String,
     /// User name and password in base64.
     pub auth: String,
+    /// An email address. It is not sent, but is part of the hash by which a credential is recorded.
+    pub email: String,
     /// The address of the registry.
     pub server_address: String,
     /// An identity token, which is exchanged for an access token.
@@ -20,7 +22,7 @@ pub struct RegistryAuth {
     pub registry_token: String,
 }
 
-/// Secrets never reach logs.
+/// Prints no secrets.
 impl fmt::Debug for RegistryAuth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RegistryAuth").finish_non_exhaustive()

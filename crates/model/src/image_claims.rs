@@ -1,4 +1,4 @@
-//! Images that somebody is about to use: being pulled, or present and on their way into a container.
+//! Claims on images that are about to be used: being pulled, or present and about to be in a container.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 
-/// Uses of so many names are remembered between two looks; of further ones the next look must tell.
+/// The most names whose uses are remembered between two passes of image GC.
 const MOST_USES: usize = 4096;
 
-/// Wants to know when images come and go. Does not wait.
+/// Is notified when images are pulled or removed. Does not wait.
 pub trait ImageListener: Debug + Send + Sync {
-    /// One was pulled or removed.
+    /// An image was pulled or removed.
     fn images_changed(&self);
 }
 
-/// The claims on images, by the name that was asked for. Clones share them. Who starts containers
+/// The claims on images, by the name in the pod spec. Clones share them. The container start
 /// writes, garbage collection reads.
 #[derive(Debug, Clone, Default)]
 pub struct ImageClaims {
@@ -26,18 +26,18 @@ pub struct ImageClaims {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// How many claims each name has.
+    /// The number of claims of each name.
     claims: BTreeMap<String, usize>,
-    /// How many watch.
+    /// The number of watchers.
     watches: usize,
-    /// Every name that was claimed while somebody watched.
+    /// Every name that was claimed while there were watchers.
     seen: BTreeSet<String>,
-    /// When a container was last made of an image of that name, until somebody has noted it down.
+    /// When a container was last created from an image of that name, until image GC has recorded it.
     used: BTreeMap<String, Timestamp>,
 }
 
 impl ImageClaims {
-    /// The same claims; the listener is notified when images come and go.
+    /// The same claims; the listener is notified when images are pulled or removed.
     #[must_use]
     pub fn with_listener(self, listener: Arc<dyn ImageListener>) -> Self {
         Self { listener: Some(listener), ..self }
@@ -50,7 +50,7 @@ impl ImageClaims {
         }
     }
 
-    /// Claims an image until the answer is dropped.
+    /// Claims an image until the result is dropped.
     pub fn claim(&self, name: &str) -> ImageClaim {
         let mut shared = self.lock();
         *shared.claims.entry(name.to_owned()).or_default() += 1;
@@ -60,8 +60,8 @@ impl ImageClaims {
         ImageClaim { claims: self.clone(), name: name.to_owned() }
     }
 
-    /// Remembers claims until the answer is dropped, also those that are given up meanwhile: whoever
-    /// listed the containers before one of them was made must still not take its image.
+    /// Remembers claims until the result is dropped, also those that are released meanwhile: a caller that
+    /// listed containers before one was created must still not remove its image.
     pub fn watch(&self) -> ClaimWatch {
         let mut shared = self.lock();
         shared.watches += 1;
@@ -70,19 +70,19 @@ impl ImageClaims {
         ClaimWatch { claims: self.clone() }
     }
 
-    /// The names that are claimed now, or were since somebody watches.
+    /// The names that are claimed now, or were since the watch began.
     pub fn names(&self) -> BTreeSet<String> {
         let shared = self.lock();
         shared.claims.keys().chain(&shared.seen).cloned().collect()
     }
 
-    /// When containers were last made, by the name of their image, as far as nobody has noted it down:
-    /// they may be gone before anybody looks.
+    /// When containers were last created, by the name of their image, as far as image GC has not recorded it:
+    /// they may be removed before its next pass.
     pub fn uses(&self) -> BTreeMap<String, Timestamp> {
         self.lock().used.clone()
     }
 
-    /// These were noted down. What was used again since stays.
+    /// Forgets uses that were recorded. Names that were used again since are kept.
     pub fn forget_uses(&self, noted: &BTreeMap<String, Timestamp>) {
         self.lock().used.retain(|name, at| noted.get(name) != Some(at));
     }
@@ -93,7 +93,7 @@ impl ImageClaims {
     }
 }
 
-/// A claim on an image; dropping it gives it up.
+/// A claim on an image; dropping it releases it.
 #[derive(Debug)]
 pub struct ImageClaim {
     claims: ImageClaims,
@@ -101,7 +101,7 @@ pub struct ImageClaim {
 }
 
 impl ImageClaim {
-    /// Gives it up: a container was made of the image, at that time.
+    /// Releases it: a container was created from the image, at that time.
     pub fn used(self, at: Timestamp) {
         let mut shared = self.claims.lock();
         if shared.used.len() < MOST_USES || shared.used.contains_key(&self.name) {
@@ -122,7 +122,7 @@ impl Drop for ImageClaim {
     }
 }
 
-/// Somebody watches; dropping it ends that.
+/// A watch; dropping it ends it.
 #[derive(Debug)]
 pub struct ClaimWatch {
     claims: ImageClaims,
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_lasts_until_its_last_holder_gives_it_up() {
+    fn claim_lasts_until_its_last_holder_releases_it() {
         let claims = ImageClaims::default();
         let (one, two) = (claims.claim("a"), claims.claim("a"));
         drop(one);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_use_is_known_until_it_is_noted_down_and_one_that_came_since_stays() {
+    fn use_is_kept_until_recorded_and_newer_uses_stay() {
         let claims = ImageClaims::default();
         let at = |second| Timestamp::from_second(second).unwrap();
         claims.claim("a").used(at(1));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn uses_that_nobody_notes_down_take_no_more_and_more_memory() {
+    fn unrecorded_uses_take_bounded_memory() {
         let claims = ImageClaims::default();
         let at = |second| Timestamp::from_second(second).unwrap();
         for number in 0..MOST_USES + 10 {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn who_watches_learns_of_claims_that_were_given_up_meanwhile() {
+    fn watch_includes_claims_that_were_released_meanwhile() {
         let claims = ImageClaims::default();
         let held = claims.claim("held");
         let watch = claims.watch();

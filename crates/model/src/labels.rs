@@ -1,34 +1,34 @@
-//! Labels and annotations that the agent puts on what it makes, under upstream's names.
+//! Labels and annotations of sandboxes and containers, with upstream's names.
 
 /// Name of the pod.
 pub const POD_NAME: &str = "io.kubernetes.pod.name";
 /// Namespace of the pod.
 pub const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
-/// Uid of the pod.
+/// UID of the pod.
 pub const POD_UID: &str = "io.kubernetes.pod.uid";
-/// Name of the container in the pod's specification.
+/// Name of the container in the pod spec.
 pub const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 
-/// Hash of the container's definition: a change means that it must be made anew.
+/// Hash of the container's definition: a change replaces the container.
 pub const CONTAINER_HASH: &str = "io.kubernetes.container.hash";
-/// How often the container was restarted before.
+/// The restart count of the container.
 pub const CONTAINER_RESTART_COUNT: &str = "io.kubernetes.container.restartCount";
-/// What the container was made with of processors and memory, of which only ferrolet keeps a note.
+/// The CPU and memory of the container at its creation; only ferrolet has this annotation.
 pub const CONTAINER_SIZE: &str = "io.ferrolet.container.size";
-/// What the pod was given of processors and memory when its sandbox was made, on the sandbox; only
-/// ferrolet keeps a note of that, too.
+/// The allocated CPU and memory of the pod at the creation of its sandbox, on the sandbox; only
+/// ferrolet has this annotation.
 pub const POD_SIZES: &str = "io.ferrolet.pod.sizes";
-/// Where the container leaves its last words.
+/// The termination message path in the container.
 pub const CONTAINER_TERMINATION_MESSAGE_PATH: &str =
     "io.kubernetes.container.terminationMessagePath";
-/// Where its last words are looked for.
+/// The termination message policy.
 pub const CONTAINER_TERMINATION_MESSAGE_POLICY: &str =
     "io.kubernetes.container.terminationMessagePolicy";
-/// What runs before the container is asked to end, as JSON.
+/// The preStop hook, as JSON.
 pub const CONTAINER_PRE_STOP_HANDLER: &str = "io.kubernetes.container.preStopHandler";
 /// Ports of the container, as JSON.
 pub const CONTAINER_PORTS: &str = "io.kubernetes.container.ports";
-/// Grace of the pod's specification.
+/// Grace period of the pod spec.
 pub const POD_TERMINATION_GRACE: &str = "io.kubernetes.pod.terminationGracePeriod";
-/// Grace of the pod's deletion.
+/// Grace period of the pod's deletion.
 pub const POD_DELETION_GRACE: &str = "io.kubernetes.pod.deletionGracePeriod";

@@ -1,21 +1,19 @@
-//! The words that all parts of the agent share.
+//! The data types and ports that all parts of the agent share.
 //!
-//! Purpose: identifiers, what was observed in the container runtime, lifecycle events, what to ask
-//! of the runtime, reasons for deletions, the ports (traits) through which the agent reaches the
-//! outside, and the forms of names and quantities that all files have in common. Everything here is plain data: no runtime, no clock, no I/O,
+//! Purpose: identifiers, the observed state of the container runtime, lifecycle events, configurations for
+//! the runtime, reasons for removals, the ports (traits) of the agent to the
+//! outside, and the formats of names and quantities. Everything here is plain data: no runtime, no clock, no I/O,
 //! but for [`lists`] and [`checkpoint`], which use a port.
 //!
 //! Invariants:
-//! - a pod is known by its [`PodUid`](ids::PodUid), a container by its
-//!   [`ContainerId`](ids::ContainerId); a name alone never identifies either;
-//! - a removal is asked for with a [`Verdict`](verdict::Verdict), so that it can be explained later.
+//! - a [`PodUid`](ids::PodUid) identifies a pod, a
+//!   [`ContainerId`](ids::ContainerId) a container; a name alone never identifies either;
+//! - every removal has a [`Verdict`](verdict::Verdict), so that it can be explained later.
 #![warn(missing_docs)]
 
-pub mod acts;
 pub mod admission;
 pub mod cgroup;
 pub mod chain;
-pub mod chance;
 pub mod checkpoint;
 pub mod cluster;
 pub mod environment;
@@ -23,15 +21,17 @@ pub mod fingerprint;
 pub mod go_duration;
 pub mod go_path;
 pub mod go_text;
-pub mod heard;
 pub mod ids;
 pub mod image_access;
 pub mod image_claims;
+pub mod in_flight;
 pub mod intercept;
+pub mod jitter;
 pub mod labels;
 pub mod lifecycle;
 pub mod lists;
 pub mod log_layout;
+pub mod log_throttle;
 pub mod machine;
 pub mod mountinfo;
 pub mod names;
@@ -53,12 +53,12 @@ pub mod quantity;
 mod quantity_tests;
 pub mod rotated_log;
 pub mod selector;
-pub mod stamp;
+pub mod seq;
 pub mod storage;
 pub mod sysctl;
 pub mod tokens;
-pub mod trouble;
 pub mod verdict;
 pub mod volume;
 pub mod wait;
 pub mod wanted;
+pub mod watched_object;

@@ -13,12 +13,12 @@ pub enum LifecycleEvent {
     Removed(ObjectId),
     /// It is in a state that is neither running nor exited. No reason to sync the pod.
     Changed(ObjectId),
-    /// The pod's status was read again although no container changed its state.
+    /// The pod's status was read again although no container changed state.
     PodSync,
 }
 
 impl LifecycleEvent {
-    /// What died, if that is what it tells.
+    /// The object that died, if the event is a death.
     pub fn died(&self) -> Option<&ObjectId> {
         match self {
             Self::Died(object) => Some(object),
@@ -26,9 +26,9 @@ impl LifecycleEvent {
         }
     }
 
-    /// Whether the pod's worker has something to look at. A removal follows a death that was
-    /// already reported, and an object being created is nobody's business yet.
-    pub fn wants_sync(&self) -> bool {
+    /// Whether the pod's worker must sync. A removal follows a death that was
+    /// already reported, and an object that is being created is not relevant yet.
+    pub fn needs_sync(&self) -> bool {
         match self {
             Self::Started(_) | Self::Died(_) | Self::PodSync => true,
             Self::Removed(_) | Self::Changed(_) => false,

@@ -1,8 +1,8 @@
-//! Listing a runtime that has very much.
+//! Lists a runtime with very many objects.
 //!
-//! One answer may be too large for the runtime to send or for us to take, and an agent that cannot list cannot
-//! clean up either. Then it is asked for by state, and a state in still smaller parts: of containers by
-//! sandbox, of sandboxes by those that containers name.
+//! One response may be too large for the runtime to send or for us to receive, and an agent that cannot list
+//! cannot clean up either. Then lists are split by state, and a state again: containers by
+//! sandbox, sandboxes by the IDs in containers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +17,8 @@ use crate::ports::runtime::{
     ContainerFilter, ImageUse, Lists, Runtime, RuntimeError, SandboxFilter,
 };
 
-/// In which a container goes from one to the next: one that changes while it is asked for by state may
-/// be seen twice, but it is never missed.
+/// In the order in which a container changes states: one that changes during the lists by state may
+/// be listed twice, but is never missed.
 const STATES: [ContainerState; 4] = [
     ContainerState::Created,
     ContainerState::Running,
@@ -26,13 +26,13 @@ const STATES: [ContainerState; 4] = [
     ContainerState::Exited,
 ];
 
-/// The same of sandboxes.
+/// The states of sandboxes.
 const SANDBOX_STATES: [SandboxState; 2] = [SandboxState::Ready, SandboxState::NotReady];
 
-/// How many small lists are under way at a time.
+/// How many small lists run at a time.
 const LISTS_AT_A_TIME: usize = 4;
 
-/// What a runtime lists, one for each container.
+/// A listed object per container.
 trait OfContainer: Sized + Send {
     fn container(&self) -> &ContainerId;
     fn list<'a>(
@@ -75,8 +75,8 @@ pub async fn everything(runtime: &Runtime) -> Result<Lists, RuntimeError> {
     Ok((sandboxes?, containers?))
 }
 
-/// The same, or `None` if it equals `known`. A caller that lists often and mostly sees no change saves the
-/// lists where the runtime has a cheaper way.
+/// All sandboxes and all containers, or `None` if they equal `known`. A caller that lists often and mostly sees no
+/// change saves the lists if the runtime has a cheaper way.
 pub async fn everything_unless_known(
     runtime: &Runtime,
     known: &Fingerprint,
@@ -86,12 +86,12 @@ pub async fn everything_unless_known(
         answer => return answer,
     }
     let (sandboxes, containers) = everything(runtime).await?;
-    let is_known = known.vouches_for(&Fingerprint::of(&sandboxes, &containers));
+    let is_known = known.is_same(&Fingerprint::of(&sandboxes, &containers));
     Ok((!is_known).then_some((sandboxes, containers)))
 }
 
-/// Sandboxes. Of those that are too many even by state, one that no container is in stays unseen until
-/// the others are fewer: nothing can be asked that would name it.
+/// Sandboxes. If there are too many even by state, one without containers is missed until
+/// there are fewer: no request could find it.
 pub async fn sandboxes(
     runtime: &Runtime,
     filter: &SandboxFilter,
@@ -123,7 +123,7 @@ pub async fn sandboxes(
     Ok(all.into_values().collect())
 }
 
-/// The sandboxes that containers are in; the given error where these are too many as well.
+/// The sandboxes of containers; the given error if the containers are too many as well.
 async fn named_by_containers(
     runtime: &Runtime,
     filter: &SandboxFilter,
@@ -149,7 +149,7 @@ pub async fn containers(
     of_containers(runtime, filter).await
 }
 
-/// What containers use.
+/// The image uses of containers.
 pub async fn image_uses(
     runtime: &Runtime,
     filter: &ContainerFilter,
@@ -165,7 +165,7 @@ async fn of_containers<T: OfContainer>(
         Err(error) if error.is_too_large() && filter.id.is_none() => {}
         listed => return listed,
     }
-    // Listed before the first container that is in one of them, and only if they are needed.
+    // Listed before the first container of one of them, and only if needed.
     let mut sandboxes: Option<Vec<SandboxId>> = None;
     let mut all = BTreeMap::new();
     let states = STATES.into_iter();
@@ -208,7 +208,7 @@ async fn by_sandbox<T: OfContainer>(
     side_by_side(filters.map(async |filter| T::list(runtime, &filter).await)).await
 }
 
-/// What all of them list, a few at a time.
+/// The items of all lists, with a few lists at a time.
 async fn side_by_side<T, F: Future<Output = Result<Vec<T>, RuntimeError>>>(
     mut lists: impl Iterator<Item = F>,
 ) -> Result<Vec<T>, RuntimeError> {

@@ -1,20 +1,20 @@
-//! Where logs lie on the node, by upstream's layout.
+//! Paths of logs on the node, in upstream's layout.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::ids::{ContainerId, PodName, PodUid};
 use crate::verdict::Subject;
 
-/// The longest name that Linux file systems take.
+/// The longest file name on Linux file systems.
 const LONGEST_NAME: usize = 255;
 
-/// How many names the path of a log has below the logs of pods.
+/// The number of path components of a log below `podLogsDir`.
 const NAMES_OF_A_LOG: usize = 3;
 
-/// The shortest text that upstream takes for an id in the name of a link.
+/// The shortest text that upstream accepts as an ID in the name of a link.
 const SHORTEST_ID: usize = 6;
 
-/// What ends the name of a link.
+/// The suffix of a link.
 const LINK_SUFFIX: &str = ".log";
 
 /// Paths of log files.
@@ -37,13 +37,13 @@ impl LogLayout {
         self.pod_logs.join(Self::pod_directory_name(pod, uid))
     }
 
-    /// The pod whose logs a directory of this name has: what follows the last `_`, or all of it.
+    /// The UID of the pod of a log directory: the part after the last `_`, or all of the name.
     pub fn pod_of_directory(name: &str) -> PodUid {
         name.rsplit_once('_').map_or(name, |(_, uid)| uid).into()
     }
 
-    /// The name of the pod whose logs a directory of this name has; none if the directory is not named
-    /// `NAMESPACE_NAME_UID`. Neither namespaces nor names of pods have a `_`.
+    /// The name of the pod of a log directory; none if the directory is not named
+    /// `NAMESPACE_NAME_UID`. Namespaces and names of pods have no `_`.
     pub fn pod_name_of_directory(name: &str) -> Option<PodName> {
         let parts: Vec<&str> = name.split('_').collect();
         match parts[..] {
@@ -64,27 +64,27 @@ impl LogLayout {
         let mut name = format!("{}_{}_{container}-{id}", pod.name, pod.namespace);
         let longest = LONGEST_NAME - LINK_SUFFIX.len();
         if name.len() > longest {
-            // Names of pods and containers are ASCII; a runtime's id might not be.
+            // Names of pods and containers are ASCII; a runtime's ID may not be.
             let cut = (0..=longest).rev().find(|at| name.is_char_boundary(*at)).unwrap_or(0);
             name.truncate(cut);
         }
         self.container_links.join(name + LINK_SUFFIX)
     }
 
-    /// Whether an entry of the directory of links is named as a link.
+    /// Whether an entry of the directory of links has the name of a link.
     pub fn is_link_name(name: &str) -> bool {
         name.ends_with(LINK_SUFFIX)
     }
 
-    /// The container whose log a link of this name leads to, if the name says. Of a name that was cut
-    /// it is the beginning of its id.
+    /// The container of a link, if its name has one. If the name was cut, it is a prefix of
+    /// the ID.
     pub fn container_of_link(name: &str) -> Option<ContainerId> {
         let (_, id) = name.strip_suffix(LINK_SUFFIX)?.rsplit_once('-')?;
         (id.len() >= SHORTEST_ID).then(|| id.into())
     }
 
-    /// The pod to whose container's log a link of this name leads; none if the link is not named
-    /// `NAME_NAMESPACE_CONTAINER-ID.log`, or was cut before that could be told.
+    /// The pod of a link; none if the link is not named
+    /// `NAME_NAMESPACE_CONTAINER-ID.log`, or was cut too early.
     pub fn pod_of_link(name: &str) -> Option<PodName> {
         let parts: Vec<&str> = name.strip_suffix(LINK_SUFFIX)?.split('_').collect();
         match parts[..] {
@@ -95,8 +95,8 @@ impl LogLayout {
         }
     }
 
-    /// Whether a path is that of a container's log here: `POD/CONTAINER/FILE` below the logs of pods. What other
-    /// clients of the runtime put elsewhere below them is theirs.
+    /// Whether a path is a container log: `POD/CONTAINER/FILE` below `podLogsDir`. Other files there belong to
+    /// other clients of the runtime.
     pub fn has_log(&self, path: &Path) -> bool {
         let Ok(below) = path.strip_prefix(&self.pod_logs) else { return false };
         let mut names = below.components();
@@ -104,10 +104,10 @@ impl LogLayout {
             && names.all(|name| matches!(name, Component::Normal(_)))
     }
 
-    /// All that goes with a container, in the order in which it goes: its log with the rotated parts
-    /// and the link to that before the container, because once the container is gone, nobody knows of
-    /// them. A log that lies elsewhere is not ours, nor has what is called by no name of a file a link.
-    pub fn remains(
+    /// What is removed with a container, in order: its log with the rotated parts, the link, and then the
+    /// container, because without the container they could not be found. A log elsewhere is not ours, and a
+    /// container whose name is no valid file name has no link.
+    pub fn removal_order(
         &self,
         pod: &PodName,
         name: &str,
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_upstreams() {
+    fn paths_match_upstream() {
         let pod = PodName::new("default", "web");
         let directory = layout().pod_directory(&pod, &"uid".into());
         assert_eq!(directory, PathBuf::from("/var/log/pods/default_web_uid"));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_would_be_too_long_is_cut() {
+    fn link_name_is_cut_when_too_long() {
         let pod = PodName::new("default", "x".repeat(253));
         let link = layout().container_link(&pod, "main", &"abc".into());
         let name = link.file_name().unwrap().to_str().unwrap();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_whose_directories_and_links_are() {
+    fn pods_and_containers_are_parsed_from_names() {
         let rows = [
             ("123", "123", None),
             ("ns_name_654", "654", Some(("ns", "name"))),
@@ -185,10 +185,10 @@ mod tests {
     }
 
     #[test]
-    fn a_container_goes_after_its_log_and_the_link() {
+    fn container_is_removed_after_its_log_and_link() {
         let pod = PodName::new("default", "web");
         let remains = |log: &str| {
-            let all = layout().remains(&pod, "main", &"abc".into(), Some(Path::new(log)));
+            let all = layout().removal_order(&pod, "main", &"abc".into(), Some(Path::new(log)));
             all.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         let link = "link /var/log/containers/web_default_main-abc.log";
@@ -207,7 +207,7 @@ mod tests {
         for log in elsewhere {
             assert_eq!(remains(log), [link, "container abc"], "{log}");
         }
-        let odd = layout().remains(&pod, "../main", &"abc".into(), None);
+        let odd = layout().removal_order(&pod, "../main", &"abc".into(), None);
         assert_eq!(odd, [Subject::Container("abc".into())]);
     }
 }

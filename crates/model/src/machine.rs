@@ -1,6 +1,6 @@
-//! What the agent finds out about its machine once, at its start.
+//! Properties of the machine, which the agent reads once at its start.
 
-/// Which version of cgroups the machine has.
+/// The cgroup version of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Cgroups {
     /// The first: a tree for each controller.
@@ -15,22 +15,22 @@ pub enum Cgroups {
 pub struct HugePages {
     /// Bytes of each.
     pub size: u64,
-    /// How many are set aside.
+    /// The number of reserved pages.
     pub count: u64,
 }
 
-/// What tells a machine from others, and one start of it from the next.
+/// The identity of a machine and of its boot.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Identity {
     /// From `/etc/machine-id`.
     pub machine_id: String,
-    /// What its firmware says.
+    /// The system UUID of its firmware.
     pub system_uuid: String,
-    /// Another one after every start.
+    /// Changes at every boot.
     pub boot_id: String,
-    /// The kernel's whole version.
+    /// The full version of the kernel.
     pub kernel_version: String,
-    /// The name of the operating system, for people.
+    /// The name of the operating system.
     pub os_image: String,
     /// Bytes of swap.
     pub swap: u64,
@@ -38,30 +38,30 @@ pub struct Identity {
 
 /// A machine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 pub struct Machine {
     /// Bytes of memory.
     pub memory: u64,
-    /// How many processors there are.
+    /// The number of CPUs.
     pub cpus: u32,
-    /// Which ones, as the kernel lists them: `0-3,8`.
+    /// The CPUs, as the kernel lists them: `0-3,8`.
     pub cpu_set: String,
-    /// How many processes and threads there can be, if the kernel tells.
+    /// The largest number of processes and threads, if known.
     pub most_pids: Option<u64>,
     /// The first two numbers of the kernel's version.
     pub kernel: (u32, u32),
-    /// Which huge pages there are, by size.
+    /// The huge pages, by size.
     pub huge_pages: Vec<HugePages>,
-    /// Directories that tell how hot each processor is; which programs run can be read from that.
+    /// The thermal throttle directories of the CPUs, which are a side channel.
     pub thermal_throttle: Vec<String>,
-    /// Which version of cgroups there is.
+    /// The cgroup version.
     pub cgroups: Cgroups,
     /// Whether swap is on.
     pub swap: bool,
     /// Whether the use of swap can be limited.
     pub swap_controller: bool,
-    /// Whether `AppArmor` is there and on.
+    /// Whether `AppArmor` is enabled.
     pub apparmor: bool,
-    /// Whether `SELinux` is there and on.
+    /// Whether `SELinux` is enabled.
     pub selinux: bool,
 }

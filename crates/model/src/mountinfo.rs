@@ -1,7 +1,7 @@
 //! Paths in `/proc/self/mountinfo`.
 
 /// A path of a line. The kernel writes spaces, tabs, line feeds and backslashes of paths as three octal digits, and all
-/// other bytes as they are, whether they are text or not.
+/// other bytes unescaped, whether they are text or not.
 pub fn unescaped(path: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(path.len());
     let mut rest = path;
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn octal_numbers_stand_for_bytes_and_everything_else_for_itself() {
+    fn octal_escapes_are_decoded() {
         let cases: [(&[u8], &[u8]); 6] = [
             (b"/a/b", b"/a/b"),
             (b"/a\\040b\\011c\\012", b"/a b\tc\n"),

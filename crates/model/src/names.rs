@@ -1,7 +1,7 @@
-//! The formats that names, keys and words in the API must have.
+//! The formats of names, keys and other texts in the API.
 //!
-//! Each function answers with what is wrong with a text; nothing wrong is an empty list. The
-//! wording is the API's, with the regular expression it states, though none is run here.
+//! Each function returns the errors of a text; the list of a valid text is empty. The errors
+//! are the API's, with its regular expressions, though none is evaluated here.
 
 const LABEL_MAX: usize = 63;
 const SUBDOMAIN_MAX: usize = 253;
@@ -44,12 +44,12 @@ fn bytes_at_most(limit: usize) -> String {
     format!("must be no more than {limit} bytes")
 }
 
-/// What a number outside an inclusive range is told.
+/// The error of a number outside an inclusive range.
 pub fn between(low: i64, high: i64) -> String {
     format!("must be between {low} and {high}, inclusive")
 }
 
-/// Whether all bytes are among the inner ones and the first and last among the outer ones.
+/// Whether all bytes match `inner`, and the first and last also match `outer`.
 fn enclosed(text: &str, outer: fn(u8) -> bool, inner: fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
     match (bytes.first(), bytes.last()) {

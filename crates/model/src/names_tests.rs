@@ -6,7 +6,7 @@ use super::names::{
 type Check = fn(&str) -> Vec<String>;
 
 #[test]
-fn good_names_pass() {
+fn valid_names_have_no_errors() {
     let long_label = "a".repeat(63);
     let cases: &[(Check, &[&str])] = &[
         (dns_label, &["a", "1", "a-b", "a--b", &long_label]),
@@ -27,7 +27,7 @@ fn good_names_pass() {
 }
 
 #[test]
-fn bad_names_are_told_what_is_wrong() {
+fn invalid_names_have_errors() {
     let long_label = "a".repeat(64);
     let long_subdomain = "a".repeat(254);
     let cases: &[(&str, Check, &str, &str)] = &[

@@ -1,4 +1,4 @@
-//! Objects of the API that pods refer to: what is kept of secrets, config maps, services and runtime
+//! API objects that pods refer to: the stored parts of secrets, config maps, services and runtime
 //! classes, and tokens of service accounts.
 
 use std::collections::BTreeMap;
@@ -6,10 +6,10 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use crate::cluster::Version;
+use crate::cluster::{Uid, Version};
 use crate::ids::{PodName, PodUid};
 
-/// What a pod can refer to for its data.
+/// A kind of object that a pod can refer to for data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ObjectKind {
     /// A secret.
@@ -19,7 +19,7 @@ pub enum ObjectKind {
 }
 
 impl ObjectKind {
-    /// As upstream's own cache names it.
+    /// Its name in upstream's cache.
     pub fn singular(self) -> &'static str {
         match self {
             Self::Secret => "secret",
@@ -27,7 +27,7 @@ impl ObjectKind {
         }
     }
 
-    /// As the API server names it.
+    /// Its resource name in the API.
     pub fn resource(self) -> &'static str {
         match self {
             Self::Secret => "secrets",
@@ -35,7 +35,7 @@ impl ObjectKind {
         }
     }
 
-    /// As people write it.
+    /// Its kind in the API.
     pub fn kind(self) -> &'static str {
         match self {
             Self::Secret => "Secret",
@@ -44,10 +44,10 @@ impl ObjectKind {
     }
 }
 
-/// One object.
+/// The identity of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
-    /// Of which kind.
+    /// Its kind.
     pub kind: ObjectKind,
     /// Its namespace.
     pub namespace: Box<str>,
@@ -73,14 +73,16 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// A secret or a config map. What it holds is never printed.
+/// A secret or a config map. Its content is never printed.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct DataObject {
+    /// `metadata.uid`.
+    pub uid: Uid,
     /// `metadata.resourceVersion`.
     pub version: Version,
     /// `type` of a secret.
     pub secret_type: Box<str>,
-    /// Whether it never changes.
+    /// Whether it is immutable.
     pub is_immutable: bool,
     /// `data`, decoded.
     pub data: BTreeMap<Box<str>, Box<[u8]>>,
@@ -98,18 +100,27 @@ impl fmt::Debug for DataObject {
     }
 }
 
-/// A token to be asked for.
+/// The part of a service account that credential provider plugins receive.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ServiceAccountRecord {
+    /// `metadata.uid`.
+    pub uid: Box<str>,
+    /// `metadata.annotations`.
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// A request for a token.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TokenRequest {
     /// The name of the service account, which is in the pod's namespace.
     pub service_account: Box<str>,
-    /// Whom the token is for; nobody named is the API server.
+    /// The audiences of the token; none means the API server.
     pub audiences: Vec<String>,
-    /// For how many seconds; the server may give another time.
+    /// The requested lifetime in seconds; the server may choose another.
     pub expiration_seconds: i64,
-    /// The pod that it is bound to: it is good for nothing once the pod is gone.
+    /// The pod that it is bound to: it is invalid once the pod is removed.
     pub pod: PodName,
-    /// That pod's uid.
+    /// The UID of that pod.
     pub pod_uid: PodUid,
 }
 
@@ -118,9 +129,9 @@ pub struct TokenRequest {
 pub struct ServiceAccountToken {
     /// The token itself.
     pub token: String,
-    /// For how many seconds it was given.
+    /// The requested lifetime in seconds.
     pub expiration_seconds: i64,
-    /// Until when it is good.
+    /// When it expires.
     pub expires: Timestamp,
 }
 
@@ -141,19 +152,19 @@ pub struct ServiceName {
     pub name: Box<str>,
 }
 
-/// What is kept of a service.
+/// The stored fields of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceRecord {
-    /// What it is called.
+    /// Its name.
     pub name: ServiceName,
-    /// `spec.clusterIP`; empty, or `None`, for one without an address of its own.
+    /// `spec.clusterIP`; empty, or `None`, for a service without a cluster IP.
     pub cluster_ip: Box<str>,
     /// Its ports, in order.
     pub ports: Vec<ServicePort>,
 }
 
 impl ServiceRecord {
-    /// Whether it has an address of its own.
+    /// Whether it has a cluster IP.
     pub fn has_address(&self) -> bool {
         !self.cluster_ip.is_empty() && &*self.cluster_ip != "None"
     }
@@ -162,20 +173,20 @@ impl ServiceRecord {
 /// A port of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServicePort {
-    /// Its name; only that of the first may be empty.
+    /// Its name; only the first port's may be empty.
     pub name: Box<str>,
-    /// `TCP` unless it says otherwise.
+    /// The protocol; `TCP` by default.
     pub protocol: Box<str>,
     /// Its number.
     pub port: i32,
 }
 
-/// What is kept of a cluster trust bundle.
+/// The stored fields of a cluster trust bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TrustBundleRecord {
     /// Its name.
     pub name: String,
-    /// The signer that it belongs to; empty if it belongs to none.
+    /// Its signer; empty if it has none.
     pub signer: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
@@ -183,12 +194,12 @@ pub struct TrustBundleRecord {
     pub certificates: String,
 }
 
-/// What is kept of a runtime class.
+/// The stored fields of a runtime class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeClassRecord {
     /// Its name.
     pub name: String,
-    /// How the runtime calls it.
+    /// The handler of the runtime.
     pub handler: String,
 }
 
@@ -198,7 +209,7 @@ mod tests {
 
     // behaviour: OBJ-19
     #[test]
-    fn what_is_secret_is_not_printed() {
+    fn debug_output_has_no_secrets() {
         let object = DataObject {
             data: BTreeMap::from([("key".into(), b"hidden".as_slice().into())]),
             ..DataObject::default()

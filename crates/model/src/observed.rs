@@ -1,4 +1,4 @@
-//! What was observed in the container runtime.
+//! The observed state of the container runtime.
 
 mod resources;
 mod user;
@@ -15,29 +15,29 @@ use crate::wanted::Mount;
 pub use resources::ReportedResources;
 pub use user::{ContainerUser, LinuxUser};
 
-/// State of a container, in the runtime's words.
+/// State of a container, as in the CRI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ContainerState {
-    /// Made, not started.
+    /// Created, not started.
     Created,
-    /// Its process lives.
+    /// Its process runs.
     Running,
     /// Its process ended.
     Exited,
-    /// The runtime cannot tell.
+    /// Unknown to the runtime.
     Unknown,
 }
 
-/// State of a pod sandbox, in the runtime's words.
+/// State of a pod sandbox, as in the CRI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SandboxState {
     /// Containers can run in it.
     Ready,
-    /// Dead, or about to be.
+    /// Stopped, or stopping.
     NotReady,
 }
 
-/// A sandbox as a list shows it.
+/// A sandbox as in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sandbox {
     /// The runtime's id.
@@ -46,38 +46,38 @@ pub struct Sandbox {
     pub pod_uid: PodUid,
     /// The pod's namespace and name.
     pub pod: PodName,
-    /// Counts the sandboxes of a pod from 0.
+    /// The number of the sandbox of its pod, from 0.
     pub attempt: u32,
     /// Its state.
     pub state: SandboxState,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
 }
 
-/// A container as a list shows it.
+/// A container as in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
     /// The runtime's id.
     pub id: ContainerId,
-    /// The sandbox it lives in.
+    /// Its sandbox.
     pub sandbox_id: SandboxId,
-    /// The pod it belongs to by its labels; empty where they do not say, whatever its sandbox says.
+    /// The UID of its pod by its own labels, not by its sandbox; empty without a label.
     pub pod_uid: PodUid,
-    /// The pod's namespace and name; empty where its labels do not say.
+    /// The pod's namespace and name; empty without labels.
     pub pod: PodName,
-    /// Its name in the pod's specification.
+    /// Its name in the pod spec.
     pub name: Arc<str>,
-    /// Counts its restarts.
+    /// Its restart count.
     pub attempt: u32,
     /// Its state.
     pub state: ContainerState,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// The image it was made from, as the runtime refers to it.
+    /// The reference of its image in the runtime.
     pub image_ref: Arc<str>,
 }
 
-/// A sandbox looked at closely.
+/// The status of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxStatus {
     /// The runtime's id.
@@ -86,63 +86,63 @@ pub struct SandboxStatus {
     pub pod_uid: PodUid,
     /// The pod's namespace and name.
     pub pod: PodName,
-    /// Counts the sandboxes of a pod from 0.
+    /// The number of the sandbox of its pod, from 0.
     pub attempt: u32,
     /// Its state.
     pub state: SandboxState,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// Addresses of the pod, the primary one first; empty on the host's network.
+    /// The pod's IPs, the primary one first; empty with the host network.
     pub ips: Vec<IpAddr>,
-    /// Whether it shares the host's network.
+    /// Whether it uses the host network.
     pub host_network: bool,
-    /// What its pod was given when it was made, as who made it noted down.
+    /// The resources that its pod was allocated when it was created, from its annotation.
     pub given: Option<Arc<str>>,
 }
 
-/// A container looked at closely.
+/// The status of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerStatus {
     /// The runtime's id.
     pub id: ContainerId,
-    /// The sandbox it lives in. The CRI tells this in lists alone, so whoever lists fills it in; empty
-    /// when nobody did.
+    /// Its sandbox. Only lists of the CRI have it, so the caller that listed the container fills it in; else
+    /// empty.
     pub sandbox_id: SandboxId,
-    /// Its name in the pod's specification.
+    /// Its name in the pod spec.
     pub name: Arc<str>,
     /// Its state.
     pub state: ContainerState,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
     /// When its process started.
     pub started_at: Option<Timestamp>,
     /// When its process ended.
     pub finished_at: Option<Timestamp>,
-    /// How its process ended; meaningful once exited.
+    /// The exit code; meaningful once exited.
     pub exit_code: i32,
-    /// Image as the pod's specification names it.
+    /// The image as in the pod spec.
     pub image: Arc<str>,
-    /// Image as the runtime refers to it.
+    /// The reference of the image in the runtime.
     pub image_ref: Arc<str>,
-    /// Why it is in its state: `Completed`, `Error`, `OOMKilled`, …
+    /// The reason of its state: `Completed`, `Error`, `OOMKilled`, …
     pub reason: Arc<str>,
-    /// The reason in a sentence.
+    /// The message to the reason.
     pub message: Arc<str>,
-    /// Where its log is written.
+    /// The path of its log.
     pub log_path: Arc<str>,
-    /// Annotations it was made with: what the agent must know again after a restart.
+    /// Its annotations: the data that the agent needs again after a restart.
     pub annotations: BTreeMap<String, String>,
-    /// Files and directories of the host that it sees.
+    /// Its mounts from the host.
     pub mounts: Vec<Mount>,
-    /// How much it may use, where the runtime says.
+    /// Its resource limits, if the runtime reports them.
     pub resources: Option<ReportedResources>,
-    /// Whom its first process was started as, where the runtime says.
+    /// The user of its first process, if the runtime reports it.
     pub user: Option<Arc<ContainerUser>>,
-    /// The signal that asks it to end, by name, where the runtime says.
+    /// The name of its stop signal, if the runtime reports it.
     pub stop_signal: Option<Arc<str>>,
 }
 
-/// All that a list shows of one pod.
+/// The listed sandboxes and containers of one pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimePod {
     /// The pod's uid.
@@ -156,7 +156,7 @@ pub struct RuntimePod {
 }
 
 impl RuntimePod {
-    /// Every object of it with its id.
+    /// All its objects.
     pub fn object_ids(&self) -> impl Iterator<Item = ObjectId> + '_ {
         let sandboxes = self.sandboxes.iter().map(|sandbox| ObjectId::Sandbox(sandbox.id.clone()));
         let containers =
@@ -164,7 +164,7 @@ impl RuntimePod {
         sandboxes.chain(containers)
     }
 
-    /// Whether anything of it may live, as far as a list shows.
+    /// Whether any of its processes may run, according to the list.
     pub fn may_be_alive(&self) -> bool {
         let alive = |state| matches!(state, ContainerState::Running | ContainerState::Unknown);
         self.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready)
@@ -172,9 +172,9 @@ impl RuntimePod {
     }
 }
 
-/// Groups the two lists of the runtime by pod, the newest attempt first, so that the first container
-/// of a name is its latest instance. Attempts are counted by the agent; times of creation only decide
-/// between equal ones, because a clock may be set back.
+/// Groups the two lists of the runtime by pod, the newest attempt first. So the first container
+/// of a name is its latest instance. The agent counts attempts; creation times only decide
+/// between equal attempts, because the clock may be set back.
 pub fn pods_by_uid(
     sandboxes: Vec<Sandbox>,
     containers: Vec<Container>,
@@ -210,37 +210,37 @@ pub fn pods_by_uid(
     pods
 }
 
-/// A pod looked at closely: the status of all that the runtime has of it.
+/// The status of a pod: of all its sandboxes and containers in the runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PodStatus {
+pub struct RuntimePodStatus {
     /// The pod's uid.
     pub uid: PodUid,
-    /// Addresses of the pod; those of the last live sandbox when none is live.
+    /// The pod's IPs; those of the last ready sandbox if none is ready.
     pub ips: Vec<IpAddr>,
     /// Its sandboxes, the newest first.
     pub sandboxes: Vec<SandboxStatus>,
     /// Its containers, the newest first.
     pub containers: Vec<ContainerStatus>,
-    /// Ended instances that nobody looked at closely, the newest first: there may be very many, and
-    /// those of the same name that ended after them say all that is asked. Where one is here, at least
-    /// two of its name are among `containers`; but containers that are nobody's are all here.
+    /// Exited instances whose status was not read, the newest first: there may be very many, and newer
+    /// instances of the same name have all that is needed. For each name in here, at least
+    /// two instances are in `containers`; but containers without a pod UID are all in here.
     pub older: Vec<Container>,
 }
 
-/// What is known of every instance of a container, however closely it was looked at.
+/// The fields of a container instance that lists and statuses both have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Instance<'a> {
     /// The runtime's id.
     pub id: &'a ContainerId,
-    /// The sandbox it lives in.
+    /// Its sandbox.
     pub sandbox_id: &'a SandboxId,
-    /// Its name in the pod's specification.
+    /// Its name in the pod spec.
     pub name: &'a Arc<str>,
     /// Its state.
     pub state: ContainerState,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// The image it was made from, as the runtime refers to it.
+    /// The reference of its image in the runtime.
     pub image_ref: &'a Arc<str>,
 }
 
@@ -258,8 +258,8 @@ impl<'a> From<&'a Container> for Instance<'a> {
     }
 }
 
-impl PodStatus {
-    /// The status of a pod of which the runtime has nothing.
+impl RuntimePodStatus {
+    /// The status of a pod without sandboxes and containers.
     pub fn empty(uid: PodUid) -> Self {
         Self {
             uid,
@@ -270,14 +270,14 @@ impl PodStatus {
         }
     }
 
-    /// All instances of containers; those of one name that ended come with the newest first.
+    /// All instances of containers; exited instances of one name with the newest first.
     pub fn instances(&self) -> impl Iterator<Item = Instance<'_>> {
         let containers = self.containers.iter().map(Instance::from);
         containers.chain(self.older.iter().map(Instance::from))
     }
 
-    /// The newest instance of a container of the pod's specification; the one that runs where newer ones were
-    /// made and never started. Nobody makes another while one runs: those came of calls that were given up.
+    /// The newest instance of a container of the pod spec. A running instance counts before newer ones that were
+    /// never started: cancelled calls left those, because the agent never creates one while another runs.
     pub fn latest(&self, name: &str) -> Option<&ContainerStatus> {
         let mut instances = self.containers.iter().filter(|container| &*container.name == name);
         let newest = instances.clone().next()?;
@@ -293,35 +293,35 @@ impl PodStatus {
         instances.next()
     }
 
-    /// The newest instance of a container that has ended.
+    /// The newest exited instance of a container.
     pub fn latest_ended(&self, name: &str) -> Option<&ContainerStatus> {
         let mut instances = self.containers.iter().filter(|container| &*container.name == name);
         instances.find(|container| container.state == ContainerState::Exited)
     }
 
-    /// The containers whose process lives.
+    /// The containers that run.
     pub fn running(&self) -> impl Iterator<Item = &ContainerStatus> {
         self.containers.iter().filter(|container| container.state == ContainerState::Running)
     }
 
-    /// The containers whose process may live: those that run, and those of which nobody knows.
+    /// The containers that may run: those that run, and those in an unknown state.
     pub fn maybe_running(&self) -> impl Iterator<Item = &ContainerStatus> {
         self.containers.iter().filter(|container| {
             matches!(container.state, ContainerState::Running | ContainerState::Unknown)
         })
     }
 
-    /// Whether anything of the pod may live.
+    /// Whether anything of the pod may run.
     pub fn may_be_alive(&self) -> bool {
         self.has_ready_sandbox() || self.maybe_running().next().is_some()
     }
 
-    /// Whether something of the pod is known to live.
-    pub fn lives(&self) -> bool {
+    /// Whether something of the pod runs for certain.
+    pub fn is_running(&self) -> bool {
         self.has_ready_sandbox() || self.running().next().is_some()
     }
 
-    /// Whether a sandbox is live.
+    /// Whether a sandbox is ready.
     pub fn has_ready_sandbox(&self) -> bool {
         self.sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready)
     }
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_grouped_by_uid_with_the_newest_first() {
+    fn objects_are_grouped_by_uid_newest_first() {
         let pods = pods_by_uid(
             vec![sandbox("s0", "a", 0), sandbox("s1", "a", 1)],
             vec![container("c1", "a", 1), container("c3", "a", 3), container("b", "b", 2)],
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_instance_is_the_one_with_the_highest_number_whatever_the_clock_said() {
+    fn latest_instance_has_the_highest_attempt_regardless_of_creation_time() {
         let restarted = Container { attempt: 1, ..container("new", "a", 1) };
         let pods = pods_by_uid(vec![], vec![container("old", "a", 5), restarted]);
         let ids: Vec<_> = pods[&PodUid::from("a")].object_ids().map(|id| id.to_string()).collect();
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_of_the_same_age_are_ordered_by_id() {
+    fn objects_of_equal_age_are_ordered_by_id() {
         let pods = pods_by_uid(
             vec![sandbox("z", "a", 0), sandbox("y", "a", 0)],
             vec![container("n", "a", 1), container("m", "a", 1)],

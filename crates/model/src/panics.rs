@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 
 use crate::ids::{PodName, PodUid};
 
-/// What was being done.
+/// The step that panicked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PanicStep {
     /// A job of a pod's worker, or a change of the worker's state.
@@ -26,7 +26,7 @@ pub enum PanicStep {
     ContainerGc,
     /// Removing images.
     ImageGc,
-    /// Removing the cgroups of pods that are gone.
+    /// Removing the cgroups of removed pods.
     CgroupSweep,
     /// Mounting and unmounting volumes.
     Volumes,
@@ -70,12 +70,12 @@ impl PanicStep {
     }
 }
 
-/// What the work was for.
+/// The subject of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PanicSubject<'a> {
-    /// A pod, with its name where that is known.
+    /// A pod, with its name if known.
     Pod(&'a PodUid, Option<&'a PodName>),
-    /// Something that belongs to no single pod, such as an image.
+    /// An object that belongs to no single pod, such as an image.
     Object(&'a str),
 }
 
@@ -83,9 +83,9 @@ pub enum PanicSubject<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("panic in {}: {message}", step.label())]
 pub struct CaughtPanic {
-    /// In what.
+    /// The step.
     pub step: PanicStep,
-    /// What it said.
+    /// The message.
     pub message: String,
 }
 
@@ -97,18 +97,18 @@ pub trait PanicReports: Debug + Send + Sync {
 
 /// Catches panics. Clones report to the same place; the default reports nowhere.
 ///
-/// What the work changed before the panic stays changed. Decide first, then assign; and the caller repeats the
-/// work after a wait.
+/// Changes made before the panic stay. Decide first, then assign; the caller repeats the
+/// work after a back-off.
 #[derive(Debug, Clone, Default)]
 pub struct PanicGuard(Option<Arc<dyn PanicReports>>);
 
 impl PanicGuard {
-    /// A guard that reports what it catches.
+    /// A guard that reports caught panics.
     pub fn new(reports: Arc<dyn PanicReports>) -> Self {
         Self(Some(reports))
     }
 
-    /// Does the work for a pod or an object.
+    /// Runs work for a pod or an object.
     pub fn catch<T>(
         &self,
         step: PanicStep,
@@ -118,7 +118,7 @@ impl PanicGuard {
         catch_unwind(AssertUnwindSafe(work)).map_err(|cause| self.caught(step, of, &*cause))
     }
 
-    /// The same for work that waits.
+    /// Runs asynchronous work for a pod or an object.
     pub async fn catch_async<T>(
         &self,
         step: PanicStep,
@@ -140,7 +140,7 @@ impl PanicGuard {
         let message = text.unwrap_or_else(|| "no message".to_owned());
         let panic = CaughtPanic { step, message };
         if let Some(reports) = &self.0 {
-            // A report that panics too must not undo what was caught.
+            // A panic in the report must not escape.
             drop(catch_unwind(AssertUnwindSafe(|| reports.report(&panic, of))));
         }
         panic
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_have_labels_of_their_own() {
+    fn panic_steps_have_distinct_labels() {
         let labels: std::collections::BTreeSet<_> =
             PanicStep::ALL.iter().map(|step| step.label()).collect();
         assert_eq!(labels.len(), PanicStep::ALL.len());

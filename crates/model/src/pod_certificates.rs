@@ -10,7 +10,7 @@ use crate::ids::{PodName, PodUid};
 /// A source of a projected volume that needs a certificate.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CertificateSource {
-    /// The uid of the pod.
+    /// The UID of the pod.
     pub pod_uid: PodUid,
     /// The pod.
     pub pod: PodName,
@@ -45,7 +45,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// A request that was made. The key is never printed.
+/// A created request. The key is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RequestedCertificate {
     /// Namespace and name of the request.
@@ -60,7 +60,7 @@ impl fmt::Debug for RequestedCertificate {
     }
 }
 
-/// What is kept of a `PodCertificateRequest`.
+/// The stored fields of a `PodCertificateRequest`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateRequestRecord {
     /// Namespace and name.
@@ -76,20 +76,20 @@ pub struct CertificateRequestRecord {
 pub enum CertificateAnswer {
     /// There is none yet.
     Pending,
-    /// It was refused for good.
+    /// It was refused permanently.
     Refused {
         /// Whether it failed, in place of being denied.
         has_failed: bool,
-        /// The reason, in one word.
+        /// The reason.
         reason: String,
-        /// Why.
+        /// The message.
         message: String,
     },
     /// The certificate was issued.
     Issued {
         /// The certificate, followed by those of its issuers, in PEM.
         chain: Box<str>,
-        /// When it is to be renewed.
+        /// When it is due for renewal.
         refresh_at: Timestamp,
         /// When it expires.
         expires: Timestamp,

@@ -1,4 +1,4 @@
-//! What lies in the directory of a pod, and what of it the removal of that directory may take.
+//! The entries of a pod directory, and which of them its removal may delete.
 
 use std::path::{Component, Path};
 
@@ -7,11 +7,11 @@ use crate::ports::files::draft_of;
 /// An entry of a pod's directory, by its path there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PodEntry {
-    /// A file or directory that the agent wrote. It is removed with all that is in it.
+    /// A file or directory that the agent wrote. It is removed with its content.
     Metadata,
-    /// A directory in which there may be only entries that this module knows. It is removed once it is empty.
+    /// A directory that may contain only known entries. It is removed once it is empty.
     Layout,
-    /// A volume, or the place of a mount. It is removed if it is an empty directory, or an empty file.
+    /// A volume, or a mount point. It is removed if it is an empty directory, or an empty file.
     Empty,
     /// A link to a device. It is removed, and not the device.
     Link,
@@ -23,8 +23,8 @@ pub enum PodEntry {
 const FILES: [&str; 2] = ["etc-hosts", "userns"];
 
 impl PodEntry {
-    /// What the entry at this path below the pod's directory is. Volumes are torn down, and removed by a verdict of their
-    /// own, before the directory of their pod goes: data that is still there belongs to somebody.
+    /// The kind of the entry at this path below the pod's directory. Volumes are torn down, and removed by their own
+    /// verdicts, before the directory of their pod is removed: remaining data is not the agent's.
     pub fn at(below: &Path) -> Self {
         let mut names = Vec::new();
         for part in below.components() {

@@ -3,10 +3,10 @@
 /// Why a pod as a whole has failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodFailure {
-    /// In one word: `DeadlineExceeded`, `Evicted`, …
+    /// The reason: `DeadlineExceeded`, `Evicted`, …
     pub reason: &'static str,
-    /// In a sentence.
+    /// The message.
     pub message: String,
-    /// The message of the condition `DisruptionTarget`, where the node ended the pod for the sake of others.
+    /// The message of the condition `DisruptionTarget`, if the node terminated the pod in favor of others.
     pub disruption: Option<&'static str>,
 }

@@ -1,9 +1,9 @@
-//! What is told to whoever asks which resources of the node pods have.
+//! The data of the PodResources API.
 
 use std::fmt::Debug;
 
-/// A pod, as far as it is told of. Nothing is handed out to its containers alone yet, so there is no more to say than
-/// what they are called.
+/// A pod of the PodResources API. No device is assigned to single containers yet, so it has only
+/// their names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodContainers {
     /// The pod's namespace.
@@ -16,7 +16,7 @@ pub struct PodContainers {
     pub containers: Vec<String>,
 }
 
-/// The pods of this node, for whoever asks. Made up when asked; nothing is kept.
+/// The pods of this node, for the PodResources API. Computed for each request; nothing is stored.
 pub trait PodResources: Debug + Send + Sync {
     /// Those that have something of the node, or will.
     fn active(&self) -> Vec<PodContainers>;

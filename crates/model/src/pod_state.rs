@@ -1,55 +1,55 @@
-//! How far a pod is in its life, as far as what is left of it depends on it.
+//! The state of a pod, as far as the removal of its containers, logs and directories depends on it.
 
-/// What the pod's worker says of it.
+/// The state of the pod's worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WorkerState {
-    /// The node ended it because it needed what the pod used, and told how it ended.
+    /// The node evicted it to reclaim its resources, and has reported its status.
     pub evicted: bool,
-    /// It ended because nobody wants it any more, and it was told how: it was deleted, is known to the
-    /// runtime alone, or is not among the pods that are wanted.
+    /// It was terminated because it is no longer desired, and its status was reported: it was deleted, is known
+    /// to the runtime alone, or is in no source any more.
     pub deleted: bool,
-    /// Nothing of it runs any more, and nothing will be started.
+    /// Nothing of it runs, and nothing will be started.
     pub terminated: bool,
 }
 
-/// What is known of a pod whose remains somebody looks at.
+/// The state of a pod, for garbage collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PodState {
     /// It has a worker.
     Known(WorkerState),
-    /// A source gives it, and it has no worker yet or was refused.
-    Given,
-    /// All sources were heard and none gives it, and it has no worker.
+    /// It is in a source, and has no worker yet or was rejected.
+    Desired,
+    /// All sources are ready and none has it, and it has no worker.
     Gone,
-    /// Nobody knows of it, but not all sources were heard: one of them may give it.
-    NotHeard,
-    /// There is nobody to ask.
-    Unasked,
+    /// It is unknown, but not all sources are ready: one of them may have it.
+    SourcesNotReady,
+    /// Pod states are not available.
+    Unknown,
 }
 
 impl PodState {
-    /// Whether all that is left of it may go, and by which rule; upstream's
+    /// The rule by which all of its content may be removed, if it may; upstream's
     /// `ShouldPodContentBeRemoved`.
     pub fn content_removable(self) -> Option<&'static str> {
         match self {
             Self::Known(WorkerState { evicted: true, .. }) => Some("pod-evicted"),
             Self::Known(WorkerState { deleted: true, terminated: true, .. }) => Some("pod-deleted"),
             Self::Gone => Some("pod-is-gone"),
-            Self::Known(_) | Self::Given | Self::NotHeard | Self::Unasked => None,
+            Self::Known(_) | Self::Desired | Self::SourcesNotReady | Self::Unknown => None,
         }
     }
 
-    /// Whether what the runtime has of it may go when the node needs room, and by which rule;
+    /// The rule by which its containers and sandboxes may be removed when the node needs disk space, if they may;
     /// upstream's `ShouldPodRuntimeBeRemoved`.
     pub fn runtime_removable(self) -> Option<&'static str> {
         match self {
             Self::Known(WorkerState { terminated: true, .. }) => Some("pod-terminated"),
             Self::Gone => Some("pod-is-gone"),
-            Self::Known(_) | Self::Given | Self::NotHeard | Self::Unasked => None,
+            Self::Known(_) | Self::Desired | Self::SourcesNotReady | Self::Unknown => None,
         }
     }
 
-    /// Whether its logs may go, and by which rule. Unlike upstream's, an evicted pod keeps them until
+    /// The rule by which its logs may be removed, if they may. Unlike upstream, an evicted pod keeps them until
     /// nothing of it runs: its containers still write.
     pub fn logs_removable(self) -> Option<&'static str> {
         match self {
@@ -58,17 +58,17 @@ impl PodState {
         }
     }
 
-    /// The state in a word.
-    pub fn word(self) -> &'static str {
+    /// The state as the journal has it.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Known(WorkerState { evicted: true, .. }) => "evicted",
             Self::Known(WorkerState { deleted: true, terminated: true, .. }) => "deleted",
             Self::Known(WorkerState { terminated: true, .. }) => "terminated",
             Self::Known(_) => "active",
-            Self::Given => "given",
+            Self::Desired => "given",
             Self::Gone => "gone",
-            Self::NotHeard => "not-heard",
-            Self::Unasked => "unknown",
+            Self::SourcesNotReady => "not-heard",
+            Self::Unknown => "unknown",
         }
     }
 }
@@ -79,7 +79,7 @@ mod tests {
 
     // behaviour: GC-1, GC-2, GC-3, GC-4, GC-5
     #[test]
-    fn each_state_of_a_pod_says_what_of_it_may_go() {
+    fn pod_state_defines_what_may_be_removed() {
         let known = |evicted, deleted, terminated| {
             PodState::Known(WorkerState { evicted, deleted, terminated })
         };
@@ -97,10 +97,10 @@ mod tests {
                 [Some("pod-deleted"), Some("pod-terminated"), Some("pod-deleted")],
             ),
             (known(false, false, true), [None, Some("pod-terminated"), None]),
-            (PodState::Given, [None, None, None]),
+            (PodState::Desired, [None, None, None]),
             (PodState::Gone, [Some("pod-is-gone"); 3]),
-            (PodState::NotHeard, [None, None, None]),
-            (PodState::Unasked, [None, None, None]),
+            (PodState::SourcesNotReady, [None, None, None]),
+            (PodState::Unknown, [None, None, None]),
         ];
         for (state, expected) in rows {
             let answers =

@@ -1,4 +1,4 @@
-//! The ports: how the agent reaches the outside. Adapters implement them for the real thing, the
+//! The ports: the agent's access to the outside. Adapters implement them for real systems, the
 //! test kit in memory; both pass the same contract tests.
 
 pub mod addresses;
@@ -12,7 +12,6 @@ pub mod http;
 pub mod image_access;
 pub mod incidents;
 pub mod journal;
-pub mod last_words;
 pub mod log_files;
 pub mod logs;
 pub mod node_api;
@@ -20,7 +19,9 @@ pub mod objects;
 pub mod packet_filter;
 pub mod pod_api;
 pub mod probes;
+pub mod programs;
 pub mod runtime;
 pub mod segments;
 pub mod streaming;
+pub mod termination_message;
 pub mod volumes;

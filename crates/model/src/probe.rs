@@ -56,7 +56,7 @@ pub enum ProbeVerdict {
 }
 
 impl ProbeVerdict {
-    /// The verdict in upstream's words.
+    /// The verdict in upstream's terms.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -130,7 +130,7 @@ pub struct PodProbes {
     pub instances: BTreeMap<ContainerId, InstanceProbes>,
 }
 
-/// How far a probe has counted; it survives a restart of the agent.
+/// The counters of a probe; they survive a restart of the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProbeCount {
@@ -149,7 +149,7 @@ pub struct ProbeCount {
     pub failure: Option<(u32, String)>,
 }
 
-/// The last attempt of a probe, for people.
+/// The last attempt of a probe, for users.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LastAttempt {
@@ -163,7 +163,7 @@ pub struct LastAttempt {
     pub output: String,
 }
 
-/// The state of one probe, for people.
+/// The state of one probe, for users.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProbeReport {

@@ -7,18 +7,18 @@ use std::fmt::Debug;
 pub struct Check {
     /// Its name, such as `relist`.
     pub name: &'static str,
-    /// What is wrong, if anything.
+    /// The problem, if there is one.
     pub result: Result<(), String>,
 }
 
 /// The health of a program.
 pub trait HealthChecks: Debug + Send + Sync {
-    /// All checks, made now.
+    /// Runs all checks.
     fn checks(&self) -> Vec<Check>;
 }
 
 /// How much a program logs.
 pub trait Verbosity: Debug + Send + Sync {
-    /// Sets the level, in klog's numbers. The error says why that failed.
+    /// Sets the klog level. Returns an error text on failure.
     fn set(&self, level: u32) -> Result<(), String>;
 }

@@ -1,7 +1,7 @@
 //! Quantities of resources: `500m`, `1.5Gi`, `3e6`.
 //!
-//! The API keeps the text of a quantity. Here it becomes an exact number of billionths, so that
-//! quantities can be compared and added, and goes back to the one text that the API writes for it.
+//! The API stores the text of a quantity. Here it is parsed to an exact number of billionths, so that
+//! quantities can be compared and added, and formatted in the canonical form of the API.
 
 use std::fmt;
 use std::ops::Add;
@@ -9,12 +9,12 @@ use std::str::FromStr;
 
 /// Billionths in one.
 const ONE: i128 = 1_000_000_000;
-/// Larger binary quantities are cut to this.
+/// The limit of binary quantities.
 const BINARY_MAX: i128 = i64::MAX as i128 * ONE;
-/// Exponents past this make no difference: the number is at its limit, or rounds up to a billionth.
+/// Larger exponents make no difference: the number is at its limit, or rounds up to a billionth.
 const EXPONENT_LIMIT: i32 = 60;
 
-/// How a quantity was written, which is how it is written again.
+/// The notation of a quantity, which is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Notation {
     /// `Ki`, `Mi`, …
@@ -25,14 +25,14 @@ enum Notation {
     Exponent,
 }
 
-/// An amount of a resource. Compares by amount, whatever the notation.
+/// An amount of a resource. Compares by amount in any notation.
 #[derive(Debug, Clone, Copy)]
 pub struct Quantity {
     billionths: i128,
     notation: Notation,
 }
 
-/// A text that is no quantity.
+/// An invalid quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("quantities must be a decimal number with an optional suffix (like 500m, 1.5Gi, 2e3)")]
 pub struct QuantityError;
@@ -42,20 +42,20 @@ const BINARY_SUFFIXES: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 const DECIMAL_SUFFIXES: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 
 impl Quantity {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self { billionths: 0, notation: Notation::Decimal };
 
-    /// Reads a quantity of the API, where blanks around it do not matter.
+    /// Parses a quantity of the API, ignoring surrounding blanks.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         text.trim().parse()
     }
 
-    /// Whether it is less than nothing.
+    /// Whether it is less than zero.
     pub fn is_negative(&self) -> bool {
         self.billionths < 0
     }
 
-    /// Whether it is nothing.
+    /// Whether it is zero.
     pub fn is_zero(&self) -> bool {
         self.billionths == 0
     }
@@ -65,17 +65,17 @@ impl Quantity {
         self.billionths % ONE == 0
     }
 
-    /// Whether it is a whole number of pages of that size.
+    /// Whether it is a multiple of a size.
     pub fn is_multiple_of(&self, unit: &Self) -> bool {
         unit.billionths > 0 && self.billionths % unit.billionths == 0
     }
 
-    /// The amount as a whole number, rounded up; the largest number when there is none so large.
+    /// The amount as an integer, rounded up and saturating.
     pub fn value(&self) -> i64 {
         self.in_units_of(ONE)
     }
 
-    /// The amount in thousandths, rounded up; the largest number when there is none so large.
+    /// The amount in thousandths, rounded up and saturating.
     pub fn milli_value(&self) -> i64 {
         self.in_units_of(ONE / 1000)
     }
@@ -87,13 +87,13 @@ impl Quantity {
         i64::try_from(units).unwrap_or(limit)
     }
 
-    /// The same amount, written with `Ki`, `Mi`, … where it can be.
+    /// The same amount in the notation `Ki`, `Mi`, …, if possible.
     #[must_use]
     pub fn in_binary(self) -> Self {
         Self { notation: Notation::Binary, ..self }
     }
 
-    /// The amount in thousandths, rounded away from zero, the finest that the API keeps of a
+    /// The amount in thousandths, rounded away from zero: the finest resolution of the API for a
     /// resource.
     #[must_use]
     pub fn rounded_to_thousandths(&self) -> Self {
@@ -107,8 +107,8 @@ impl Quantity {
 impl FromStr for Quantity {
     type Err = QuantityError;
 
-    /// Reads a quantity. What is too fine is rounded up to a billionth, away from zero; what is too
-    /// large stays at the largest.
+    /// Parses a quantity. Smaller fractions are rounded up to a billionth, away from zero; larger
+    /// amounts are set to the limit.
     fn from_str(text: &str) -> Result<Self, QuantityError> {
         let (negative, unsigned) = match text.as_bytes().first() {
             Some(b'-') => (true, &text[1..]),
@@ -126,7 +126,7 @@ impl FromStr for Quantity {
         let magnitude = magnitude(whole, fraction, scale);
         let magnitude =
             if notation == Notation::Binary { magnitude.min(BINARY_MAX) } else { magnitude };
-        // Below one there is no binary suffix left to write it with.
+        // Below one there is no binary suffix.
         let notation = if notation == Notation::Binary && (1..ONE).contains(&magnitude) {
             Notation::Decimal
         } else {
@@ -158,7 +158,7 @@ enum Scale {
     Ten(i32),
 }
 
-/// Billionths in `whole.fraction` times the scale, rounded up, cut at the largest number.
+/// Billionths in `whole.fraction` times the scale, rounded up and saturating.
 fn magnitude(whole: &str, fraction: &str, scale: Scale) -> i128 {
     let (exponent, factor) = match scale {
         Scale::Ten(exponent) => (9 + exponent, 1),
@@ -178,7 +178,7 @@ fn magnitude(whole: &str, fraction: &str, scale: Scale) -> i128 {
             let part = 10_i128.checked_pow(power).and_then(|unit| unit.checked_mul(digit));
             total = total.saturating_add(part.unwrap_or(i128::MAX));
         } else {
-            // Finer than a billionth, except for what a binary factor makes of it.
+            // Finer than a billionth, except with a binary factor.
             let unit = 10_i128.checked_pow(power.unsigned_abs());
             let (part, rest) = unit.map_or((0, digit), |unit| (digit / unit, digit % unit));
             total = total.saturating_add(part);
@@ -221,7 +221,7 @@ impl fmt::Display for Quantity {
 impl Add for Quantity {
     type Output = Self;
 
-    /// The sum, in the notation of the first amount that is not nothing.
+    /// The sum, in the notation of the first amount that is not zero.
     fn add(self, other: Self) -> Self {
         let notation = if self.is_zero() { other.notation } else { self.notation };
         Self { billionths: self.billionths.saturating_add(other.billionths), notation }

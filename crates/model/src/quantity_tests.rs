@@ -7,7 +7,7 @@ fn canonical(text: &str) -> String {
 }
 
 #[test]
-fn quantities_are_written_in_one_way() {
+fn quantity_has_one_canonical_form() {
     let cases = [
         ("0", "0"),
         ("0Gi", "0"),
@@ -49,7 +49,7 @@ fn quantities_are_written_in_one_way() {
 }
 
 #[test]
-fn what_is_no_quantity_is_refused() {
+fn invalid_quantity_is_rejected() {
     let bad = [
         "", " ", "-", "+", ".", "a", "1x", "1 Gi", "1.2.3", "1gi", "1Kib", "1K", "1e", "1e1.5",
         "--1", "0x10", "1Gi1", "1ee3", "ä",
@@ -60,7 +60,7 @@ fn what_is_no_quantity_is_refused() {
 }
 
 #[test]
-fn amounts_compare_whatever_the_notation() {
+fn quantities_compare_by_value() {
     let quantity = |text| Quantity::parse(text).unwrap();
     assert_eq!(quantity("1Ki"), quantity("1024"));
     assert_eq!(quantity("1k"), quantity("1e3"));
@@ -72,7 +72,7 @@ fn amounts_compare_whatever_the_notation() {
 }
 
 #[test]
-fn resources_are_kept_in_thousandths() {
+fn cpu_is_stored_in_millicores() {
     let rounded = |text| Quantity::parse(text).unwrap().rounded_to_thousandths().to_string();
     assert_eq!(rounded("1n"), "1m");
     assert_eq!(rounded("1.0001"), "1001m");
@@ -82,12 +82,12 @@ fn resources_are_kept_in_thousandths() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(text in ".{0,40}") {
+    fn any_text_parses_or_is_rejected(text in ".{0,40}") {
         let _ = canonical(&text);
     }
 
     #[test]
-    fn the_written_form_means_the_same(
+    fn canonical_form_has_the_same_value(
         text in "[+-]?[0-9]{0,25}(\\.[0-9]{1,12})?(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|e-?[0-9]{1,2})?"
     ) {
         if let Ok(quantity) = Quantity::parse(&text) {
@@ -100,7 +100,7 @@ proptest! {
 }
 
 #[test]
-fn amounts_become_numbers_by_rounding_up() {
+fn quantity_rounds_up_to_an_integer() {
     let rows = [
         ("0", 0, 0),
         ("1", 1, 1000),

@@ -1,18 +1,18 @@
-//! The files of a container's log, by their names: `0.log`, `0.log.20261118-134200` once it is rotated,
-//! `0.log.20261118-134200.gz` once that is compressed.
+//! The names of the files of a container log: `0.log`, `0.log.20261118-134200` after rotation,
+//! `0.log.20261118-134200.gz` after compression.
 
 use jiff::civil::DateTime;
 
-/// What ends the name of a compressed file.
+/// The suffix of a compressed file.
 const COMPRESSED: &str = ".gz";
 
-/// What ends the name of a file that is still written.
+/// The suffix of an unfinished file.
 const UNFINISHED: &str = ".tmp";
 
 /// The length of `20261118-134200`.
 const STAMP: usize = 15;
 
-/// What a file in the directory of a log is, by its name.
+/// The kind of a file in the directory of a log, by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogFileKind {
     /// The file that the runtime writes.
@@ -26,7 +26,7 @@ pub enum LogFileKind {
 }
 
 impl LogFileKind {
-    /// What a file of this name is to a log of that name.
+    /// The kind of the file with this name for the log with that name.
     pub fn of(log: &str, file: &str) -> Self {
         let Some(rest) = file.strip_prefix(log) else { return Self::Other };
         if rest.is_empty() {
@@ -40,17 +40,17 @@ impl LogFileKind {
     }
 }
 
-/// The part of a rotated file's name behind that of its log. The order is that of rotation.
+/// The suffix of a rotated file after the name of its log. Ordered by rotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RotatedName {
-    /// When it was rotated, in local time, or a little later: the names of a log's files ascend.
+    /// When it was rotated, in local time, or a little later: the names of a log's files are ascending.
     pub time: DateTime,
     /// Whether it is compressed.
     pub compressed: bool,
 }
 
 impl RotatedName {
-    /// A file that was rotated now and is not compressed.
+    /// A file that is rotated now and not compressed.
     pub fn plain(time: DateTime) -> Self {
         Self { time, compressed: false }
     }
@@ -89,7 +89,7 @@ impl RotatedName {
     }
 }
 
-/// What a file is to the log by whose name its own begins: `12.log` for `12.log.20261118-134200`.
+/// The kind of a file for the log with its name as prefix: `12.log` for `12.log.20261118-134200`.
 pub fn kind_by_name(file: &str) -> LogFileKind {
     match file.split_once(".log.") {
         Some((number, _)) if !number.is_empty() => {

@@ -1,18 +1,18 @@
-//! Which labels or annotations are meant, in the form of Kubernetes' label selectors.
+//! Label selectors of Kubernetes, for labels or annotations.
 
 use std::str::FromStr;
 
-/// Why a selector is not understood.
+/// Why a selector is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{requirement:?} is no requirement; write key, !key, key=value, key!=value or key in (a,b)"
 )]
 pub struct SelectorError {
-    /// The part that is not understood.
+    /// The invalid part.
     pub requirement: String,
 }
 
-/// Requirements that all must hold. Without any, nothing is meant.
+/// Requirements that all must hold. Without any, nothing matches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selector {
     requirements: Vec<Requirement>,
@@ -86,13 +86,13 @@ fn values(text: &str) -> Option<Vec<String>> {
 }
 
 impl Selector {
-    /// Whether it means nothing.
+    /// Whether it has no requirements.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether these labels are meant.
-    pub fn means<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
+    /// Whether these labels match.
+    pub fn matches<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
         !self.is_empty()
             && self.requirements.iter().all(|Requirement { key, must }| match (must, get(key)) {
                 (Must::Exist, value) => value.is_some(),
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_selector_means_what_kubernetes_means_by_it() {
+    fn selector_matches_as_in_kubernetes() {
         let labels = |key: &str| match key {
             "app" => Some("web"),
             "example.com/keep" => Some(""),
@@ -135,12 +135,12 @@ mod tests {
             ("example.com/keep=", true),
         ];
         for (text, means) in rows {
-            assert_eq!(text.parse::<Selector>().unwrap().means(labels), means, "{text}");
+            assert_eq!(text.parse::<Selector>().unwrap().matches(labels), means, "{text}");
         }
     }
 
     #[test]
-    fn what_is_no_selector_is_refused() {
+    fn invalid_selector_is_rejected() {
         for text in ["a b", "=x", "app in web", "a(b", "app in (a", "ü"] {
             assert!(text.parse::<Selector>().is_err(), "{text}");
         }

@@ -19,16 +19,16 @@ impl fmt::Display for ClaimName {
     }
 }
 
-/// What is kept of a persistent volume claim.
+/// The stored fields of a persistent volume claim.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClaimRecord {
     /// `metadata.uid`.
     pub uid: Box<str>,
-    /// The uid of the object that controls it, if one does.
+    /// The UID of its controlling owner, if it has one.
     pub controller: Option<Box<str>>,
     /// Whether it has a deletion timestamp.
     pub is_being_deleted: bool,
-    /// Whether the finalizer `kubernetes.io/pvc-protection` keeps it while pods use it.
+    /// Whether it has the finalizer `kubernetes.io/pvc-protection`.
     pub is_protected: bool,
     /// Whether its phase is `Bound`.
     pub is_bound: bool,
@@ -36,26 +36,26 @@ pub struct ClaimRecord {
     pub volume: Box<str>,
 }
 
-/// What is kept of a persistent volume.
+/// The stored fields of a persistent volume.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PersistentVolumeRecord {
-    /// The uid in `spec.claimRef`; nothing without a `claimRef`.
+    /// The UID in `spec.claimRef`; none without a `claimRef`.
     pub claim_uid: Option<Box<str>>,
     /// `spec.volumeMode`: `Filesystem` or `Block`.
     pub mode: Option<Box<str>>,
     /// `spec.accessModes`.
     pub access_modes: Vec<String>,
-    /// The mount options, of the annotation if it is set, else of the specification.
+    /// The mount options, of the annotation if it is set, else of the spec.
     pub mount_options: Vec<String>,
     /// The annotation `pv.beta.kubernetes.io/gid`.
     pub group: Option<Box<str>>,
     /// `spec.nodeAffinity.required`: one of the terms must match the node.
     pub node_affinity: Option<Vec<NodeSelectorTerm>>,
-    /// Where the data is.
+    /// The location of the data.
     pub source: PersistentVolumeSource,
 }
 
-/// Where the data of a persistent volume is.
+/// The location of the data of a persistent volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PersistentVolumeSource {
     /// A path of the host.

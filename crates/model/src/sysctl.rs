@@ -1,6 +1,6 @@
-//! Kernel parameters: their names, and the namespace that each belongs to.
+//! Kernel parameters: their names and namespaces.
 
-/// Those of inter-process communication, in full; two stand for the beginnings `kernel.shm*` and
+/// The parameters of the IPC namespace, in full; two are the prefixes `kernel.shm*` and
 /// `kernel.msg*`.
 const IPC: [&str; 10] = [
     "kernel.sem",
@@ -15,17 +15,17 @@ const IPC: [&str; 10] = [
     "kernel.msg",
 ];
 
-/// A namespace that has kernel parameters of its own.
+/// A namespace with its own kernel parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Namespace {
-    /// Of inter-process communication.
+    /// The IPC namespace.
     Ipc,
-    /// Of the network.
+    /// The network namespace.
     Net,
 }
 
 impl Namespace {
-    /// Upstream's word for it.
+    /// Upstream's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ipc => "IPC",
@@ -33,7 +33,7 @@ impl Namespace {
         }
     }
 
-    /// Which one a parameter belongs to, by its name with dots or the beginning of it; none when it is
+    /// The namespace of a parameter, by its name with dots or a prefix of it; none if it is
     /// the host's.
     pub fn of(name: &str) -> Option<Self> {
         if IPC.contains(&name) || name.starts_with("fs.mqueue.") {
@@ -46,8 +46,8 @@ impl Namespace {
     }
 }
 
-/// A name in the form with dots. In the form with slashes, dots are part of a name: of a network
-/// interface, say.
+/// A name in the form with dots. In the form with slashes, dots are part of a name, such as that of a network
+/// interface.
 pub fn dotted(name: &str) -> String {
     match name.find(['.', '/']) {
         Some(first) if name[first..].starts_with('/') => {
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_belongs_to_a_namespace_or_to_the_host() {
+    fn sysctl_belongs_to_a_namespace_or_the_host() {
         for (name, namespace) in [
             ("kernel.shm_rmid_forced", Some(Namespace::Ipc)),
             ("kernel.msg", Some(Namespace::Ipc)),

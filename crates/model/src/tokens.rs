@@ -1,15 +1,15 @@
-//! A bucket of tokens that come back one by one: how much may be done at once, and how much over time.
+//! A token bucket: limits bursts and the average rate.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// How much one may do.
+/// A token bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tokens {
-    /// What one token takes to come.
+    /// The time in which a token is added.
     each: Duration,
-    /// As time: that much is there.
+    /// The available tokens, as time.
     there: Duration,
     full: Duration,
     since: Timestamp,
@@ -22,9 +22,9 @@ impl Tokens {
         Self { each, there: full, full, since: now }
     }
 
-    /// Takes a token, if one is there.
+    /// Takes a token, if there is one.
     pub fn take(&mut self, now: Timestamp) -> bool {
-        // A clock that went back brings nothing, and takes nothing.
+        // A clock that was set back adds and removes nothing.
         let passed = Duration::try_from(now.duration_since(self.since)).unwrap_or(Duration::ZERO);
         self.there = self.there.saturating_add(passed).min(self.full);
         self.since = now;
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_as_fit_and_then_as_they_come() {
+    fn token_bucket_allows_a_burst_then_the_rate() {
         let at = |second: i64| Timestamp::constant(second, 0);
         let mut tokens = Tokens::new(2, Duration::from_secs(10), at(0));
         assert!(tokens.take(at(0)) && tokens.take(at(0)) && !tokens.take(at(9)));

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use crate::cgroup::CgroupName;
 use crate::ids::{ContainerId, PodName, PodUid, SandboxId};
 
-/// What is to be removed.
+/// The object of a removal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// A dead container.
@@ -20,15 +20,15 @@ pub enum Subject {
     Sandbox(SandboxId),
     /// An image, by its id.
     Image(String),
-    /// The directory of a pod: its containers' last words and whatever else belongs to it alone.
+    /// The directory of a pod: termination messages of its containers, and other files of the pod.
     PodDirectory(PathBuf),
-    /// A volume of a pod with all that is in it, by its path.
+    /// A volume of a pod with its content, by its path.
     Volume(PathBuf),
     /// The directory of a pod's logs, by its path.
     PodLogs(PathBuf),
     /// The log of a container with its rotated parts, by its path.
     ContainerLog(PathBuf),
-    /// One rotated file of a container's log, or what a crash left of one, by its path.
+    /// One rotated file of a container's log, or the rest of one after a crash, by its path.
     RotatedLog(PathBuf),
     /// A link to a container's log, by its own path.
     LogLink(PathBuf),
@@ -39,7 +39,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// What sort of thing it is, in one word: `container`, `sandbox`, `image`, `pod-directory`,
+    /// The kind of object: `container`, `sandbox`, `image`, `pod-directory`,
     /// `volume`, `log`, `cgroup`, `pod`.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -56,7 +56,7 @@ impl Subject {
         }
     }
 
-    /// What tells it from others of its kind: an id, or a path.
+    /// Its identity among its kind: an ID, or a path.
     pub fn id(&self) -> Cow<'_, str> {
         match self {
             Self::Container(id) => id.as_str().into(),
@@ -92,29 +92,29 @@ impl fmt::Display for Subject {
     }
 }
 
-/// Whose a thing is, as far as it is known.
+/// The pod that an object belongs to, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {
-    /// The pod's uid; empty where it is not known: the name of a link tells the pod's name alone.
+    /// The pod's UID; empty if unknown: a link has only the pod's name.
     pub uid: PodUid,
-    /// The pod's namespace and name; a directory tells a uid alone.
+    /// The pod's namespace and name; none for a directory, which has only a UID.
     pub pod: Option<PodName>,
 }
 
 impl Owner {
-    /// The pod that something belongs to; `None` if it is nobody's.
+    /// The owner of an object; `None` if its UID is empty.
     pub fn of(uid: &PodUid, pod: &PodName) -> Option<Self> {
-        (!uid.is_nobodys()).then(|| Self { uid: uid.clone(), pod: Some(pod.clone()) })
+        (!uid.is_empty()).then(|| Self { uid: uid.clone(), pod: Some(pod.clone()) })
     }
 
-    /// A pod of which the name alone is known.
+    /// A pod whose name alone is known.
     pub fn named(pod: PodName) -> Self {
         Self { uid: PodUid::from(""), pod: Some(pod) }
     }
 
     /// The pod's uid, if that is known.
     pub fn known_uid(&self) -> Option<&PodUid> {
-        Some(&self.uid).filter(|uid| !uid.is_nobodys())
+        Some(&self.uid).filter(|uid| !uid.is_empty())
     }
 }
 
@@ -128,10 +128,10 @@ impl fmt::Display for Owner {
     }
 }
 
-/// A number or name that a rule was applied to.
+/// An input of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Input {
-    /// A name, an id, a state.
+    /// A name, an ID, a state.
     Text(String),
     /// Names.
     Texts(Vec<String>),
@@ -143,7 +143,7 @@ pub enum Input {
     Time(Timestamp),
     /// A stretch of time.
     Span(Duration),
-    /// What would be told of something that is not: the last use of what nobody ever used.
+    /// An absent value: the last use of something that was never used.
     Nothing,
 }
 
@@ -161,12 +161,12 @@ impl fmt::Display for Input {
     }
 }
 
-/// What a rule was applied to, each thing under its name, in the order in which it is told.
+/// The inputs of a rule by name, in the order of their display.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Detail(pub Vec<(&'static str, Input)>);
 
 impl Detail {
-    /// With one thing more. Programs read the name, so it is one word in camel case.
+    /// Adds an input. Programs read the name, so it is one word in camel case.
     #[must_use]
     pub fn with(mut self, name: &'static str, input: Input) -> Self {
         debug_assert!(is_camel_case(name), "{name}");
@@ -190,27 +190,27 @@ impl fmt::Display for Detail {
     }
 }
 
-/// A decision to remove something, with all that is needed to explain it later. Ports that remove
-/// take one of these and nothing else, so a removal without a reason cannot be written.
+/// A decision to remove something, with everything needed to explain it later. Ports that remove
+/// objects take a verdict and nothing else, so the code cannot remove anything without a reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// What goes.
+    /// What is removed.
     pub subject: Subject,
-    /// What people call it: the container's name in its pod, a name of the image; empty when it has
-    /// none beside its id or path.
+    /// Its name for users: the container's name in its pod, a name of the image; empty if it has
+    /// only an ID or a path.
     pub name: Arc<str>,
-    /// Whose it is, if it belongs to a pod.
+    /// The pod that it belongs to, if any.
     pub owner: Option<Owner>,
-    /// The rule that says so, in kebab case; the same word wherever the rule shows.
+    /// The rule that decided it, in kebab case; the same name everywhere.
     pub rule: &'static str,
-    /// The numbers and names that the rule was applied to.
+    /// The inputs of the rule.
     pub detail: Detail,
     /// When it was decided.
     pub at: Timestamp,
 }
 
 impl Verdict {
-    /// That a pod goes from the API server, by a rule that needs no numbers.
+    /// The removal of a pod from the API server, by a rule without inputs.
     pub fn of_pod(uid: &PodUid, pod: &PodName, rule: &'static str, at: Timestamp) -> Self {
         Self {
             subject: Subject::Pod(uid.clone()),
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_inputs_are_one_word() {
+    fn input_names_are_camel_case() {
         let rows = [("cap", true), ("minimumAge", true), ("min-age", false), ("min_age", false)];
         for (name, expected) in rows {
             assert_eq!(is_camel_case(name), expected, "{name}");
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_reads_as_a_sentence_with_whose_it_is_and_the_numbers_of_its_rule() {
+    fn verdict_displays_subject_owner_rule_and_inputs() {
         let verdict = Verdict {
             subject: Subject::Container("c1".into()),
             name: "main".into(),

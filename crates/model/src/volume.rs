@@ -1,4 +1,4 @@
-//! Volumes of pods on disk: their plugins, their paths, and what is written into them.
+//! Volumes of pods on disk: their plugins, paths and content.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use crate::ids::PodUid;
 
-/// The volume plugins that the agent has.
+/// The volume plugins of the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Plugin {
-    /// A directory of the pod's own, on disk or in memory.
+    /// A directory of the pod, on disk or in memory.
     EmptyDir,
     /// The keys of a config map.
     ConfigMap,
@@ -65,7 +65,7 @@ impl Plugin {
         self.name().replace('/', "~")
     }
 
-    /// The plugin whose name on disk this is.
+    /// The plugin with this name on disk.
     pub fn from_directory(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|plugin| plugin.directory() == name)
     }
@@ -97,8 +97,8 @@ impl VolumeId {
     }
 }
 
-/// A path below a directory of the agent. The part below may be made of names that a pod chose: it never leads
-/// out of the root, and no link below the root is followed.
+/// A path below a directory of the agent. The part below may contain names from a pod: it never leaves
+/// the root, and no link below the root is followed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// A directory of the agent.
@@ -113,7 +113,7 @@ impl Place {
         self.root.join(&self.below)
     }
 
-    /// A place further down.
+    /// A path further down.
     #[must_use]
     pub fn join(&self, names: impl AsRef<Path>) -> Self {
         Self { root: self.root.clone(), below: self.below.join(names) }
@@ -126,19 +126,19 @@ impl fmt::Display for Place {
     }
 }
 
-/// Where a pod has a block volume: a volume that its containers use as a device.
+/// The paths of a block volume of a pod: a volume that its containers use as a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DevicePlaces {
     /// The device, bind-mounted for this pod alone.
     pub map: Place,
-    /// The link to the device. It lies in the directory of the pod.
+    /// The link to the device, in the directory of the pod.
     pub link: Place,
 }
 
-/// Where volumes lie below the agent's root directory, as upstream has them.
+/// The layout of volumes below the agent's root directory, as upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeLayout {
-    /// The directory in which each pod has its own.
+    /// The root of the pods' directories.
     pub pods: PathBuf,
 }
 
@@ -177,7 +177,7 @@ impl VolumeLayout {
         Place { root, below }
     }
 
-    /// Where a pod has a block volume.
+    /// The paths of a block volume of a pod.
     pub fn device_places(&self, uid: &PodUid, id: &VolumeId) -> DevicePlaces {
         let link = self.device_links(uid).join(id.plugin.directory()).join(&*id.name);
         let map = self.device_maps(id.plugin).join(&*id.name).join(uid.as_str());
@@ -200,11 +200,11 @@ impl VolumeLayout {
 /// A file of a volume. Its content is never printed.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct PayloadFile {
-    /// What it holds.
+    /// The content.
     pub content: Arc<[u8]>,
     /// Its mode, exactly.
     pub mode: u32,
-    /// The user it belongs to; root without one.
+    /// The owner; root without one.
     pub owner: Option<u32>,
 }
 
@@ -222,7 +222,7 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// Tells one payload from another without keeping it.
+    /// A digest of the payload.
     pub fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);
@@ -230,7 +230,7 @@ impl Payload {
     }
 }
 
-/// The group that a volume is given, after `fsGroup`.
+/// The group of a volume, from `fsGroup`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ownership {
     /// The group.
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_upstreams() {
+    fn paths_match_upstream() {
         let layout = VolumeLayout { pods: "/var/lib/kubelet/pods".into() };
         let (uid, id) = (PodUid::from("u"), VolumeId::new(Plugin::Projected, "token"));
         let disk = VolumeId::new(Plugin::Local, "pv");

@@ -1,4 +1,4 @@
-//! What a pod waits for, and when it is synced again.
+//! The condition that a pod waits for, and the time of its next sync.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -9,7 +9,7 @@ use crate::ports::events::PodEvent;
 /// When a pod is synced again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// At the next resync: nothing is left to do.
+    /// At the next resync: the pod is converged.
     Resync,
     /// Soon: the pod's network is not ready.
     Network,
@@ -21,7 +21,7 @@ pub enum Retry {
     Failure,
 }
 
-/// Something that a pod needs and that is not ready.
+/// A requirement of a pod that is not ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WaitOn {
     /// The network of the node.
@@ -30,7 +30,7 @@ pub enum WaitOn {
     Volumes(Vec<String>),
     /// This image.
     Image(String),
-    /// A version of the agent that supports these parts of the specification.
+    /// A version of the agent that supports these fields of the spec.
     Unsupported(String),
 }
 
@@ -45,12 +45,12 @@ impl Display for WaitOn {
     }
 }
 
-/// Why a sync goes no further. The pod is synced again when what it waits on is marked as changed.
+/// Why a sync stops. The pod is synced again when the requirement is marked as changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wait {
-    /// What is not ready.
+    /// The requirement.
     pub on: WaitOn,
-    /// When the pod is synced again at the latest, should the mark be lost.
+    /// When the pod is synced again at the latest, in case the mark is lost.
     pub at_latest: Retry,
     /// The event that reports it.
     pub event: Option<PodEvent>,

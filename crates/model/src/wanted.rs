@@ -1,4 +1,4 @@
-//! What the agent asks of the runtime: sandboxes and containers to make.
+//! Configurations for the runtime: sandboxes and containers to create.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,30 +16,30 @@ pub use security::{
     SelinuxOptions, UserNamespace,
 };
 
-/// Whose namespace of a kind a sandbox or container uses.
+/// The mode of a Linux namespace of a sandbox or container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NamespaceMode {
-    /// One for the pod.
+    /// One per pod.
     #[default]
     Pod,
-    /// One for each container.
+    /// One per container.
     Container,
     /// The host's.
     Node,
 }
 
-/// Where the processes of a pod look names up: the content of their `resolv.conf`.
+/// The DNS configuration of a pod: the content of its `resolv.conf`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DnsConfig {
-    /// Addresses of name servers.
+    /// The name servers.
     pub servers: Vec<String>,
-    /// Domains that short names are looked for in.
+    /// The search domains.
     pub searches: Vec<String>,
     /// Options of the resolver: `ndots:5`.
     pub options: Vec<String>,
 }
 
-/// What a port speaks.
+/// The protocol of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Protocol {
     /// TCP.
@@ -51,109 +51,109 @@ pub enum Protocol {
     Sctp,
 }
 
-/// A port of a pod, and the port of the host that leads to it.
+/// A mapping of a port of the pod to a port of the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PortMapping {
-    /// What it speaks.
+    /// The protocol.
     pub protocol: Protocol,
-    /// The port inside.
+    /// The port in the pod.
     pub container_port: i32,
     /// The port of the host; 0 maps nothing.
     pub host_port: i32,
-    /// The host's address it is on; empty means all.
+    /// The address of the host; empty means all.
     pub host_ip: String,
 }
 
-/// A file or directory of the host that a container sees.
+/// A mount of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mount {
-    /// Where the container sees it.
+    /// The path in the container.
     pub container_path: String,
-    /// Where it is on the host.
+    /// The path on the host.
     pub host_path: String,
-    /// Whether the container must not write it.
+    /// Whether it is read-only.
     pub read_only: bool,
-    /// The image that is mounted instead of a path of the host, as the runtime refers to it; empty
+    /// The reference of the image that is mounted instead of a path of the host; empty
     /// for none.
     pub image: String,
     /// The part of the image that is mounted; empty for all of it.
     pub image_subpath: String,
-    /// Whether it is given the label of the container, which may use nothing else where `SELinux` is on.
+    /// Whether to set the `SELinux` label of the container, which can access nothing else with `SELinux`.
     pub relabel: bool,
     /// Whether mounts below it are read-only too.
     pub recursive_read_only: bool,
-    /// Whether mounts made below it later reach the container, or the host.
+    /// The mount propagation.
     pub propagation: MountPropagation,
 }
 
-/// How mounts below a mount reach the other side.
+/// Mount propagation between host and container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MountPropagation {
-    /// Not at all.
+    /// None.
     #[default]
     Private,
-    /// The container sees mounts of the host.
+    /// From the host to the container.
     HostToContainer,
-    /// Each side sees mounts of the other.
+    /// In both directions.
     Bidirectional,
 }
 
-/// A device of the host that a container uses.
+/// A device of a container.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Device {
-    /// Where the container sees it.
+    /// The path in the container.
     pub container_path: String,
-    /// Where it is on the host.
+    /// The path on the host.
     pub host_path: String,
-    /// `r` to read, `w` to write, `m` to make it.
+    /// `r` to read, `w` to write, `m` to create it.
     pub permissions: String,
 }
 
-/// A sandbox to make.
+/// A sandbox to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxConfig {
-    /// The pod's uid.
+    /// The pod's UID.
     pub pod_uid: PodUid,
     /// The pod's namespace and name.
     pub pod: PodName,
-    /// Counts the sandboxes of the pod from 0; part of the name the runtime reserves.
+    /// The attempt number, from 0; part of the name that the runtime reserves.
     pub attempt: u32,
     /// The runtime's handler, from the pod's runtime class; empty means the default one.
     pub runtime_handler: String,
-    /// Host name inside the pod; empty on the host's network.
+    /// The hostname of the pod; empty on the host network.
     pub hostname: String,
-    /// Absolute path below which the containers' logs go.
+    /// The absolute path of the directory of container logs.
     pub log_directory: String,
     /// Labels: the pod's and the agent's.
     pub labels: BTreeMap<String, String>,
     /// Annotations: the pod's and the agent's.
     pub annotations: BTreeMap<String, String>,
-    /// Where names are looked up.
+    /// The DNS configuration.
     pub dns: DnsConfig,
-    /// Ports of its containers.
+    /// The port mappings.
     pub port_mappings: Vec<PortMapping>,
-    /// Whose network.
+    /// The network namespace.
     pub network: NamespaceMode,
-    /// Whose process ids.
+    /// The PID namespace.
     pub pid: NamespaceMode,
-    /// Whose inter-process communication.
+    /// The IPC namespace.
     pub ipc: NamespaceMode,
-    /// Whose user ids.
+    /// The user namespace.
     pub users: UserNamespace,
-    /// What the sandbox itself may do.
+    /// The security context of the sandbox.
     pub security: SandboxSecurity,
     /// Kernel parameters of the pod's namespaces.
     pub sysctls: BTreeMap<String, String>,
-    /// What its containers need together.
+    /// The sum of its containers' resources.
     pub resources: LinuxResources,
-    /// What the sandbox itself costs.
+    /// The overhead.
     pub overhead: LinuxResources,
-    /// Parent of the pod's cgroups; empty leaves the choice to the runtime.
+    /// The parent cgroup; empty leaves the choice to the runtime.
     pub cgroup_parent: String,
 }
 
 impl SandboxConfig {
-    /// A sandbox that asks for nothing in particular.
+    /// A sandbox with defaults.
     pub fn new(pod_uid: PodUid, pod: PodName, attempt: u32) -> Self {
         Self {
             pod_uid,
@@ -179,17 +179,16 @@ impl SandboxConfig {
     }
 }
 
-/// A container to make. What may have values of secrets in it is not printed: its environment, and its command and
-/// arguments, which may refer to that.
+/// A container to create. Its environment, command and args may contain secrets and are not printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ContainerConfig {
-    /// Its name in the pod's specification.
+    /// Its name in the pod spec.
     pub name: Arc<str>,
-    /// Counts its restarts; part of the name the runtime reserves.
+    /// The restart count; part of the name that the runtime reserves.
     pub attempt: u32,
-    /// Image to run, as the runtime resolved it.
+    /// The image, as the runtime resolved it.
     pub image_ref: String,
-    /// Image as the pod's specification names it.
+    /// The image as in the pod spec.
     pub user_image: String,
     /// Entry point; empty means the image's.
     pub command: Vec<String>,
@@ -199,13 +198,13 @@ pub struct ContainerConfig {
     pub working_dir: String,
     /// Environment, in order.
     pub envs: Environment,
-    /// What it sees of the host's files.
+    /// The mounts.
     pub mounts: Vec<Mount>,
     /// Block devices of its volumes.
     pub devices: Vec<Device>,
     /// Labels.
     pub labels: BTreeMap<String, String>,
-    /// Annotations: what must be known of it after a restart of the agent.
+    /// Annotations: the data that the agent needs after a restart.
     pub annotations: BTreeMap<String, String>,
     /// Log file, relative to the sandbox's log directory.
     pub log_path: String,
@@ -215,15 +214,15 @@ pub struct ContainerConfig {
     pub stdin_once: bool,
     /// Whether it gets a terminal.
     pub tty: bool,
-    /// What it may do.
+    /// The security context.
     pub security: ContainerSecurity,
-    /// How much it may use.
+    /// The resources.
     pub resources: LinuxResources,
-    /// Whose process ids.
+    /// The PID namespace.
     pub pid: NamespaceMode,
-    /// The container whose processes it sees in place of its own.
+    /// The container whose PID namespace it shares.
     pub pid_target: Option<ContainerId>,
-    /// The signal that asks it to end, by name; without one the image says.
+    /// The name of the stop signal; without one that of the image.
     pub stop_signal: Option<String>,
 }
 
@@ -248,7 +247,7 @@ impl fmt::Debug for ContainerConfig {
 }
 
 impl ContainerConfig {
-    /// The first instance of a container that asks for nothing in particular.
+    /// The first instance of a container with defaults.
     pub fn new(name: &str, image: &str) -> Self {
         Self {
             name: name.into(),

@@ -1,11 +1,11 @@
 //! Checkpoints on files in memory.
-#![allow(clippy::unwrap_used, reason = "what tests stand on")]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::checkpoint::{Checkpoint, Format, Useless};
+use model::checkpoint::{Checkpoint, Format, UnusableFile};
 use proptest::prelude::*;
 use testkit::files::MemoryFiles;
 
@@ -29,9 +29,9 @@ fn written(value: &Kept) -> Arc<MemoryFiles> {
 }
 
 proptest! {
-    /// What is kept comes back; what was damaged in any one byte does not, and nothing else does.
+    /// A value is read back, but not if any one byte is damaged.
     #[test]
-    fn what_is_written_comes_back_unless_it_is_damaged(
+    fn value_is_read_back_unless_damaged(
         value in (".{0,40}", prop::collection::vec(any::<i64>(), 0..4)),
         at in any::<proptest::sample::Index>(),
         byte in any::<u8>(),
@@ -52,7 +52,7 @@ proptest! {
 }
 
 #[test]
-fn what_was_never_written_or_is_removed_is_nothing() {
+fn missing_or_removed_file_reads_as_none() {
     let files = Arc::new(MemoryFiles::new());
     let checkpoint = kept(&files, FORMAT);
     assert_eq!(block_on(checkpoint.read()).unwrap(), None);
@@ -64,31 +64,31 @@ fn what_was_never_written_or_is_removed_is_nothing() {
 }
 
 #[test]
-fn another_version_is_told_apart_and_never_guessed_at() {
+fn other_version_is_an_error() {
     let files = written(&("a".into(), vec![1]));
     let error = block_on(kept(&files, Format { version: 4, ..FORMAT }).read()).unwrap_err();
     assert_eq!(error.to_string(), "has version 3, not 4");
     let text = String::from_utf8(files.content(FILE).unwrap()).unwrap();
     files.write(FILE, text.replace("\"version\":3", "\"version\":4"));
     let error = block_on(kept(&files, Format { version: 4, ..FORMAT }).read()).unwrap_err();
-    assert!(matches!(error, Useless::Checksum), "{error}");
+    assert!(matches!(error, UnusableFile::Checksum), "{error}");
 }
 
 #[test]
-fn a_file_that_is_too_large_or_cannot_be_read_is_of_no_use() {
+fn file_that_is_too_large_or_unreadable_is_useless() {
     let files = written(&("a".repeat(100), vec![]));
     let error = block_on(kept(&files, Format { limit: 50, ..FORMAT }).read()).unwrap_err();
-    assert!(matches!(error, Useless::Unreadable(_)), "{error}");
+    assert!(matches!(error, UnusableFile::Unreadable(_)), "{error}");
     files.fail(FILE, std::io::ErrorKind::PermissionDenied);
     let error = block_on(kept(&files, FORMAT).read()).unwrap_err();
-    assert!(matches!(error, Useless::Unreadable(_)), "{error}");
+    assert!(matches!(error, UnusableFile::Unreadable(_)), "{error}");
     let value = ("b".to_owned(), vec![]);
     block_on(kept(&files, FORMAT).write(&value)).unwrap_err();
 }
 
 // behaviour: RSZ-29
 #[tokio::test(start_paused = true)]
-async fn whoever_takes_over_loses_nothing_that_may_be_as_it_should() {
+async fn take_over_never_loses_a_file_that_may_be_intact() {
     let files = Arc::new(MemoryFiles::new());
     let checkpoint = kept(&files, FORMAT);
     let taken = checkpoint.take_over().await.unwrap();
@@ -97,7 +97,7 @@ async fn whoever_takes_over_loses_nothing_that_may_be_as_it_should() {
     checkpoint.write(&value).await.unwrap();
     let good = files.content(FILE).unwrap();
     assert_eq!(checkpoint.take_over().await.unwrap().value, Some(value.clone()));
-    // A file that cannot be read is tried again, and then an error; it stays.
+    // An unreadable file is tried again, and then an error; it stays.
     files.fail(FILE, std::io::ErrorKind::Other);
     let error = checkpoint.take_over().await.unwrap_err();
     assert_eq!((error.operation, error.path.as_path()), ("read", Path::new(FILE)));
@@ -106,7 +106,7 @@ async fn whoever_takes_over_loses_nothing_that_may_be_as_it_should() {
         files.repair(FILE);
     });
     assert_eq!(taken.unwrap().value, Some(value));
-    // One that is damaged, or of another version, is kept aside.
+    // A damaged file, or one of another version, is moved aside.
     let newer = kept(&files, Format { version: 4, ..FORMAT });
     let rows = [(&newer, good.clone(), "version-3"), (&checkpoint, b"{}".to_vec(), "damaged")];
     for (checkpoint, content, word) in rows {
@@ -115,9 +115,9 @@ async fn whoever_takes_over_loses_nothing_that_may_be_as_it_should() {
         let aside = taken.aside.unwrap();
         assert_eq!(aside.path, Path::new(&format!("{FILE}.{word}")));
         assert_eq!((taken.value, files.content(&aside.path)), (None, Some(content)));
-        assert!(files.content(FILE).is_some(), "until it is written anew");
+        assert!(files.content(FILE).is_some(), "until it is written again");
     }
-    // What cannot be kept aside is not given up either.
+    // A file that cannot be moved aside stays.
     files.fail(format!("{FILE}.damaged"), std::io::ErrorKind::StorageFull);
     checkpoint.take_over().await.unwrap_err();
 }

@@ -1,32 +1,32 @@
-//! Keeps the `CSINode` of the node.
+//! Maintains the `CSINode` object of the node.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use model::chain::Chain;
+use model::log_throttle::LogThrottle;
 use model::ports::cluster::ApiError;
 use model::ports::node_api::CsiNodes;
-use model::trouble::Trouble;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::decide::csi_node::{CsiNodeWrite, csi_node};
-use crate::decide::pace::{again_after, not_before};
+use crate::decide::pace::{backoff, not_before};
 use crate::decide::settings::Settings;
 use crate::own_node::OwnNode;
 use crate::ports::{NodePorts, in_time};
 
-/// Creates the CSI node once the node exists, and again for each node object of a new uid. Nothing waits for it: without
-/// drivers it only says that the node has none.
+/// Creates the CSI node once the node exists, and again for each node object of a new uid. Nothing waits for it:
+/// without drivers, its content is constant.
 #[derive(Debug)]
 pub struct CsiNodeTask {
     node: String,
     api: Arc<dyn CsiNodes>,
     own: OwnNode,
-    /// How long a call may take.
+    /// The timeout of a call.
     limit: Duration,
-    trouble: Trouble,
+    throttle: LogThrottle,
 }
 
 impl CsiNodeTask {
@@ -36,13 +36,13 @@ impl CsiNodeTask {
             api: Arc::clone(&ports.csi_nodes),
             own,
             limit: settings.answer_time(),
-            trouble: Trouble::default(),
+            throttle: LogThrottle::default(),
         }
     }
 
-    /// Keeps it until it is cancelled.
+    /// Maintains the CSI node until `stop` is cancelled.
     pub async fn run(mut self, stop: CancellationToken) {
-        // Biased: a stop comes once.
+        // Biased: `stop` is cancelled once.
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -61,21 +61,21 @@ impl CsiNodeTask {
         }
     }
 
-    /// Makes the CSI node that of the node with this uid. Gives up when the node has another.
+    /// Makes the CSI node belong to the node with this uid. Gives up when the node's uid changes.
     async fn ensure(&mut self, uid: &str) -> bool {
         let mut failures = 0;
         while self.own.uid().as_deref() == Some(uid) {
             let Err(error) = self.try_ensure(uid).await else {
-                if let Some(after) = self.trouble.over(Instant::now().into_std()) {
+                if let Some(after) = self.throttle.recovered(Instant::now().into_std()) {
                     info!(?after, "CSINode initialized");
                 }
                 return true;
             };
             failures += 1;
-            if self.trouble.failed(Instant::now().into_std()) {
+            if self.throttle.failed(Instant::now().into_std()) {
                 warn!(node = self.node, error = %Chain(&error), "Failed to initialize CSINode, retrying");
             }
-            sleep(not_before(again_after(failures), &error)).await;
+            sleep(not_before(backoff(failures), &error)).await;
         }
         false
     }

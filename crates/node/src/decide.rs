@@ -1,4 +1,4 @@
-//! What the node object says, and when that is told: values and `now` in, values out.
+//! Decides the content of the node object and when it is written. Pure.
 
 pub mod addresses;
 pub mod conditions;

@@ -1,4 +1,4 @@
-//! How other parts of the agent take part in what the node says.
+//! The interface of the node for other parts of the agent.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,84 +15,84 @@ use crate::decide::facts::Facts;
 use crate::decide::health::Pressure;
 use crate::own_node::OwnNode;
 
-/// What was heard of the runtime.
+/// The reported state of the runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RuntimeHeard {
-    /// Whether it can run containers, as far as it has said anything.
+pub struct ReportedRuntime {
+    /// Whether it can run containers, as last reported.
     pub ready: bool,
-    /// What it can do, once it has said so.
+    /// Its features, once it has reported them.
     pub features: Option<RuntimeFeatures>,
 }
 
-/// Says what other parts know, and tells them what is known. Clones are the same one. Nothing here waits,
-/// and what is said again changes nothing.
+/// Receives state from other parts, and provides the state of the node. Clones share it. Methods do not block, unless
+/// their names say so; an unchanged value has no effect.
 #[derive(Debug, Clone)]
 pub struct NodeHandle {
-    /// Written here and by the tasks that look; read by the status task, which a change wakes.
+    /// Written here and by the observing tasks; a change wakes the status task.
     pub(crate) facts: watch::Sender<Facts>,
     pub(crate) own: OwnNode,
     pub(crate) api: Arc<dyn NodeApi>,
     pub(crate) name: Arc<str>,
-    pub(crate) look_again: Arc<Notify>,
+    pub(crate) observe_again: Arc<Notify>,
     pub(crate) check_again: Arc<Notify>,
 }
 
 impl NodeHandle {
-    /// What the node is short of: nothing, until somebody says so.
+    /// Sets the resources under pressure; none initially.
     pub fn set_pressure(&self, pressure: Pressure) {
         self.set(|facts| &mut facts.pressure, pressure);
     }
 
-    /// Something is wrong with the runtime, or right again: it is asked now.
+    /// Requests a runtime check now, after a failure or a recovery.
     pub fn runtime_changed(&self) {
         self.check_again.notify_one();
     }
 
-    /// Why pods get no network but the host's, if the runtime says so.
+    /// Why pods outside the host network get no network, if the runtime reported a problem.
     pub fn network_error(&self) -> Option<String> {
         self.facts.borrow().runtime.known_network_error().map(ToOwned::to_owned)
     }
 
-    /// Waits until the runtime said something else, of whether it is ready and what it can do, than what was heard.
-    pub async fn other_runtime(&self, heard: RuntimeHeard) -> RuntimeHeard {
+    /// Waits until readiness or features of the runtime differ from the known ones.
+    pub async fn other_runtime(&self, known: ReportedRuntime) -> ReportedRuntime {
         let mut facts = self.facts.subscribe();
         let now = |facts: &Facts| {
             let ready = facts.runtime.runtime_error().is_none();
-            RuntimeHeard { ready, features: facts.runtime.features }
+            ReportedRuntime { ready, features: facts.runtime.features }
         };
-        let other = facts.wait_for(|facts| now(facts) != heard).await.ok().map(|facts| now(&facts));
+        let other = facts.wait_for(|facts| now(facts) != known).await.ok().map(|facts| now(&facts));
         match other {
             Some(other) => other,
-            // Not while this handle lives, which may write it.
+            // Cannot happen while this handle exists, which owns a sender.
             None => std::future::pending().await,
         }
     }
 
-    /// The node object as the server has it; nothing while there is none, or none was told of.
+    /// The latest known node object; `None` while it does not exist or was not received.
     pub fn node(&self) -> Option<Arc<Node>> {
         self.own.node()
     }
 
-    /// Asks the server itself what the node object is like, as what was told of it may be late. Where it
-    /// does not answer, what was told stands.
-    pub async fn ask(&self) -> Result<(), ApiError> {
+    /// Fetches the node object from the server, because the watch may be late. If the request fails,
+    /// the known object stays.
+    pub async fn refresh(&self) -> Result<(), ApiError> {
         if let Some(node) = self.api.own_node(&self.name).await? {
-            self.own.saw(node);
+            self.own.observe(node);
         }
         Ok(())
     }
 
-    /// The node's addresses as pods hear of them: those of its object, or where that has none those that
-    /// were found; nothing before either is known.
+    /// The host IPs of pods: those of the node object, or if it has none the detected
+    /// ones; `None` before either is known.
     pub fn host_ips(&self) -> Option<Vec<IpAddr>> {
         let node = self.node();
-        let told = node.as_ref().and_then(|node| node.status.as_ref()?.addresses.as_deref());
+        let published = node.as_ref().and_then(|node| node.status.as_ref()?.addresses.as_deref());
         let facts = self.facts.borrow();
         let found = facts.addresses.as_ref().and_then(|found| found.as_deref().ok());
-        first_known(told, found)
+        first_known(published, found)
     }
 
-    /// Waits until its addresses are others than those that are known.
+    /// Waits until the host IPs differ from the known ones.
     pub async fn other_host_ips(&self, known: Option<&[IpAddr]>) -> Option<Vec<IpAddr>> {
         let (mut facts, mut own) = (self.facts.subscribe(), self.own.changes());
         loop {
@@ -100,7 +100,7 @@ impl NodeHandle {
             if now.as_deref() != known {
                 return now;
             }
-            // Biased: whichever changed, all is looked at.
+            // Biased: both are read after any change.
             tokio::select! {
                 biased;
                 Ok(()) = own.changed() => {}
@@ -110,12 +110,12 @@ impl NodeHandle {
         }
     }
 
-    /// Waits until it is known whether there is a node object, and then what it says.
+    /// Waits until it is known whether the node object exists.
     pub async fn known(&self) {
         self.own.wait_for(|own| own.is_known().then_some(())).await;
     }
 
-    /// Waits for a node object that is wanted.
+    /// Waits for a node object that satisfies the condition.
     pub async fn wait_for_node(&self, is_wanted: impl Fn(&Node) -> bool) -> Arc<Node> {
         self.own.wait_for(|own| own.node().filter(|node| is_wanted(node)).cloned()).await
     }
@@ -131,8 +131,8 @@ impl NodeHandle {
 }
 
 impl ImageListener for NodeHandle {
-    /// The list is made anew, and told with the next look at the status.
+    /// Requests a new list of images, which the next status update publishes.
     fn images_changed(&self) {
-        self.look_again.notify_one();
+        self.observe_again.notify_one();
     }
 }

@@ -1,21 +1,21 @@
-//! Renews the lease that says that the node lives.
+//! Renews the node lease.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use model::chain::Chain;
-use model::chance::fraction;
+use model::jitter::fraction;
+use model::log_throttle::LogThrottle;
 use model::ports::clock::WallClock;
 use model::ports::cluster::ApiError;
 use model::ports::node_api::NodeLeases;
-use model::trouble::Trouble;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::decide::lease::LeaseTerms;
-use crate::decide::pace::{TRIES, again_after, jittered, not_before};
+use crate::decide::pace::{TRIES, backoff, jittered, not_before};
 use crate::decide::settings::Settings;
 use crate::own_node::OwnNode;
 use crate::ports::{NodePorts, in_time};
@@ -27,13 +27,13 @@ pub struct LeaseTask {
     leases: Arc<dyn NodeLeases>,
     clock: Arc<dyn WallClock>,
     own: OwnNode,
-    /// How long a call may take.
+    /// The timeout of a call.
     limit: Duration,
-    /// The lease as it was last written: most likely what is there, so a renewal is one call.
+    /// The lease as last written: usually the current one, so a renewal is one call.
     latest: Option<Lease>,
-    /// Whether there was one.
+    /// Whether the lease existed.
     was_there: bool,
-    trouble: Trouble,
+    throttle: LogThrottle,
 }
 
 impl LeaseTask {
@@ -47,13 +47,13 @@ impl LeaseTask {
             limit: settings.answer_time(),
             latest: None,
             was_there: false,
-            trouble: Trouble::default(),
+            throttle: LogThrottle::default(),
         }
     }
 
-    /// Renews until told to stop.
+    /// Renews until `stop` is cancelled.
     pub async fn run(mut self, stop: CancellationToken) {
-        // Biased: a stop comes once.
+        // Biased: `stop` is cancelled once.
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -68,7 +68,7 @@ impl LeaseTask {
         }
     }
 
-    /// Renews the lease, or makes it, however long that takes.
+    /// Renews or creates the lease, retrying until it succeeds.
     async fn renew(&mut self) {
         let mut failures = 0;
         loop {
@@ -78,26 +78,26 @@ impl LeaseTask {
             };
             match outcome {
                 Ok(()) => {
-                    if let Some(after) = self.trouble.over(Instant::now().into_std()) {
-                        info!(?after, "the node's lease can be renewed again");
+                    if let Some(after) = self.throttle.recovered(Instant::now().into_std()) {
+                        info!(?after, "Node lease is renewed again");
                     }
                     return;
                 }
                 Err(error) => {
-                    // What is there is looked at before the next try.
+                    // The lease is fetched before the next attempt.
                     self.latest = None;
                     failures += 1;
-                    if self.trouble.failed(Instant::now().into_std()) {
+                    if self.throttle.failed(Instant::now().into_std()) {
                         let error = Chain(&error);
-                        warn!(%error, "the node's lease cannot be renewed; trying again");
+                        warn!(%error, "Failed to renew node lease, retrying");
                     }
-                    sleep(not_before(again_after(failures + 1), &error)).await;
+                    sleep(not_before(backoff(failures + 1), &error)).await;
                 }
             }
         }
     }
 
-    /// Writes the lease, with some tries at once; a conflict means that it has to be looked at again.
+    /// Writes the lease with some immediate attempts; after a conflict it must be fetched again.
     async fn update(&mut self, mut base: Lease) -> Result<(), ApiError> {
         let mut last = ApiError::NotFound;
         for number in 0..TRIES {
@@ -118,7 +118,7 @@ impl LeaseTask {
                     last = ApiError::Conflict(why);
                 }
                 Err(error) => {
-                    debug!(error = %Chain(&error), number, "the lease was not renewed");
+                    debug!(error = %Chain(&error), number, "Attempt to renew node lease failed");
                     last = error;
                 }
             }
@@ -126,15 +126,15 @@ impl LeaseTask {
         Err(last)
     }
 
-    /// Finds the lease and renews it, or makes it. One is made only for a node that is known.
+    /// Fetches and renews the lease, or creates it. It is created only for a known node.
     async fn ensure(&mut self) -> Result<(), ApiError> {
         let found = in_time(self.limit, self.leases.node_lease(&self.terms.node)).await?;
         if let Some(found) = found {
             return self.update(found).await;
         }
-        // A lease goes with its node.
+        // A lease is deleted with its node.
         if std::mem::take(&mut self.was_there) {
-            self.own.doubt();
+            self.own.mark_stale();
         }
         let uid = self.own.wait_for(|own| own.uid().cloned()).await;
         let lease = self.terms.make(&uid, self.clock.now());

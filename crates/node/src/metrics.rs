@@ -7,10 +7,10 @@ use tokio::time::Instant;
 
 use crate::decide::startup::Registration;
 
-/// How long the node took to start.
+/// Startup durations of the node.
 #[derive(Debug, Clone)]
 pub struct Metrics {
-    /// When the machine began to run, if that is known.
+    /// When the machine booted, if that is known.
     booted: Option<Instant>,
     before_agent: Gauge,
     before_registration: Gauge,
@@ -20,7 +20,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Metrics that show up in a registry.
+    /// Creates metrics and registers them.
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let gauge = |part: &str, what: &str| {
             let name = format!("kubelet_node_startup_{part}duration_seconds");
@@ -38,13 +38,13 @@ impl Metrics {
         })
     }
 
-    /// The same of a machine that began to run then.
+    /// Sets when the machine booted.
     #[must_use]
     pub fn booted(self, booted: Option<Instant>) -> Self {
         Self { booted, ..self }
     }
 
-    /// The node object was made by an agent that began to run then.
+    /// Records that an agent started at `start` created the node object.
     pub(crate) fn registered(&self, registration: Registration, start: Instant) {
         if let Some(booted) = self.booted {
             self.before_agent.set(start.saturating_duration_since(booted).as_secs_f64());
@@ -53,7 +53,7 @@ impl Metrics {
         self.registration.set(registration.took.as_secs_f64());
     }
 
-    /// The node is ready now, so long after that.
+    /// Records that the node became ready this long after its registration.
     pub(crate) fn ready(&self, after: Duration) {
         self.after_registration.set(after.as_secs_f64());
         if let Some(booted) = self.booted {

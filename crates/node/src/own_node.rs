@@ -1,4 +1,4 @@
-//! The node's own object, as the API server has it.
+//! The node's own object in the API server.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::decide::own_object::OwnObject;
 
-/// What is known of the object, for those who tell and those who ask. Clones are the same one.
+/// The known object, shared between its writers and readers by cloning.
 #[derive(Debug, Clone)]
 pub(crate) struct OwnNode {
     known: watch::Sender<OwnObject>,
-    /// Tells the feed to begin anew.
-    follow_again: Arc<Notify>,
+    /// Restarts the feed.
+    restart_watch: Arc<Notify>,
 }
 
 impl Default for OwnNode {
     fn default() -> Self {
-        Self { known: watch::Sender::new(OwnObject::default()), follow_again: Arc::default() }
+        Self { known: watch::Sender::new(OwnObject::default()), restart_watch: Arc::default() }
     }
 }
 
@@ -37,7 +37,7 @@ impl OwnNode {
         self.known.subscribe()
     }
 
-    /// Waits until what is known is as wanted, and takes something of it.
+    /// Waits until `wanted` returns a value for the known object.
     pub(crate) async fn wait_for<T>(&self, mut wanted: impl FnMut(&OwnObject) -> Option<T>) -> T {
         let mut known = self.known.subscribe();
         loop {
@@ -51,45 +51,46 @@ impl OwnNode {
         }
     }
 
-    /// The server answered that the object is like this.
-    pub(crate) fn saw(&self, node: Node) {
-        self.known.send_if_modified(|known| known.saw(node));
+    /// Records an object from a response.
+    pub(crate) fn observe(&self, node: Node) {
+        self.known.send_if_modified(|known| known.observe(node));
     }
 
-    /// What is known may be wrong: something is gone that would not be gone without the object.
-    pub(crate) fn doubt(&self) {
-        self.known.send_if_modified(OwnObject::doubt);
+    /// Records that the known object may be wrong: a dependent object is missing.
+    pub(crate) fn mark_stale(&self) {
+        self.known.send_if_modified(OwnObject::mark_stale);
     }
 
-    /// Whether the server has to be asked. It is asked once.
-    pub(crate) fn take_doubt(&self) -> bool {
-        let mut doubt = false;
+    /// Whether the object must be fetched. Returns true once.
+    pub(crate) fn take_stale(&self) -> bool {
+        let mut stale = false;
         self.known.send_if_modified(|known| {
-            doubt = known.take_doubt();
+            stale = known.take_stale();
             false
         });
-        doubt
+        stale
     }
 
-    /// The object had to be made again: a feed that did not tell why may be deaf. A server that lost its
-    /// data counts versions anew, and tells nothing to who waits for later ones.
-    pub(crate) fn follow_again(&self) {
-        self.follow_again.notify_one();
+    /// Restarts the watch, because the object had to be created again and a watch that missed the deletion may
+    /// be broken. A server that lost its data restarts its resource versions, and sends no events to a watch of
+    /// later ones.
+    pub(crate) fn restart_watch(&self) {
+        self.restart_watch.notify_one();
     }
 
-    /// There is no object.
-    pub(crate) fn is_gone(&self) {
-        self.known.send_if_modified(OwnObject::is_gone);
+    /// Records that the object does not exist.
+    pub(crate) fn set_missing(&self) {
+        self.known.send_if_modified(OwnObject::set_missing);
     }
 }
 
 impl Sink<Node, ()> for OwnNode {
-    fn hear(&self, change: Change<Node, ()>) {
-        self.known.send_if_modified(|known| known.hear(change));
+    fn receive(&self, change: Change<Node, ()>) {
+        self.known.send_if_modified(|known| known.receive(change));
     }
 }
 
-/// Follows the node's own object.
+/// Watches the node's own object.
 #[derive(Debug)]
 pub struct OwnNodeFeed {
     pub(crate) api: Arc<dyn NodeApi>,
@@ -98,14 +99,14 @@ pub struct OwnNodeFeed {
 }
 
 impl OwnNodeFeed {
-    /// Follows until told to stop.
+    /// Watches until `stop` is cancelled.
     pub async fn run(self, stop: CancellationToken) {
         loop {
-            // Biased: a stop comes once, and the feed does not end.
+            // Biased: `stop` is cancelled once, and the feed does not end.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                () = self.own.follow_again.notified() => {}
+                () = self.own.restart_watch.notified() => {}
                 () = self.api.follow_own_node(&self.name, &self.own) => {}
             }
         }

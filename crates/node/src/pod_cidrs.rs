@@ -1,22 +1,22 @@
-//! Tells the runtime which addresses the pods of the node have, once the node was given some.
+//! Sends the node's pod CIDRs to the runtime, once they are assigned.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::log_throttle::LogThrottle;
 use model::ports::runtime::RuntimeInfo;
-use model::trouble::Trouble;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::decide::pace::again_after;
-use crate::decide::pod_cidrs::untold;
+use crate::decide::pace::backoff;
+use crate::decide::pod_cidrs::unsent_pod_cidrs;
 use crate::own_node::OwnNode;
 
-/// How long the runtime may take.
+/// The timeout of a call.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// Tells the runtime the addresses of pods.
+/// Sends the pod CIDRs to the runtime.
 #[derive(Debug)]
 pub struct PodCidrs {
     pub(crate) runtime: Arc<dyn RuntimeInfo>,
@@ -24,37 +24,38 @@ pub struct PodCidrs {
 }
 
 impl PodCidrs {
-    /// Tells them until told to stop.
+    /// Sends changed CIDRs until `stop` is cancelled.
     pub async fn run(self, stop: CancellationToken) {
-        // Biased: a stop comes once.
+        // Biased: `stop` is cancelled once.
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            () = self.tell() => {}
+            () = self.follow() => {}
         }
     }
 
-    async fn tell(&self) {
-        let mut told: Option<String> = None;
-        let (mut failures, mut trouble) = (0, Trouble::default());
+    async fn follow(&self) {
+        let mut sent: Option<String> = None;
+        let (mut failures, mut throttle) = (0, LogThrottle::default());
         loop {
-            let wanted = self.own.wait_for(|own| untold(own.node()?, told.as_deref())).await;
+            let wanted =
+                self.own.wait_for(|own| unsent_pod_cidrs(own.node()?, sent.as_deref())).await;
             let answer = timeout(LONGEST, self.runtime.update_runtime_config(&wanted)).await;
             let error = match answer {
                 Ok(Ok(())) => {
-                    let after = trouble.over(Instant::now().into_std()).unwrap_or_default();
-                    info!(cidrs = wanted, ?after, "the runtime knows the addresses of pods");
-                    (told, failures) = (Some(wanted), 0);
+                    let after = throttle.recovered(Instant::now().into_std()).unwrap_or_default();
+                    info!(cidrs = wanted, ?after, "Updated pod CIDR of the runtime");
+                    (sent, failures) = (Some(wanted), 0);
                     continue;
                 }
                 Ok(Err(error)) => error.to_string(),
-                Err(_) => "it does not answer".to_owned(),
+                Err(_) => "timed out".to_owned(),
             };
             failures += 1;
-            if trouble.failed(Instant::now().into_std()) {
-                warn!(cidrs = wanted, error, "failed to update pod CIDR; trying again");
+            if throttle.failed(Instant::now().into_std()) {
+                warn!(cidrs = wanted, error, "Failed to update pod CIDR, retrying");
             }
-            sleep(again_after(failures)).await;
+            sleep(backoff(failures)).await;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The outside, as far as the node needs it.
+//! The ports of the node.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -13,55 +13,55 @@ use model::ports::node_api::{CsiNodes, NodeApi, NodeLeases};
 use model::ports::runtime::Runtime;
 use tokio::time::timeout;
 
-use crate::decide::health::Unwell;
+use crate::decide::health::UnhealthyPart;
 use crate::metrics::Metrics;
 
-/// A part of the agent that knows whether it is well. Asked often: the answer is at hand.
+/// A part of the agent that knows its health. Called often: the result must be available without waiting.
 #[async_trait]
 pub trait SelfCheck: Debug + Send + Sync {
-    /// What is wrong, if anything.
-    fn unwell(&self) -> Option<Unwell>;
+    /// The problem, if any.
+    fn unwell(&self) -> Option<UnhealthyPart>;
 
-    /// Waits until nothing is wrong.
+    /// Waits until there is no problem.
     async fn well(&self);
 }
 
-/// The outside, as far as the node needs it.
+/// The ports of the node.
 #[derive(Debug, Clone)]
 pub struct NodePorts {
-    /// Where the node object is.
+    /// Access to the node object.
     pub api: Arc<dyn NodeApi>,
-    /// Where its lease is.
+    /// Access to the lease.
     pub leases: Arc<dyn NodeLeases>,
-    /// Where its CSI node is.
+    /// Access to the CSI node.
     pub csi_nodes: Arc<dyn CsiNodes>,
-    /// The runtime whose state the node tells.
+    /// The container runtime.
     pub runtime: Runtime,
     /// The addresses of the machine.
     pub addresses: Arc<dyn Addresses>,
-    /// What is timed.
+    /// Metrics.
     pub metrics: Metrics,
-    /// Where it is said what happened to the node.
+    /// Receives events of the node.
     pub events: Arc<dyn NodeEvents>,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
-    /// Parts of the agent without which the node is not ready.
+    /// Parts of the agent that must be healthy for a ready node.
     pub checks: Vec<Arc<dyn SelfCheck>>,
 }
 
-/// What is wrong with any of them.
-pub(crate) fn unwell(checks: &[Arc<dyn SelfCheck>]) -> Vec<Unwell> {
+/// The problems of all parts.
+pub(crate) fn unwell(checks: &[Arc<dyn SelfCheck>]) -> Vec<UnhealthyPart> {
     checks.iter().filter_map(|check| check.unwell()).collect()
 }
 
-/// Waits until nothing is wrong with any of them.
+/// Waits until all parts are healthy.
 pub(crate) async fn all_well(checks: &[Arc<dyn SelfCheck>]) {
     for check in checks {
         check.well().await;
     }
 }
 
-/// A call that may take only so long.
+/// Runs a call with a timeout.
 pub(crate) async fn in_time<T>(
     limit: Duration,
     call: impl Future<Output = Result<T, ApiError>>,

@@ -1,14 +1,14 @@
-//! Keeps the status of the node on the API server.
+//! Maintains the status of the node on the API server.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use model::chain::Chain;
-use model::chance::fraction;
+use model::jitter::fraction;
+use model::log_throttle::LogThrottle;
 use model::ports::cluster::ApiError;
 use model::ports::events::NodeEvent;
-use model::trouble::Trouble;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -17,27 +17,27 @@ use tracing::{debug, info, warn};
 use crate::decide::conditions::is_ready;
 use crate::decide::difference::difference;
 use crate::decide::facts::Facts;
-use crate::decide::health::Unwell;
+use crate::decide::health::UnhealthyPart;
 use crate::decide::object::{node_object, set_required_labels};
 use crate::decide::own_object::OwnObject;
 use crate::decide::pace::{TRIES, is_starting, jittered, not_before};
 use crate::decide::reconcile::reconcile;
 use crate::decide::reports::Reports;
-use crate::decide::resources::tell_none;
+use crate::decide::resources::set_to_zero;
 use crate::decide::settings::Settings;
 use crate::decide::startup::Startup;
 use crate::decide::status::{
-    Known, REBOOTED, is_unschedulable, schedulable_event, set_status, starting_events,
+    REBOOTED, StatusFacts, is_unschedulable, schedulable_event, set_status, starting_events,
 };
 use crate::own_node::OwnNode;
 use crate::ports::{NodePorts, all_well, in_time, unwell};
 
-/// How long to wait for a node that is about to be ready before it is registered.
-const FIRST_LOOK: Duration = Duration::from_secs(1);
-/// From one change that is told at once to the next.
+/// How long the registration waits for a node that is about to be ready.
+const READY_WAIT: Duration = Duration::from_secs(1);
+/// The minimum interval of writes after changes.
 const LEAST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Makes the node object and keeps its status.
+/// Creates the node object and maintains its status.
 #[derive(Debug)]
 pub struct StatusTask {
     pub(crate) settings: Arc<Settings>,
@@ -47,14 +47,14 @@ pub struct StatusTask {
     changes: watch::Receiver<OwnObject>,
     pub(crate) start: Instant,
     pub(crate) reports: Reports,
-    pub(crate) trouble: Trouble,
-    /// The uid of the object that has what it should have from its start.
+    pub(crate) throttle: LogThrottle,
+    /// The uid of the object that was reconciled.
     pub(crate) reconciled: Option<String>,
     was_unschedulable: bool,
     was_ready: bool,
-    /// Which parts of the agent were not well at the last look.
-    was_unwell: Vec<Unwell>,
-    told_reboot: bool,
+    /// The parts that were unhealthy at the last update.
+    was_unwell: Vec<UnhealthyPart>,
+    reboot_recorded: bool,
     pub(crate) startup: Startup,
 }
 
@@ -74,19 +74,19 @@ impl StatusTask {
             changes: own.changes(),
             own,
             start,
-            trouble: Trouble::default(),
+            throttle: LogThrottle::default(),
             reconciled: None,
             was_unschedulable: false,
             was_ready: false,
             was_unwell: Vec::new(),
-            told_reboot: false,
+            reboot_recorded: false,
             startup: Startup::default(),
         }
     }
 
-    /// Keeps the status until told to stop.
+    /// Maintains the status until `stop` is cancelled.
     pub async fn run(mut self, stop: CancellationToken) {
-        // Biased: a stop comes once.
+        // Biased: `stop` is cancelled once.
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -95,49 +95,49 @@ impl StatusTask {
     }
 
     async fn keep(&mut self) {
-        self.tell(starting_events(&self.settings));
-        self.first_look().await;
+        self.record(starting_events(&self.settings));
+        self.wait_for_ready().await;
         loop {
             self.facts.mark_unchanged();
             self.changes.mark_unchanged();
             match self.sync().await {
                 Ok(()) => {
-                    if let Some(after) = self.trouble.over(Instant::now().into_std()) {
-                        info!(?after, "the node's status can be written again");
+                    if let Some(after) = self.throttle.recovered(Instant::now().into_std()) {
+                        info!(?after, "Node status updates succeed again");
                     }
                     self.rest().await;
                 }
                 Err(error) => {
-                    if self.trouble.failed(Instant::now().into_std()) {
+                    if self.throttle.failed(Instant::now().into_std()) {
                         let error = Chain(&error);
                         warn!(%error, "update node status exceeds retry count");
                     }
-                    // The server is left alone for a while, whatever changes.
+                    // Wait before the next attempt, regardless of changes.
                     sleep(not_before(self.period(), &error)).await;
                 }
             }
         }
     }
 
-    /// Waits a moment for all there is to know: a node that is well is ready from the beginning.
-    async fn first_look(&self) {
+    /// Waits a moment for the first observations, so that a healthy node is ready at its registration.
+    async fn wait_for_ready(&self) {
         let mut facts = self.facts.clone();
         let all_known = async {
             let is_known = |facts: &Facts| facts.was_looked_at && facts.runtime.is_ready();
-            // Who writes it lives as long as this.
+            // The sender lives as long as this task.
             drop(facts.wait_for(is_known).await);
             self.own.wait_for(|own| own.is_known().then_some(())).await;
             all_well(&self.ports.checks).await;
         };
-        if timeout(FIRST_LOOK, all_known).await.is_err() {
-            debug!("the node is not ready from the beginning");
+        if timeout(READY_WAIT, all_known).await.is_err() {
+            debug!("Node is not ready at its registration");
         }
     }
 
-    /// Waits until there may be something to tell.
+    /// Waits until the status may have to be written.
     async fn rest(&mut self) {
         let (period, since) = (self.period(), Instant::now());
-        // Biased: all changes are seen by the look that follows.
+        // Biased: the update that follows reads all changes.
         tokio::select! {
             biased;
             Ok(()) = self.facts.changed() => {}
@@ -154,47 +154,47 @@ impl StatusTask {
         jittered(self.settings.update_frequency, fraction())
     }
 
-    /// Registers the node if it is not there, and tells its status if that is due.
+    /// Registers the node if it does not exist, and writes its status if that is due.
     async fn sync(&mut self) -> Result<(), ApiError> {
         let mut was_gone = false;
-        if self.own.take_doubt() {
-            self.look_whether_it_is_there().await?;
+        if self.own.take_stale() {
+            self.check_existence().await?;
         }
         loop {
             if self.settings.register && self.own.node().is_none() {
                 self.register().await;
             }
             match self.update().await {
-                // Deleted in the meantime; once more, and else with the next look.
+                // It was deleted meanwhile; retry once, and otherwise with the next update.
                 Err(ApiError::NotFound) if !was_gone => {
                     was_gone = true;
-                    self.own.is_gone();
+                    self.own.set_missing();
                 }
                 outcome => return outcome,
             }
         }
     }
 
-    async fn look_whether_it_is_there(&self) -> Result<(), ApiError> {
+    async fn check_existence(&self) -> Result<(), ApiError> {
         match self.in_time(self.ports.api.own_node(&self.settings.own.name)).await {
-            Ok(Some(node)) => self.own.saw(node),
-            Ok(None) => self.own.is_gone(),
+            Ok(Some(node)) => self.own.observe(node),
+            Ok(None) => self.own.set_missing(),
             Err(error) => {
-                self.own.doubt();
+                self.own.mark_stale();
                 return Err(error);
             }
         }
         Ok(())
     }
 
-    /// Tells the status, with some tries; the first of them from the object as it was last seen.
+    /// Writes the status with some attempts; the first of them is based on the known object.
     async fn update(&mut self) -> Result<(), ApiError> {
         let mut last = ApiError::NotFound;
         for number in 0..TRIES {
             if number > 0 {
                 let name = &self.settings.own.name;
                 match self.in_time(self.ports.api.own_node(name)).await {
-                    Ok(Some(node)) => self.own.saw(node),
+                    Ok(Some(node)) => self.own.observe(node),
                     Ok(None) => return Err(ApiError::NotFound),
                     Err(error) => {
                         last = error;
@@ -203,7 +203,7 @@ impl StatusTask {
                 }
             }
             let Some(node) = self.own.node() else {
-                // Not ours to make; whoever makes it, the feed tells.
+                // This agent does not create it; the watch shows when another client does.
                 return Ok(());
             };
             match self.try_update(&node).await {
@@ -212,7 +212,7 @@ impl StatusTask {
                     return Err(error);
                 }
                 Err(error) => {
-                    debug!(error = %Chain(&error), number, "the node's status was not written");
+                    debug!(error = %Chain(&error), number, "Attempt to update node status failed");
                     last = error;
                 }
             }
@@ -227,7 +227,7 @@ impl StatusTask {
         let known = self.known(&facts, &unwell);
         let mut node = old.clone();
         if self.reconciled != old.metadata.uid {
-            tell_none(&mut node, self.settings.own.former_devices.iter());
+            set_to_zero(&mut node, self.settings.own.former_devices.iter());
             if self.settings.register {
                 reconcile(&mut node, &node_object(known, now).0);
             }
@@ -237,26 +237,26 @@ impl StatusTask {
         let ready = is_ready(node.status.as_ref().and_then(|status| status.conditions.as_ref()));
         events.extend(schedulable_event(old, self.was_unschedulable));
         let found = difference(old, &node);
-        if self.reports.is_worth(found.is_change, self.start.elapsed()) {
+        if self.reports.is_due(found.is_change, self.start.elapsed()) {
             let name = &self.settings.own.name;
             let patched = self
                 .in_time(self.ports.api.patch_node_status(name, found.patch.to_string()))
                 .await?;
-            self.reports.told(found.is_change, self.start.elapsed(), fraction());
+            self.reports.record(found.is_change, self.start.elapsed(), fraction());
             self.reconciled.clone_from(&patched.metadata.uid);
             self.time_ready(&patched);
-            self.own.saw(patched);
+            self.own.observe(patched);
         }
         self.was_ready |= ready;
         self.was_unwell = unwell;
         self.was_unschedulable = is_unschedulable(old);
-        self.tell(events);
+        self.record(events);
         Ok(())
     }
 
-    /// Times how long it took until the API server has a node that is ready.
-    pub(crate) fn time_ready(&mut self, told: &Node) {
-        let conditions = told.status.as_ref().and_then(|status| status.conditions.as_ref());
+    /// Measures the time until the API server has a ready node.
+    pub(crate) fn time_ready(&mut self, written: &Node) {
+        let conditions = written.status.as_ref().and_then(|status| status.conditions.as_ref());
         if is_ready(conditions)
             && let Some(after) = self.startup.ready(self.start.elapsed())
         {
@@ -264,25 +264,29 @@ impl StatusTask {
         }
     }
 
-    pub(crate) fn known<'a>(&'a self, facts: &'a Facts, unwell: &'a [Unwell]) -> Known<'a> {
-        Known { settings: &self.settings, facts, unwell, since_start: self.start.elapsed() }
+    pub(crate) fn known<'a>(
+        &'a self,
+        facts: &'a Facts,
+        unwell: &'a [UnhealthyPart],
+    ) -> StatusFacts<'a> {
+        StatusFacts { settings: &self.settings, facts, unwell, since_start: self.start.elapsed() }
     }
 
-    pub(crate) fn unwell(&self) -> Vec<Unwell> {
+    pub(crate) fn unwell(&self) -> Vec<UnhealthyPart> {
         unwell(&self.ports.checks)
     }
 
-    /// Records events, that of a new start of the machine once.
-    pub(crate) fn tell(&mut self, events: Vec<NodeEvent>) {
+    /// Records events; that of a reboot once.
+    pub(crate) fn record(&mut self, events: Vec<NodeEvent>) {
         for event in events {
             let is_reboot = event.reason == REBOOTED;
-            if !is_reboot || !std::mem::replace(&mut self.told_reboot, true) {
+            if !is_reboot || !std::mem::replace(&mut self.reboot_recorded, true) {
                 self.ports.events.record(event);
             }
         }
     }
 
-    /// A call that may not take longer than the node may be silent.
+    /// Runs a call with a timeout that is shorter than the lease duration.
     pub(crate) async fn in_time<T>(
         &self,
         call: impl Future<Output = Result<T, ApiError>>,

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use model::chain::Chain;
-use model::chance::fraction;
 use model::ids::PodUid;
+use model::jitter::fraction;
 use model::pod_certificates::{CertificateRequestRecord, CertificateSource, Credentials};
 use model::ports::clock::WallClock;
 use model::ports::cluster::{Change, Sink};
@@ -17,7 +17,7 @@ use tracing::warn;
 
 use crate::decide::{CERTIFICATE_JITTER, CertificateState, Listed, PendingRequest};
 
-/// The certificates of the node's pods. Clones are the same store. Nothing is kept across restarts, as upstream.
+/// The certificates of the node's pods. Clones share the store. Nothing survives a restart, as upstream.
 #[derive(Debug, Clone)]
 pub struct CertificateStore {
     shared: Arc<Shared>,
@@ -29,7 +29,7 @@ struct Shared {
     clock: Arc<dyn WallClock>,
     node: String,
     state: Mutex<State>,
-    /// Wakes the task that follows requests: there is one.
+    /// Wakes the task that watches requests: there is one.
     needed: Notify,
     /// Wakes the reader of [`CertificateStore::changed_pods`].
     changed: Notify,
@@ -40,7 +40,7 @@ struct State {
     certificates: BTreeMap<CertificateSource, CertificateState>,
     /// Written by the feed.
     requests: Listed<String, CertificateRequestRecord>,
-    /// Pods about whose requests there is news.
+    /// Pods whose requests changed.
     changed: BTreeSet<PodUid>,
 }
 
@@ -55,7 +55,7 @@ impl CertificateStore {
         Self { shared: Arc::new(Shared { server, clock, node, state, needed, changed }) }
     }
 
-    /// Follows the requests of the node once there is one, until it is stopped.
+    /// Watches the requests of the node once there is one, until it is stopped.
     pub async fn run(self, stop: CancellationToken) {
         let follow = async {
             self.shared.needed.notified().await;
@@ -69,7 +69,7 @@ impl CertificateStore {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The certificate of a source, or the text of the error. Requests one if it is time.
+    /// The certificate of a source, or the text of the error. Requests one if it is due.
     pub async fn get(&self, source: &CertificateSource) -> Result<Credentials, String> {
         let Shared { server, clock, node, needed, .. } = &*self.shared;
         needed.notify_one();
@@ -91,7 +91,7 @@ impl CertificateStore {
             let mut state = self.state();
             match requested {
                 Ok(requested) => {
-                    // A pod that has ended meanwhile needs none.
+                    // The pod may have been removed meanwhile.
                     if let Some(certificate) = state.certificates.get_mut(source) {
                         let (name, key) = (requested.name, requested.key);
                         certificate.pending = Some(PendingRequest { name, key, made });
@@ -119,7 +119,7 @@ impl CertificateStore {
         }
     }
 
-    /// When a certificate is to be renewed.
+    /// When a certificate is due for renewal.
     pub fn refresh_at(&self, source: &CertificateSource) -> Option<Timestamp> {
         Some(self.state().certificates.get(source)?.issued.as_ref()?.refresh_at)
     }
@@ -129,7 +129,7 @@ impl CertificateStore {
         self.state().certificates.retain(|source, _| source.pod_uid != *pod);
     }
 
-    /// Waits until there is news about requests of pods, and returns these pods.
+    /// Waits until requests of pods change, and returns these pods.
     pub async fn changed_pods(&self) -> BTreeSet<PodUid> {
         loop {
             let changed = std::mem::take(&mut self.state().changed);
@@ -142,16 +142,16 @@ impl CertificateStore {
 }
 
 impl Sink<CertificateRequestRecord, String> for CertificateStore {
-    fn hear(&self, change: Change<CertificateRequestRecord, String>) {
+    fn receive(&self, change: Change<CertificateRequestRecord, String>) {
         let mut state = self.state();
         let State { certificates, requests, changed } = &mut *state;
         match &change {
             Change::Applied(request) => _ = changed.insert(request.pod_uid.clone()),
-            // Answers may be in what was listed.
+            // The list may contain issued certificates.
             Change::Complete => changed.extend(certificates.keys().map(|one| one.pod_uid.clone())),
             Change::Restarted | Change::Gone(_) | Change::Unread(_) => {}
         }
-        requests.hear(change, |request| request.name.clone());
+        requests.receive(change, |request| request.name.clone());
         drop(state);
         self.shared.changed.notify_one();
     }
@@ -199,7 +199,7 @@ mod tests {
         let refresh_at = clock.now() + Duration::from_hours(1);
         let chain: Box<str> = "chain".into();
         let answer = CertificateAnswer::Issued { chain: chain.clone(), refresh_at, expires };
-        // The request itself was news, too.
+        // The request itself was a change, too.
         store.changed_pods().await;
         cluster.answer_certificate(&request.name, &answer);
         assert_eq!(store.changed_pods().await, ["u1".into()].into());

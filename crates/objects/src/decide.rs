@@ -1,5 +1,5 @@
-//! What is known of objects, when a token is asked for again, and how services are told to containers.
-//! Pure.
+//! Pure decisions: the state of watched objects, the refresh of tokens and certificates, and the environment
+//! variables of services.
 
 mod attention;
 mod certificate;

@@ -15,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::decide::{Listed, service_variables};
 
-/// How long one who asks for a class waits until all were told.
+/// How long a lookup of a class waits for the first list.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// All services of the cluster. Clones are the same.
+/// All services of the cluster. Clones share the store.
 #[derive(Debug, Clone, Default)]
 pub struct Services {
     /// Written by the feed.
@@ -26,7 +26,7 @@ pub struct Services {
 }
 
 impl Services {
-    /// Follows the services, until it is told to stop.
+    /// Watches the services, until it is stopped.
     pub async fn run(self, feed: Arc<dyn ServiceFeed>, stop: CancellationToken) {
         stop.run_until_cancelled(feed.follow_services(&self)).await;
     }
@@ -37,8 +37,8 @@ impl Services {
 }
 
 impl Sink<ServiceRecord, ServiceName> for Services {
-    fn hear(&self, change: Change<ServiceRecord, ServiceName>) {
-        self.listed().hear(change, |service| service.name.clone());
+    fn receive(&self, change: Change<ServiceRecord, ServiceName>) {
+        self.listed().receive(change, |service| service.name.clone());
     }
 }
 
@@ -53,12 +53,12 @@ impl ServiceVariables for Services {
         let own = all.range(name(namespace, "")..).map(|(_, service)| service);
         let own = own.take_while(|service| &*service.name.namespace == namespace);
         let of_default = (namespace != "default").then(|| all.get(&name("default", "kubernetes")));
-        let told = of_default.flatten().into_iter().chain(own);
-        Some(service_variables(told, namespace, links))
+        let visible = of_default.flatten().into_iter().chain(own);
+        Some(service_variables(visible, namespace, links))
     }
 }
 
-/// All runtime classes of the cluster, from when somebody first asks for one. Clones are the same.
+/// All runtime classes of the cluster, watched from the first lookup on. Clones share the store.
 #[derive(Debug, Clone)]
 pub struct RuntimeClasses {
     shared: Arc<Classes>,
@@ -68,21 +68,21 @@ pub struct RuntimeClasses {
 struct Classes {
     /// Written by the feed.
     listed: Mutex<Listed<String, RuntimeClassRecord>>,
-    /// Whether all were told, by the feed.
-    are_told: watch::Sender<bool>,
-    /// Somebody asked. Waited for by the task alone.
+    /// Whether all were listed. Written by the feed.
+    are_listed: watch::Sender<bool>,
+    /// Wakes the task at the first lookup.
     asked: Notify,
 }
 
 impl Default for RuntimeClasses {
     fn default() -> Self {
         let (listed, asked) = (Mutex::default(), Notify::new());
-        Self { shared: Arc::new(Classes { listed, are_told: watch::Sender::new(false), asked }) }
+        Self { shared: Arc::new(Classes { listed, are_listed: watch::Sender::new(false), asked }) }
     }
 }
 
 impl RuntimeClasses {
-    /// Follows the classes once somebody asks for one, until it is told to stop.
+    /// Watches the classes from the first lookup on, until it is stopped.
     pub async fn run(self, feed: Arc<dyn RuntimeClassFeed>, stop: CancellationToken) {
         let follow = async {
             self.shared.asked.notified().await;
@@ -97,13 +97,13 @@ impl RuntimeClasses {
 }
 
 impl Sink<RuntimeClassRecord, String> for RuntimeClasses {
-    fn hear(&self, change: Change<RuntimeClassRecord, String>) {
+    fn receive(&self, change: Change<RuntimeClassRecord, String>) {
         let mut listed = self.listed();
-        listed.hear(change, |class| class.name.clone());
-        let are_told = listed.all().is_some();
+        listed.receive(change, |class| class.name.clone());
+        let are_listed = listed.all().is_some();
         drop(listed);
-        let told = |before: &mut bool| std::mem::replace(before, are_told) != are_told;
-        self.shared.are_told.send_if_modified(told);
+        let changed = |before: &mut bool| std::mem::replace(before, are_listed) != are_listed;
+        self.shared.are_listed.send_if_modified(changed);
     }
 }
 
@@ -111,11 +111,12 @@ impl Sink<RuntimeClassRecord, String> for RuntimeClasses {
 impl RuntimeHandlers for RuntimeClasses {
     async fn handler(&self, class: &str) -> Result<String, ObjectError> {
         self.shared.asked.notify_one();
-        let mut are_told = self.shared.are_told.subscribe();
-        let told = timeout(PATIENCE, are_told.wait_for(|told| *told)).await.is_ok();
-        if !told {
-            let message =
-                format!("failed to lookup RuntimeClass {class}: nothing was heard of any yet");
+        let mut are_listed = self.shared.are_listed.subscribe();
+        let listed = timeout(PATIENCE, are_listed.wait_for(|listed| *listed)).await.is_ok();
+        if !listed {
+            let message = format!(
+                "failed to lookup RuntimeClass {class}: the runtime classes are not listed yet"
+            );
             return Err(ObjectError::NotRead(message));
         }
         let listed = self.listed();

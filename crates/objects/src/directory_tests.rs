@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use model::objects::{ServiceName, ServicePort, ServiceRecord};
 use model::ports::objects::{RuntimeHandlers as _, ServiceVariables as _};
-use testkit::cluster::{Ask, MemoryCluster};
+use testkit::cluster::{ApiCall, MemoryCluster};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -35,7 +35,7 @@ async fn wait(what: &str, is_so: impl Fn() -> bool) {
 
 // behaviour: OBJ-17, OBJ-18
 #[tokio::test(start_paused = true)]
-async fn services_are_known_once_all_were_told_and_then_as_they_change() {
+async fn services_are_known_after_the_first_list_and_follow_changes() {
     let cluster = MemoryCluster::default();
     for one in [
         service("default", "kubernetes", "10.0.0.1"),
@@ -49,12 +49,12 @@ async fn services_are_known_once_all_were_told_and_then_as_they_change() {
     assert_eq!(hosts(&services, "ns", true), None);
     let mut tasks = JoinSet::new();
     tasks.spawn(services.clone().run(Arc::new(cluster.clone()), CancellationToken::new()));
-    wait("all told", || hosts(&services, "ns", true).is_some()).await;
+    wait("all listed", || hosts(&services, "ns", true).is_some()).await;
     assert_eq!(hosts(&services, "ns", true).unwrap(), ["kubernetes", "web"]);
     assert_eq!(hosts(&services, "n", true).unwrap(), ["kubernetes"]);
     assert_eq!(hosts(&services, "default", true).unwrap(), ["kubernetes"]);
     cluster.put_service(service("ns", "new", "10.0.0.4"));
-    // One that loses its address is nobody's business any more.
+    // A service that loses its cluster IP has no variables.
     cluster.put_service(service("ns", "web", ""));
     let expected = ["kubernetes", "new"];
     wait("changed", || hosts(&services, "ns", true).unwrap() == expected).await;
@@ -65,7 +65,7 @@ async fn services_are_known_once_all_were_told_and_then_as_they_change() {
 
 // behaviour: OBJ-20, OBJ-21
 #[tokio::test(start_paused = true)]
-async fn classes_are_followed_from_the_first_question_on() {
+async fn classes_are_watched_from_the_first_lookup_on() {
     let cluster = MemoryCluster::default();
     cluster.put_runtime_class("gvisor", "runsc");
     let classes = RuntimeClasses::default();
@@ -75,7 +75,7 @@ async fn classes_are_followed_from_the_first_question_on() {
     let mut tasks = JoinSet::new();
     tasks.spawn(classes.clone().run(Arc::new(cluster.clone()), CancellationToken::new()));
     sleep(Duration::from_hours(1)).await;
-    assert_eq!(cluster.asked(Ask::Watch), [""; 0]);
+    assert_eq!(cluster.calls_of(ApiCall::Watch), [""; 0]);
     assert_eq!(classes.handler("gvisor").await.unwrap(), "runsc");
     let error = classes.handler("kata").await.unwrap_err();
     assert_eq!(error.to_string(), "runtimeclass.node.k8s.io \"kata\" not found");
@@ -88,5 +88,5 @@ async fn classes_are_followed_from_the_first_question_on() {
     };
     timeout(Duration::from_mins(1), changed).await.unwrap();
     assert_eq!(classes.handler("kata").await.unwrap(), "kata-qemu");
-    assert_eq!(cluster.asked(Ask::Watch), ["runtimeclasses"]);
+    assert_eq!(cluster.calls_of(ApiCall::Watch), ["runtimeclasses"]);
 }

@@ -1,21 +1,21 @@
-//! The objects of the API that the node's pods refer to: secrets, config maps, tokens of service
+//! The API objects that the node's pods refer to: secrets, config maps, tokens of service
 //! accounts, services and runtime classes.
 //!
 //! ```text
-//!  a pod refers to objects ──> ObjectStore ──> one watch for each ──> what is there now ──> env, volumes
-//!  a pod's token           ──> TokenStore  ──> asked for, kept, asked for again in time
+//!  a pod refers to objects ──> ObjectStore ──> one watch for each ──> current versions ──> env, volumes
+//!  a pod's token           ──> TokenStore  ──> requested, cached, refreshed in time
 //!  services, classes       ──> Services, RuntimeClasses: all of them, slim
 //! ```
-//! Inputs: which pods refer to what, and what is heard of it. Outputs: the objects through the ports
+//! Inputs: the references of pods, and watches of the objects. Outputs: the objects through the ports
 //! `PodObjects`, `ServiceVariables` and `RuntimeHandlers` of `model`.
 //!
 //! Invariants:
-//! - an object is followed only while a pod refers to it: a node may see no others;
-//! - what is handed out was read after the first of its pods was registered, and follows its changes
-//!   as long as the API server tells them; when it does not, what was known last is handed out;
-//! - what never changes is not followed once it was seen, and what nobody asked for in five minutes is
-//!   not followed until somebody asks;
-//! - a token is never handed out once it has expired, and is asked for again long before.
+//! - an object is watched only while a pod refers to it: a node may not read others;
+//! - a returned object was read after the first of its pods was registered, and is updated
+//!   while the API server is available; otherwise the last known version is returned;
+//! - an immutable object is not watched once it was read, and an object that was not used for five minutes is
+//!   not watched until its next use;
+//! - an expired token is never returned; tokens are refreshed long before they expire.
 //!
 //! ```text
 //! let api = Arc::new(cluster);                                    // crates/cluster, or the in-memory twin
@@ -23,7 +23,7 @@
 //! tasks.spawn("objects", |stop| objects.clone().run(stop));
 //! let services = Services::default();
 //! tasks.spawn("services", |stop| services.clone().run(api.clone(), stop));
-//! let classes = RuntimeClasses::default();                        // followed from the first question on
+//! let classes = RuntimeClasses::default();                        // watched from the first lookup on
 //! tasks.spawn("runtimeclasses", |stop| classes.clone().run(api.clone(), stop));
 //! RuntimeParts { api: Some(ApiParts { objects: Arc::new(objects), services: Arc::new(services),
 //!     classes: Arc::new(classes) }), .. };                        // crates/runtime registers its pods

@@ -1,4 +1,4 @@
-//! Keeps the secrets and config maps that pods refer to.
+//! Caches the secrets and config maps that pods refer to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,25 +16,25 @@ use tracing::info;
 
 use crate::decide::{Known, References, is_fresh};
 
-/// How long one who asks waits for what nothing was heard of yet.
+/// How long a lookup waits for the first version of an object.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The shortest time after which what nobody asks for is not followed any more.
+/// The shortest idle time after which an object is no longer watched.
 const LEAST_IDLE: Duration = Duration::from_mins(1);
 
-/// How the store works.
+/// Settings of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// How changes are noticed: by a watch of every object, by reading it again after a while, or by
-    /// reading it whenever somebody asks.
+    /// How changes are detected: by a watch of every object, by reading it again after its TTL, or by
+    /// reading it at every lookup.
     pub strategy: Strategy,
-    /// What nobody asked for in so long is not followed; upstream's is five times `syncFrequency`.
+    /// The idle time after which an object is no longer watched; upstream's is five times `syncFrequency`.
     pub idle: Duration,
-    /// After how long an object is read again.
+    /// The TTL after which an object is read again.
     pub time_to_live: Duration,
 }
 
 impl Settings {
-    /// As a node is configured.
+    /// The settings of a configuration.
     pub fn of(config: &KubeletConfiguration) -> Self {
         Self {
             strategy: config.config_map_and_secret_change_detection_strategy,
@@ -54,7 +54,7 @@ impl Default for Settings {
     }
 }
 
-/// The objects of the node's pods. Clones are the same one.
+/// The objects of the node's pods. Clones share the store.
 #[derive(Debug, Clone)]
 pub struct ObjectStore {
     pub(crate) shared: Arc<Shared>,
@@ -64,13 +64,13 @@ pub struct ObjectStore {
 pub(crate) struct Shared {
     pub(crate) reads: Arc<dyn ObjectReads>,
     pub(crate) settings: Settings,
-    /// When the store began.
+    /// When the store was created.
     begun: Instant,
-    /// Written by whoever registers pods or asks, and by the watches.
+    /// Written by registrations, lookups and watches.
     state: Mutex<State>,
-    /// Something is dirty. Waited for by the task alone.
+    /// Wakes the task: an object is dirty.
     pub(crate) changed: Notify,
-    /// Pods with an object that changed. Waited for by one reader.
+    /// Wakes the reader: objects of pods changed.
     pub(crate) pods_changed: Notify,
 }
 
@@ -78,32 +78,32 @@ pub(crate) struct Shared {
 pub(crate) struct State {
     references: References,
     pub(crate) entries: BTreeMap<ObjectKey, Entry>,
-    /// Of which the watch may have to begin or end.
+    /// Objects whose watch may have to start or stop.
     pub(crate) dirty: BTreeSet<ObjectKey>,
     generations: u64,
     time_to_live: Duration,
-    /// Pods with an object that changed since they were last taken.
+    /// Pods with an object that changed since the last read.
     changed_pods: BTreeSet<PodUid>,
 }
 
-/// An object that pods refer to.
+/// An object with references.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// Written by its watch, or by those who read it.
+    /// Written by its watch, or by reads.
     pub(crate) known: Arc<watch::Sender<Known>>,
     pub(crate) watching: Watching,
-    /// Changes whenever what is known before is not good enough any more.
+    /// Increases whenever the known version becomes stale.
     pub(crate) generation: u64,
-    /// When somebody last asked, since the store began.
+    /// The last lookup, as time since the creation of the store.
     pub(crate) asked: Duration,
-    /// When it was last read, where it is not followed.
+    /// When it was last read, if it is not watched.
     read: Option<Duration>,
-    /// What it was when it was last known, for when nothing newer can be.
+    /// Its last known version, in case no newer one is available.
     last: Option<Arc<DataObject>>,
 }
 
 impl Entry {
-    /// What is known is not good enough any more.
+    /// Marks the known version as stale, and keeps it for an outage.
     pub(crate) fn set_aside(&mut self) {
         match self.known.send_replace(Known::NotYet) {
             Known::There(object) => self.last = Some(object),
@@ -113,18 +113,18 @@ impl Entry {
     }
 }
 
-/// Whether an object is followed.
+/// Whether an object is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Watching {
     Yes,
-    /// Nobody asked for it in a long time.
+    /// It was not used for a long time.
     Idle,
-    /// It never changes, or changes are noticed otherwise.
+    /// It is immutable, or changes are detected without a watch.
     NotNeeded,
 }
 
 impl ObjectStore {
-    /// A store of nothing.
+    /// An empty store.
     pub fn new(reads: Arc<dyn ObjectReads>, settings: Settings) -> Self {
         let settings = Settings { idle: settings.idle.max(LEAST_IDLE), ..settings };
         let state = State {
@@ -151,7 +151,7 @@ impl ObjectStore {
         }
     }
 
-    /// After how long an object is read again, if the node says so.
+    /// Sets the TTL after which an object is read again, if the node has one.
     pub fn set_time_to_live(&self, time: Option<Duration>) {
         self.shared.state().time_to_live = time.unwrap_or(self.shared.settings.time_to_live);
     }
@@ -167,21 +167,22 @@ impl ObjectStore {
             entry.asked = self.shared.now();
             entry.known.subscribe()
         };
-        let heard = async {
+        let delivered = async {
             known.wait_for(|known| *known != Known::NotYet).await.map(|known| known.clone())
         };
-        match timeout(PATIENCE, heard).await {
+        match timeout(PATIENCE, delivered).await {
             Ok(Ok(Known::There(object))) => Ok(object),
             Ok(Ok(_)) => Err(not_found(key.kind.singular(), key)),
-            // Its last pod went meanwhile.
+            // Its last pod was unregistered meanwhile.
             Ok(Err(_)) => Err(not_registered(key)),
-            Err(_) => self.unheard(key).await,
+            Err(_) => self.not_delivered(key).await,
         }
     }
 
-    /// Nothing is heard of an object. What it was before it was not followed for a while does, if the server does
-    /// not answer either: a container that ran with it must not stay down for as long as the server is away.
-    async fn unheard(&self, key: &ObjectKey) -> Result<Arc<DataObject>, ObjectError> {
+    /// Handles a lookup whose watch delivered nothing. If the server does not respond to a read either, the version
+    /// from before the idle time is used: a container that ran with it must not stay down while the server is
+    /// unavailable.
+    async fn not_delivered(&self, key: &ObjectKey) -> Result<Arc<DataObject>, ObjectError> {
         let not_yet = ObjectError::NotYet { resource: key.kind.singular() };
         let last = self.shared.state().entries.get(key).and_then(|entry| entry.last.clone());
         let Some(last) = last else { return Err(not_yet) };
@@ -190,7 +191,7 @@ impl ObjectStore {
             Ok(Ok(None)) => Err(not_found(key.kind.singular(), key)),
             Ok(Err(error)) if !error.is_away() => Err(not_yet),
             Ok(Err(_)) | Err(_) => {
-                info!(%key, "the API server is away; an object is taken as it was known last");
+                info!(%key, "API server is unavailable, using the last known version of an object");
                 Ok(last)
             }
         }
@@ -224,7 +225,7 @@ impl ObjectStore {
         }
     }
 
-    /// What was read is what is known, unless a pod was registered after the question.
+    /// Stores a version that was read, unless a pod was registered after the request.
     fn remember(&self, key: &ObjectKey, generation: u64, known: Known) {
         let mut state = self.shared.state();
         let entry = state.entries.get_mut(key);
@@ -252,7 +253,7 @@ fn not_found(resource: &'static str, key: &ObjectKey) -> ObjectError {
 }
 
 impl Shared {
-    /// How long ago the store began.
+    /// The time since the store was created.
     pub(crate) fn now(&self) -> Duration {
         self.begun.elapsed()
     }
@@ -265,7 +266,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An object that was known has changed, appeared or gone.
+    /// Marks the pods of a known object that has changed, appeared or disappeared.
     pub(crate) fn object_changed(&self, key: &ObjectKey) {
         let mut state = self.state();
         let State { references, changed_pods, .. } = &mut *state;
@@ -276,7 +277,7 @@ impl Shared {
 }
 
 impl State {
-    /// What is known of an object is not good enough any more.
+    /// Marks the known version of an object as stale.
     pub(crate) fn begin_anew(&mut self, key: &ObjectKey) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         self.generations += 1;
@@ -291,7 +292,7 @@ impl State {
 
     fn refer(&mut self, key: &ObjectKey, strategy: Strategy, now: Duration) {
         if self.entries.contains_key(key) {
-            // A watch tells of itself what changes. What is read must be read after this.
+            // A watch delivers changes by itself. Without one, the object must be read after this.
             if strategy == Strategy::Cache {
                 self.begin_anew(key);
             }

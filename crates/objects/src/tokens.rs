@@ -1,12 +1,12 @@
-//! Keeps the tokens of the node's pods.
+//! Caches the tokens of the node's pods.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use model::chain::Chain;
-use model::chance::fraction;
 use model::ids::PodUid;
+use model::jitter::fraction;
 use model::objects::{ServiceAccountToken, TokenRequest};
 use model::ports::clock::WallClock;
 use model::ports::cluster::ApiError;
@@ -18,17 +18,17 @@ use crate::decide::{MOST_JITTER, is_expired, refresh_at};
 /// Why there is no token.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// It was not given.
+    /// The request failed.
     #[error("failed to fetch token")]
     Fetch(#[source] ApiError),
-    /// The one that is there is good no more, and no other was given.
+    /// The cached token has expired, and the refresh failed.
     #[error("token of {account:?} for pod {pod} expired and refresh failed")]
     Expired {
         /// The service account.
         account: Box<str>,
         /// The pod.
         pod: String,
-        /// Why no other was given.
+        /// Why the refresh failed.
         #[source]
         source: ApiError,
     },
@@ -45,7 +45,7 @@ struct Kept {
 pub struct TokenStore {
     server: Arc<dyn TokenRequests>,
     clock: Arc<dyn WallClock>,
-    /// Written by whoever asks.
+    /// Written by lookups.
     kept: Mutex<BTreeMap<TokenRequest, Kept>>,
 }
 
@@ -59,8 +59,8 @@ impl TokenStore {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A token that is good: the one that is there or, when it is time, another one. While no other is
-    /// given, the one that is there does.
+    /// A valid token: the cached one or, when it is due, a new one. If the refresh fails, the
+    /// cached one is used until it expires.
     pub async fn get(
         &self,
         request: &TokenRequest,
@@ -84,7 +84,7 @@ impl TokenStore {
             }),
             Some(token) => {
                 let (account, pod) = (&request.service_account, &request.pod);
-                warn!(account, %pod, error = %Chain(&error), "a token cannot be renewed yet");
+                warn!(account, %pod, error = %Chain(&error), "Cannot refresh the token of a pod, using the old one");
                 Ok(token)
             }
         }
@@ -95,18 +95,18 @@ impl TokenStore {
         let token = Arc::new(token);
         let refresh_at = refresh_at(&token, MOST_JITTER.mul_f64(fraction()));
         let mut kept = self.kept();
-        // Of pods that went while theirs was asked for.
+        // Drops tokens of pods that ended during a request.
         kept.retain(|_, kept| !is_expired(&kept.token, now));
         kept.insert(request.clone(), Kept { token: Arc::clone(&token), refresh_at });
         token
     }
 
-    /// When a token that was given is to be asked for again.
+    /// When a cached token is due for a refresh.
     pub fn refresh_at(&self, request: &TokenRequest) -> Option<Timestamp> {
         self.kept().get(request).map(|kept| kept.refresh_at)
     }
 
-    /// Forgets the tokens of a pod.
+    /// Drops the tokens of a pod.
     pub fn forget(&self, pod: &PodUid) {
         self.kept().retain(|request, _| request.pod_uid != *pod);
     }

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[error("ClusterTrustBundle informer has not yet synced")]
 pub struct NotSynced;
 
-/// All trust bundles of the cluster. They are followed from the first read on. Clones are the same store.
+/// All trust bundles of the cluster. They are watched from the first read on. Clones share the store.
 #[derive(Debug, Clone)]
 pub struct TrustBundles {
     shared: Arc<Shared>,
@@ -44,7 +44,7 @@ impl Default for TrustBundles {
 }
 
 impl TrustBundles {
-    /// Follows the trust bundles once they are read, until it is stopped.
+    /// Watches the trust bundles from the first read on, until it is stopped.
     pub async fn run(self, feed: Arc<dyn TrustBundleFeed>, stop: CancellationToken) {
         let follow = async {
             self.shared.needed.notified().await;
@@ -69,9 +69,9 @@ impl TrustBundles {
 }
 
 impl Sink<TrustBundleRecord, String> for TrustBundles {
-    fn hear(&self, change: Change<TrustBundleRecord, String>) {
+    fn receive(&self, change: Change<TrustBundleRecord, String>) {
         let mut listed = self.shared.listed.lock().unwrap_or_else(PoisonError::into_inner);
-        listed.hear(change, |bundle| bundle.name.clone());
+        listed.receive(change, |bundle| bundle.name.clone());
         let all: Option<Arc<[_]>> = listed.all().map(|all| all.values().cloned().collect());
         drop(listed);
         self.shared.all.send_if_modified(|before| {
@@ -86,7 +86,7 @@ impl Sink<TrustBundleRecord, String> for TrustBundles {
 
 #[cfg(test)]
 mod tests {
-    use testkit::cluster::{Ask, MemoryCluster};
+    use testkit::cluster::{ApiCall, MemoryCluster};
     use tokio::task::JoinSet;
     use tokio::time::sleep;
 
@@ -98,7 +98,7 @@ mod tests {
 
     // behaviour: VOL-49
     #[tokio::test(start_paused = true)]
-    async fn trust_bundles_are_followed_from_the_first_read_on_and_report_changes() {
+    async fn trust_bundles_are_watched_from_the_first_read_on_and_report_changes() {
         let cluster = MemoryCluster::default();
         cluster.put_trust_bundle(bundle("a"));
         let bundles = TrustBundles::default();
@@ -107,7 +107,7 @@ mod tests {
         let mut tasks = JoinSet::new();
         tasks.spawn(bundles.clone().run(Arc::new(cluster.clone()), CancellationToken::new()));
         sleep(Duration::from_hours(1)).await;
-        assert_eq!(cluster.asked(Ask::Watch), [""; 0]);
+        assert_eq!(cluster.calls_of(ApiCall::Watch), [""; 0]);
         assert_eq!(*bundles.all().await.unwrap(), [bundle("a")]);
         let mut changes = bundles.changes();
         changes.mark_unchanged();

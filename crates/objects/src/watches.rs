@@ -1,12 +1,12 @@
-//! Follows each object that pods refer to.
+//! Watches each object that pods refer to.
 
 use std::collections::BTreeMap;
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use model::heard::Heard;
 use model::objects::{DataObject, ObjectKey};
 use model::ports::cluster::{Change, Sink};
+use model::watched_object::WatchedObject;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
@@ -17,7 +17,7 @@ use crate::decide::{Idle, Known, idle};
 use crate::store::{ObjectStore, Shared, Watching};
 
 impl ObjectStore {
-    /// Follows what pods refer to, until it is stopped.
+    /// Watches the objects that pods refer to, until it is stopped.
     pub async fn run(self, stop: CancellationToken) {
         let mut watches = Watches::default();
         loop {
@@ -35,13 +35,13 @@ impl ObjectStore {
     }
 }
 
-/// A watch that is wanted.
+/// A desired watch.
 struct Wanted {
     generation: u64,
     known: Arc<watch::Sender<Known>>,
 }
 
-/// The watches there are.
+/// The running watches.
 #[derive(Debug, Default)]
 struct Watches {
     tasks: JoinSet<()>,
@@ -49,7 +49,7 @@ struct Watches {
 }
 
 impl Watches {
-    /// Begins or ends the watch of an object.
+    /// Starts or stops the watch of an object.
     fn settle(&mut self, shared: &Arc<Shared>, key: ObjectKey, wanted: Option<Wanted>) {
         let there = self.by_key.get(&key).map(|(generation, _)| *generation);
         if there == wanted.as_ref().map(|wanted| wanted.generation) {
@@ -65,11 +65,11 @@ impl Watches {
         }
     }
 
-    /// A watch that breaks is begun anew.
+    /// Restarts a watch that panicked.
     fn ended(&mut self, shared: &Shared, ended: Result<(), JoinError>) {
         let broke = ended.err().filter(JoinError::is_panic);
         let Some(error) = broke else { return };
-        error!(%error, "following an object broke; beginning anew");
+        error!(%error, "Watch of an object panicked, restarting it");
         let broken = self.by_key.iter().filter(|(_, (_, task))| task.is_finished());
         let broken: Vec<ObjectKey> = broken.map(|(key, _)| key.clone()).collect();
         let mut state = shared.state();
@@ -82,29 +82,29 @@ impl Watches {
     }
 }
 
-/// Follows one object until it is known never to change, or nobody asks for it.
+/// Watches one object until it is immutable or idle.
 async fn follow(shared: Arc<Shared>, key: ObjectKey, wanted: Wanted) {
     let Wanted { generation, known } = wanted;
     let sink = ObjectSink {
         shared: Arc::clone(&shared),
         key: key.clone(),
         known: Arc::clone(&known),
-        heard: Mutex::default(),
+        watched: Mutex::default(),
     };
     let mut seen = known.subscribe();
     let is_immutable = async {
         drop(seen.wait_for(Known::is_immutable).await);
     };
-    // Biased: what is heard comes first, the others come once.
+    // Biased: changes come first, the others happen once.
     tokio::select! {
         biased;
         () = shared.reads.follow_object(&key, &sink) => {}
         () = is_immutable => {
-            debug!(%key, "an object never changes; following it no more");
+            debug!(%key, "Object is immutable, stopping its watch");
             shared.not_needed(&key, generation);
         }
         () = shared.idle(&key, generation) => {
-            debug!(%key, "nobody asks for an object; following it no more");
+            debug!(%key, "Object is idle, stopping its watch");
         }
     }
 }
@@ -115,12 +115,12 @@ struct ObjectSink {
     shared: Arc<Shared>,
     key: ObjectKey,
     known: Arc<watch::Sender<Known>>,
-    heard: Mutex<Heard<DataObject>>,
+    watched: Mutex<WatchedObject<DataObject>>,
 }
 
 impl Sink<DataObject, ()> for ObjectSink {
-    fn hear(&self, change: Change<DataObject, ()>) {
-        let version = self.heard.lock().unwrap_or_else(PoisonError::into_inner).hear(change);
+    fn receive(&self, change: Change<DataObject, ()>) {
+        let version = self.watched.lock().unwrap_or_else(PoisonError::into_inner).apply(change);
         if let Some(version) = version {
             let new: Known = version.into();
             let before = self.known.send_replace(new.clone());
@@ -133,7 +133,7 @@ impl Sink<DataObject, ()> for ObjectSink {
 }
 
 impl Shared {
-    /// The objects whose watch may have to begin or end, and which watch each is to have.
+    /// The objects whose watch may have to start or stop, with their desired watch.
     fn take_dirty(&self) -> Vec<(ObjectKey, Option<Wanted>)> {
         let mut state = self.state();
         let dirty = mem::take(&mut state.dirty);
@@ -156,8 +156,7 @@ impl Shared {
         self.changed.notify_one();
     }
 
-    /// Returns when nobody has asked for an object in a long time, and it was said that it is not
-    /// followed.
+    /// Returns when an object is idle, and is marked as not watched.
     async fn idle(&self, key: &ObjectKey, generation: u64) {
         while let Some(at) = self.idle_at(key, generation) {
             sleep_until(at).await;
@@ -165,7 +164,7 @@ impl Shared {
         self.changed.notify_one();
     }
 
-    /// When to look again whether an object is idle; nothing when it is.
+    /// When to check again whether an object is idle; none if it is.
     fn idle_at(&self, key: &ObjectKey, generation: u64) -> Option<Instant> {
         let now = self.now();
         let mut state = self.state();

@@ -1,20 +1,20 @@
-//! The last known status of every pod, and waiting for a fresh one.
+//! The last known status of every pod, with waiting for a fresh one.
 //!
-//! [`Writer`] has one owner, the relist task; [`Reader`] is for everybody else. A relist of
-//! everything says nothing about a pod that it *passed over* because the pod was just being looked at
-//! on its own: that look may have begun long before.
+//! [`Writer`] has one owner, the relist task; all others use [`Reader`]. A full relist
+//! does not refresh a pod that it *skipped* because the pod was being relisted on its own: that list
+//! may have begun long before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use model::ids::{PodName, PodUid};
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::ports::runtime::RuntimeError;
-use model::stamp::Stamp;
+use model::seq::Seq;
 use tokio::sync::oneshot;
 
-/// What looking at a pod gave: its status, or why that could not be read.
-pub type Observation = Result<Arc<PodStatus>, RuntimeError>;
+/// The status of a pod, or the error of reading it.
+pub type Observation = Result<Arc<RuntimePodStatus>, RuntimeError>;
 
 /// An empty cache. Nothing is fresh in it until the first relist.
 pub fn cache() -> (Writer, Reader) {
@@ -25,26 +25,26 @@ pub fn cache() -> (Writer, Reader) {
 #[derive(Debug, Default)]
 struct Shared {
     entries: BTreeMap<PodUid, Entry>,
-    /// The pods whose entries say that the runtime has nothing of them.
+    /// The pods without objects in the runtime according to their entries.
     absent: BTreeSet<PodUid>,
-    /// Counts changes of entries, and of which pods may live.
+    /// Counts changes of `entries` and `live`.
     version: u64,
-    /// When the last relist of everything began.
-    relisted: Option<Stamp>,
-    /// Pods about which it says nothing.
-    passed_over: BTreeSet<PodUid>,
-    /// Pods of which something may live, as the lists show them: known even of a pod whose status
+    /// When the last full relist began.
+    relisted: Option<Seq>,
+    /// Pods that it skipped.
+    skipped: BTreeSet<PodUid>,
+    /// Pods with live sandboxes or containers according to the lists: known even for a pod whose status
     /// cannot be read.
     live: Arc<BTreeMap<PodUid, PodName>>,
-    /// Who waits for which pod. A waiter that gave up is found by its closed channel.
+    /// Waiters by pod. A cancelled waiter is found by its closed channel.
     waiters: BTreeMap<PodUid, Vec<Waiter>>,
 }
 
 #[derive(Debug)]
 struct Entry {
     observation: Observation,
-    /// When the look began that gave the observation, or that found it unchanged.
-    observed: Stamp,
+    /// When the list began that led to the observation or confirmed it.
+    observed: Seq,
 }
 
 impl Entry {
@@ -60,25 +60,24 @@ impl Entry {
 
 #[derive(Debug)]
 struct Waiter {
-    after: Stamp,
+    after: Seq,
     answer: oneshot::Sender<Observation>,
 }
 
 impl Shared {
-    /// The pod's observation, if it was made after `after`. A pod that was never seen is known to be
-    /// absent once everything was listed.
-    fn fresh(&self, uid: &PodUid, after: Stamp) -> Option<Observation> {
+    /// The pod's observation, if it was made after `after`. A pod that was never listed is known to be
+    /// absent after a full relist.
+    fn fresh(&self, uid: &PodUid, after: Seq) -> Option<Observation> {
         let entry = self.entries.get(uid);
         let by_entry = entry.is_some_and(|entry| entry.observed > after);
-        let by_relist =
-            !self.passed_over.contains(uid) && self.relisted.is_some_and(|at| at > after);
+        let by_relist = !self.skipped.contains(uid) && self.relisted.is_some_and(|at| at > after);
         (by_entry || by_relist).then(|| self.observation(uid))
     }
 
     fn observation(&self, uid: &PodUid) -> Observation {
         match self.entries.get(uid) {
             Some(entry) => entry.observation.clone(),
-            None => Ok(Arc::new(PodStatus::empty(uid.clone()))),
+            None => Ok(Arc::new(RuntimePodStatus::empty(uid.clone()))),
         }
     }
 
@@ -91,7 +90,7 @@ impl Shared {
         self.entries.insert(uid.clone(), entry);
     }
 
-    /// Forgets pods that are absent, but for some. Whether there were any.
+    /// Removes absent pods except those that `stays` keeps. Returns whether any were removed.
     fn forget_absent(&mut self, stays: impl Fn(&PodUid, &Entry) -> bool) -> bool {
         let before = self.absent.len();
         let entries = &mut self.entries;
@@ -112,7 +111,7 @@ impl Shared {
         let mut left = Vec::new();
         for waiter in waiters {
             match self.fresh(uid, waiter.after) {
-                // Nobody listens any more: the worker was cancelled.
+                // The receiver is closed when the worker was cancelled.
                 Some(observation) => drop(waiter.answer.send(observation)),
                 None if waiter.answer.is_closed() => {}
                 None => left.push(waiter),
@@ -132,33 +131,33 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// What is known of a pod now, however old.
+    /// The last observation of a pod, however old.
     pub fn get(&self, uid: &PodUid) -> Observation {
         lock(&self.shared).observation(uid)
     }
 
-    /// The name of a pod of which something may live.
+    /// The name of a pod if one of its sandboxes or containers may be alive.
     pub fn live(&self, uid: &PodUid) -> Option<PodName> {
         lock(&self.shared).live.get(uid).cloned()
     }
 
-    /// All pods of which something may live.
+    /// All pods with a sandbox or container that may be alive.
     pub fn all_live(&self) -> Arc<BTreeMap<PodUid, PodName>> {
         Arc::clone(&lock(&self.shared).live)
     }
 
-    /// A number that changes whenever what is known of any pod does.
+    /// A number that changes with every observation of any pod.
     pub fn version(&self) -> u64 {
         lock(&self.shared).version
     }
 
-    /// What a look at the pod showed that began after `after`, if there was one.
-    pub fn known_since(&self, uid: &PodUid, after: Stamp) -> Option<Observation> {
+    /// The observation of a list that began after `after`, if there was one.
+    pub fn known_since(&self, uid: &PodUid, after: Seq) -> Option<Observation> {
         lock(&self.shared).fresh(uid, after)
     }
 
-    /// What a look at the pod showed that began after `after`; waits for one if need be.
-    pub async fn newer_than(&self, uid: &PodUid, after: Stamp) -> Observation {
+    /// The observation of a list that began after `after`; waits for one if necessary.
+    pub async fn newer_than(&self, uid: &PodUid, after: Seq) -> Observation {
         let receiver = {
             let mut shared = lock(&self.shared);
             if let Some(observation) = shared.fresh(uid, after) {
@@ -170,8 +169,8 @@ impl Reader {
         };
         match receiver.await {
             Ok(observation) => observation,
-            // The writer went away while we waited, so the agent is shutting down and this task is
-            // about to be cancelled.
+            // The writer was dropped meanwhile, so the agent is shutting down and this task is about
+            // to be cancelled.
             Err(_) => std::future::pending().await,
         }
     }
@@ -185,10 +184,10 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A list shows that something of the pod may live, under this name, or that nothing does. What is
-    /// nobody's is no pod's life: who ends pods that nobody wants must not find it.
+    /// Sets or clears the name of a live pod. Containers without a pod UID are ignored: the cleanup of
+    /// orphaned pods must not find them.
     pub(crate) fn listed(&self, uid: &PodUid, live: Option<&PodName>) {
-        let live = live.filter(|_| !uid.is_nobodys());
+        let live = live.filter(|_| !uid.is_empty());
         let mut shared = lock(&self.shared);
         if shared.live.get(uid) == live {
             return;
@@ -201,38 +200,37 @@ impl Writer {
         }
     }
 
-    /// What a look at the pod showed that began at `at`.
-    pub(crate) fn store(&self, uid: &PodUid, observation: Observation, at: Stamp) {
+    /// Stores the observation of a list that began at `at`.
+    pub(crate) fn store(&self, uid: &PodUid, observation: Observation, at: Seq) {
         let mut shared = lock(&self.shared);
         shared.version += 1;
         shared.set(uid, Entry { observation, observed: at });
         shared.answer_waiters_of(uid);
     }
 
-    /// The runtime has nothing of the pod any more, at `at`. That is kept until a relist says the same:
-    /// somebody may wait for just this news, or ask for it in a while, and the relist that would tell
-    /// them may be far away.
-    pub(crate) fn forget(&self, uid: &PodUid, at: Stamp) {
-        self.store(uid, Ok(Arc::new(PodStatus::empty(uid.clone()))), at);
+    /// The runtime has no object of the pod any more at `at`. The entry is kept until a relist confirms it:
+    /// a consumer may wait for it now or later, and the next relist may be far away.
+    pub(crate) fn forget(&self, uid: &PodUid, at: Seq) {
+        self.store(uid, Ok(Arc::new(RuntimePodStatus::empty(uid.clone()))), at);
     }
 
-    /// A look at this pod alone, begun at `at`, showed nothing new.
-    pub(crate) fn unchanged(&self, uid: &PodUid, at: Stamp) {
+    /// A single-pod relist that began at `at` found no change.
+    pub(crate) fn unchanged(&self, uid: &PodUid, at: Seq) {
         let mut shared = lock(&self.shared);
         let observation = shared.observation(uid);
         shared.set(uid, Entry { observation, observed: at });
         shared.answer_waiters_of(uid);
     }
 
-    /// Everything was listed, begun at `at`; pods that were not passed over are as the cache says.
-    pub(crate) fn relisted(&self, at: Stamp, passed_over: BTreeSet<PodUid>) {
+    /// A full relist that began at `at` confirmed the cache for all pods that it did not skip.
+    pub(crate) fn relisted(&self, at: Seq, skipped: BTreeSet<PodUid>) {
         let mut shared = lock(&self.shared);
         let forgot =
-            shared.forget_absent(|uid, entry| passed_over.contains(uid) || entry.observed > at);
-        // Who had it has another one now that says the same.
+            shared.forget_absent(|uid, entry| skipped.contains(uid) || entry.observed > at);
+        // Readers get an equal, new observation.
         shared.version += u64::from(forgot);
         shared.relisted = Some(at);
-        shared.passed_over = passed_over;
+        shared.skipped = skipped;
         let waiting: Vec<PodUid> = shared.waiters.keys().cloned().collect();
         for uid in waiting {
             shared.answer_waiters_of(&uid);

@@ -2,9 +2,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::ids::PodUid;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::ports::runtime::{Code, RuntimeError};
-use model::stamp::{Stamp, Stamps};
+use model::seq::{Seq, SeqCounter};
 use tokio_test::{assert_pending, assert_ready, task};
 
 use super::cache;
@@ -13,133 +13,133 @@ fn uid() -> PodUid {
     "uid".into()
 }
 
-/// A relist that passed over nobody.
+/// A relist that skipped no pod.
 fn all() -> BTreeSet<PodUid> {
     BTreeSet::new()
 }
 
-fn seen(ip: &str) -> Arc<PodStatus> {
-    Arc::new(PodStatus { ips: vec![ip.parse().unwrap()], ..PodStatus::empty(uid()) })
+fn seen(ip: &str) -> Arc<RuntimePodStatus> {
+    Arc::new(RuntimePodStatus { ips: vec![ip.parse().unwrap()], ..RuntimePodStatus::empty(uid()) })
 }
 
 #[test]
-fn an_unknown_pod_is_empty_but_not_fresh_before_the_first_relist() {
+fn unknown_pod_is_empty_and_not_fresh_before_the_first_relist() {
     let (writer, reader) = cache();
-    let stamps = Stamps::default();
-    assert_eq!(reader.get(&uid()), Ok(Arc::new(PodStatus::empty(uid()))));
+    let seq = SeqCounter::default();
+    assert_eq!(reader.get(&uid()), Ok(Arc::new(RuntimePodStatus::empty(uid()))));
     let uid = uid();
-    let mut wait = task::spawn(reader.newer_than(&uid, Stamp::START));
+    let mut wait = task::spawn(reader.newer_than(&uid, Seq::START));
     assert_pending!(wait.poll());
-    writer.relisted(stamps.next(), all());
+    writer.relisted(seq.next(), all());
     assert!(wait.is_woken());
-    assert_eq!(assert_ready!(wait.poll()), Ok(Arc::new(PodStatus::empty(uid.clone()))));
+    assert_eq!(assert_ready!(wait.poll()), Ok(Arc::new(RuntimePodStatus::empty(uid.clone()))));
 }
 
 #[test]
-fn a_look_that_began_before_the_action_is_not_newer_than_it() {
+fn inspection_that_began_before_an_action_is_not_newer() {
     let (writer, reader) = cache();
-    let stamps = Stamps::default();
-    let look = stamps.next();
-    let action = stamps.next();
-    writer.store(&uid(), Ok(seen("10.0.0.1")), look);
-    writer.relisted(look, all());
+    let seq = SeqCounter::default();
+    let list = seq.next();
+    let action = seq.next();
+    writer.store(&uid(), Ok(seen("10.0.0.1")), list);
+    writer.relisted(list, all());
     let uid = uid();
     let mut wait = task::spawn(reader.newer_than(&uid, action));
     assert_pending!(wait.poll());
-    writer.store(&uid, Ok(seen("10.0.0.2")), stamps.next());
+    writer.store(&uid, Ok(seen("10.0.0.2")), seq.next());
     assert_eq!(assert_ready!(wait.poll()), Ok(seen("10.0.0.2")));
 }
 
 #[test]
-fn a_relist_says_nothing_fresh_about_a_pod_that_it_passed_over() {
+fn relist_does_not_refresh_a_pod_that_it_skipped() {
     let (writer, reader) = cache();
-    let stamps = Stamps::default();
-    let look = stamps.next();
-    let action = stamps.next();
+    let seq = SeqCounter::default();
+    let list = seq.next();
+    let action = seq.next();
     let uid = uid();
     let mut wait = task::spawn(reader.newer_than(&uid, action));
-    writer.relisted(stamps.next(), [uid.clone()].into());
+    writer.relisted(seq.next(), [uid.clone()].into());
     assert_pending!(wait.poll());
-    // The end of what was under way does not make it newer than its beginning.
-    writer.store(&uid, Ok(seen("10.0.0.1")), look);
+    // An observation is as old as the beginning of its list.
+    writer.store(&uid, Ok(seen("10.0.0.1")), list);
     assert_pending!(wait.poll());
-    writer.unchanged(&uid, look);
+    writer.unchanged(&uid, list);
     assert_pending!(wait.poll());
-    writer.relisted(stamps.next(), all());
+    writer.relisted(seq.next(), all());
     assert_eq!(assert_ready!(wait.poll()), Ok(seen("10.0.0.1")));
 }
 
 #[test]
-fn a_look_at_one_pod_that_shows_nothing_new_satisfies_those_who_wait_for_it() {
+fn unchanged_single_pod_relist_wakes_waiters() {
     let (writer, reader) = cache();
-    let stamps = Stamps::default();
-    writer.store(&uid(), Ok(seen("10.0.0.1")), stamps.next());
-    let action = stamps.next();
+    let seq = SeqCounter::default();
+    writer.store(&uid(), Ok(seen("10.0.0.1")), seq.next());
+    let action = seq.next();
     let uid = uid();
     let mut wait = task::spawn(reader.newer_than(&uid, action));
     assert_pending!(wait.poll());
-    writer.unchanged(&uid, stamps.next());
+    writer.unchanged(&uid, seq.next());
     assert_eq!(assert_ready!(wait.poll()), Ok(seen("10.0.0.1")));
 }
 
 #[test]
-fn a_pod_that_went_away_is_empty_for_those_who_wait_for_it() {
+fn waiter_gets_an_empty_status_when_the_pod_is_gone() {
     let (writer, reader) = cache();
-    let stamps = Stamps::default();
-    writer.store(&uid(), Ok(seen("10.0.0.1")), stamps.next());
-    let action = stamps.next();
+    let seq = SeqCounter::default();
+    writer.store(&uid(), Ok(seen("10.0.0.1")), seq.next());
+    let action = seq.next();
     let uid = uid();
     let mut wait = task::spawn(reader.newer_than(&uid, action));
     assert_pending!(wait.poll());
-    writer.forget(&uid, stamps.next());
-    assert_eq!(assert_ready!(wait.poll()), Ok(Arc::new(PodStatus::empty(uid.clone()))));
-    assert_eq!(reader.get(&uid), Ok(Arc::new(PodStatus::empty(uid.clone()))));
+    writer.forget(&uid, seq.next());
+    assert_eq!(assert_ready!(wait.poll()), Ok(Arc::new(RuntimePodStatus::empty(uid.clone()))));
+    assert_eq!(reader.get(&uid), Ok(Arc::new(RuntimePodStatus::empty(uid.clone()))));
 }
 
 #[test]
-fn that_a_pod_is_absent_is_known_until_a_relist_says_so_too() {
+fn absent_pod_entry_is_kept_until_a_later_relist() {
     let (writer, reader) = cache();
-    let stamps = Stamps::default();
-    let action = stamps.next();
-    let early = stamps.next();
-    writer.forget(&uid(), stamps.next());
+    let seq = SeqCounter::default();
+    let action = seq.next();
+    let early = seq.next();
+    writer.forget(&uid(), seq.next());
     let uid = uid();
-    // Whoever asks later hears it as well, even if a relist ends meanwhile that began before.
-    for passed_over in [all(), [uid.clone()].into()] {
-        writer.relisted(early, passed_over);
+    // A later reader gets it too, even if a relist that began before ends meanwhile.
+    for skipped in [all(), [uid.clone()].into()] {
+        writer.relisted(early, skipped);
         let mut wait = task::spawn(reader.newer_than(&uid, action));
-        assert_eq!(assert_ready!(wait.poll()), Ok(Arc::new(PodStatus::empty(uid.clone()))));
+        assert_eq!(assert_ready!(wait.poll()), Ok(Arc::new(RuntimePodStatus::empty(uid.clone()))));
         assert_eq!(super::lock(&writer.shared).entries.len(), 1);
     }
-    writer.relisted(stamps.next(), all());
+    writer.relisted(seq.next(), all());
     assert!(super::lock(&writer.shared).entries.is_empty());
 }
 
 #[test]
-fn a_status_that_could_not_be_read_is_an_error_for_those_who_wait() {
+fn waiter_gets_the_error_of_a_failed_status_read() {
     let (writer, reader) = cache();
-    let stamps = Stamps::default();
+    let seq = SeqCounter::default();
     let error = RuntimeError {
         method: "ContainerStatus",
         object: "c".into(),
         code: Code::Unavailable,
         message: "gone".into(),
     };
-    writer.store(&uid(), Err(error.clone()), stamps.next());
+    writer.store(&uid(), Err(error.clone()), seq.next());
     let uid = uid();
-    let mut wait = task::spawn(reader.newer_than(&uid, Stamp::START));
+    let mut wait = task::spawn(reader.newer_than(&uid, Seq::START));
     assert_eq!(assert_ready!(wait.poll()), Err(error));
 }
 
 #[test]
-fn waiters_that_gave_up_are_forgotten() {
+fn cancelled_waiters_are_removed() {
     let (writer, reader) = cache();
-    let stamps = Stamps::default();
+    let seq = SeqCounter::default();
     {
         let uid = uid();
-        let mut wait = task::spawn(reader.newer_than(&uid, Stamp::START));
+        let mut wait = task::spawn(reader.newer_than(&uid, Seq::START));
         assert_pending!(wait.poll());
     }
-    writer.relisted(stamps.next(), [uid()].into());
+    writer.relisted(seq.next(), [uid()].into());
     assert!(super::lock(&writer.shared).waiters.is_empty());
 }

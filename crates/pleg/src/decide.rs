@@ -1,15 +1,15 @@
-//! What changed between two observations, and what is known afterwards. Pure.
+//! Decisions of the PLEG: changes between two observations, and the record afterwards. Pure.
 
-mod close;
 mod diff;
+mod event;
 mod period;
 mod reuse;
 mod status;
-mod told;
+mod to_inspect;
 
-pub use close::close;
 pub use diff::{ObjectState, PodRecord, diff};
+pub use event::{Urgency, event_urgency, reflects};
 pub use period::{StreamTrust, relist_period};
 pub use reuse::{known_container, known_sandbox};
 pub use status::pod_status;
-pub use told::{Look, shows, when_to_look};
+pub use to_inspect::to_inspect;

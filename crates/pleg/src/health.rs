@@ -1,4 +1,4 @@
-//! Whether the runtime is still being listed.
+//! Health: the age of the last successful relist.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 #[derive(Debug, Clone)]
 pub struct Health {
     pub(crate) relisted: watch::Receiver<Option<Instant>>,
-    /// How long ago it may have begun.
+    /// The largest age of the last relist of a healthy agent.
     pub(crate) threshold: Duration,
 }
 
@@ -20,7 +20,7 @@ pub enum Unhealthy {
     /// No relist succeeded so far.
     #[error("pleg has yet to be successful")]
     NeverRelisted,
-    /// The last one is too long ago.
+    /// The last relist is too old.
     #[error(
         "pleg was last seen active {} ago; threshold is {}",
         milliseconds(*since),
@@ -29,7 +29,7 @@ pub enum Unhealthy {
     Stale {
         /// How long ago the last successful relist began.
         since: Duration,
-        /// How long it may be.
+        /// The largest healthy age.
         threshold: Duration,
     },
 }

@@ -1,4 +1,4 @@
-//! The runtime's event stream, opened and kept open. An event only says where to look.
+//! The runtime's event stream, opened and kept open. An event only selects the pod to relist.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,24 +8,24 @@ use futures_util::future::BoxFuture;
 use model::ports::runtime::{Code, ContainerEvent, ContainerEvents, RuntimeError, RuntimeInfo};
 use tokio::time::Instant;
 
-/// How long to wait before opening the stream again: doubling from the first to the second.
+/// Back-off before opening the stream again: doubles from the first value to the second.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// How long until a runtime is asked again that has no events: it may have been replaced.
+/// Wait before retrying with a runtime that does not implement events: it may have been replaced.
 const RETRY_UNIMPLEMENTED: Duration = Duration::from_mins(5);
 
-/// What the stream says.
+/// An item of the stream.
 #[derive(Debug)]
 pub(crate) enum Hint {
-    /// It is open now; what happened before was not told. How long opening took.
+    /// The stream was opened, and how long that took. Earlier changes were not reported.
     Opened(Duration),
-    /// This happened to a pod, which wants a look.
-    Told(ContainerEvent),
-    /// It broke; what happens from now on is not told.
+    /// A container event.
+    Event(ContainerEvent),
+    /// The stream ended or did not open: changes are not reported until it is open again.
     Broken(Option<RuntimeError>),
 }
 
-/// The stream, or where we are with it.
+/// The stream and its state.
 pub(crate) struct Hints {
     runtime: Arc<dyn RuntimeInfo>,
     state: State,
@@ -33,7 +33,7 @@ pub(crate) struct Hints {
 }
 
 enum State {
-    /// Not wanted.
+    /// Disabled by the settings.
     Off,
     Waiting(Instant),
     Opening(Instant, BoxFuture<'static, Result<ContainerEvents, RuntimeError>>),
@@ -41,18 +41,18 @@ enum State {
 }
 
 impl Hints {
-    /// A stream that opens as soon as somebody asks for its first hint.
+    /// A stream that opens at the first call of [`Hints::next`].
     pub(crate) fn new(runtime: Arc<dyn RuntimeInfo>, wanted: bool) -> Self {
         let state = if wanted { State::Waiting(Instant::now()) } else { State::Off };
         Self { runtime, state, retry: RETRY.0 }
     }
 
-    /// Whether what happens is being told.
+    /// Whether the stream is open.
     pub(crate) fn flow(&self) -> bool {
         matches!(self.state, State::Open(_))
     }
 
-    /// The next hint. Nothing is lost when the answer is not waited for.
+    /// The next hint. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Hint {
         loop {
             match &mut self.state {
@@ -74,7 +74,7 @@ impl Hints {
                 State::Open(events) => match events.next().await {
                     Some(Ok(event)) => {
                         self.retry = RETRY.0;
-                        return Hint::Told(event);
+                        return Hint::Event(event);
                     }
                     Some(Err(error)) => return self.broken(Some(error)),
                     None => return self.broken(None),
@@ -83,7 +83,7 @@ impl Hints {
         }
     }
 
-    /// Opens the stream anew: the one that is open reports nothing.
+    /// Closes the open stream, which reports nothing, and opens a new one after the back-off.
     pub(crate) fn reopen(&mut self) {
         self.state = State::Waiting(Instant::now() + self.retry);
     }

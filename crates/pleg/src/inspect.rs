@@ -1,4 +1,4 @@
-//! The calls that a look takes.
+//! The runtime calls of a list and an inspection.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use model::fingerprint::Fingerprint;
 use model::ids::PodUid;
 use model::lists;
 use model::observed::{
-    Container, ContainerStatus, PodStatus, RuntimePod, Sandbox, SandboxStatus, pods_by_uid,
+    Container, ContainerStatus, RuntimePod, RuntimePodStatus, Sandbox, SandboxStatus, pods_by_uid,
 };
-use model::ports::last_words::LastWords;
 use model::ports::runtime::{Code, ContainerFilter, Runtime, RuntimeError, SandboxFilter};
+use model::ports::termination_message::TerminationMessageReader;
 
-use crate::decide::{close, known_container, known_sandbox, pod_status};
+use crate::decide::{known_container, known_sandbox, pod_status, to_inspect};
 
-/// Everything that the runtime has, by pod; `None` when that is just what is known.
+/// All sandboxes and containers, by pod; `None` when they equal the known ones.
 pub(crate) async fn list(
     runtime: &Runtime,
     known: Option<&Fingerprint>,
@@ -29,7 +29,7 @@ pub(crate) async fn list(
     Ok(Some(pods_by_uid(sandboxes, containers)))
 }
 
-/// What the runtime has of one pod.
+/// The sandboxes and containers of one pod.
 pub(crate) async fn list_pod(
     runtime: &Runtime,
     uid: &PodUid,
@@ -45,27 +45,27 @@ pub(crate) async fn list_pod(
     Ok(pods_by_uid(sandboxes?, containers?).remove(uid))
 }
 
-/// What was known of a pod before it is inspected.
+/// The status of a pod before its inspection.
 #[derive(Debug)]
 pub(crate) struct Before {
     /// The last status that could be read.
-    pub(crate) status: Option<Arc<PodStatus>>,
-    /// Whether parts of it that did not change need not be read again.
+    pub(crate) status: Option<Arc<RuntimePodStatus>>,
+    /// Whether statuses of unchanged containers and sandboxes can be reused.
     pub(crate) holds: bool,
 }
 
-/// The status of all parts of a pod; what is known and still holds is not read again, nor what has ended
-/// long ago. What vanished since it was listed is left out; any other failure fails the whole, because
-/// half a status would start containers that already run. What is nobody's nobody asks about: that it is
-/// there will do.
+/// The status of a pod. A status that is still valid is not read again, nor are those of older exited
+/// containers. An object that vanished since the list is left out; any other failure fails the whole
+/// inspection, because a partial status would start containers that already run. Containers without a pod
+/// UID are not inspected: their list entries are enough.
 pub(crate) async fn status(
     runtime: &Runtime,
-    words: &dyn LastWords,
+    messages: &dyn TerminationMessageReader,
     pod: RuntimePod,
     before: &Before,
-) -> Result<PodStatus, RuntimeError> {
-    if pod.uid.is_nobodys() {
-        return Ok(PodStatus { older: pod.containers, ..PodStatus::empty(pod.uid) });
+) -> Result<RuntimePodStatus, RuntimeError> {
+    if pod.uid.is_empty() {
+        return Ok(RuntimePodStatus { older: pod.containers, ..RuntimePodStatus::empty(pod.uid) });
     }
     let old = before.status.as_deref().filter(|_| before.holds);
     let sandboxes = pod.sandboxes.iter().map(async |sandbox| match known_sandbox(sandbox, old) {
@@ -75,30 +75,30 @@ pub(crate) async fn status(
     let containers = async {
         let (mut read, mut gone) = (BTreeMap::new(), BTreeSet::new());
         loop {
-            let next = close(&pod.containers, &gone);
+            let next = to_inspect(&pod.containers, &gone);
             let next = next.into_iter().filter(|position| !read.contains_key(position));
             let answers = join_all(next.map(async |position| {
                 let listed = &pod.containers[position];
-                (position, container(runtime, words, listed, old).await)
+                (position, container(runtime, messages, listed, old).await)
             }));
             let answers = answers.await;
             if answers.is_empty() {
                 return read;
             }
-            // In the place of one that is gone comes the one that ended before it.
+            // The next older exited container replaces one that is gone.
             let denied = answers.iter().filter(|(_, answer)| is_denial(answer));
             gone.extend(denied.map(|(position, _)| *position));
             read.extend(answers);
         }
     };
     let (sandboxes, mut containers) = join(join_all(sandboxes), containers).await;
-    // One that is read again after a failure is taken at its word, or the pod might never be.
+    // A second read after a failure is believed, or the pod might never get a status.
     if before.holds
         && let Some(denial) = first_denial(&sandboxes).or_else(|| first_denial(containers.values()))
     {
         confirm(runtime, &pod, denial).await?;
     }
-    // What is kept of thousands of pods is no larger than it needs to be.
+    // Kept for thousands of pods, so it has no spare capacity.
     let (mut statuses, mut older) = (Vec::with_capacity(containers.len()), Vec::new());
     for (position, listed) in pod.containers.into_iter().enumerate() {
         match containers.remove(&position) {
@@ -113,9 +113,9 @@ pub(crate) async fn status(
 
 async fn container(
     runtime: &Runtime,
-    words: &dyn LastWords,
+    messages: &dyn TerminationMessageReader,
     listed: &Container,
-    old: Option<&PodStatus>,
+    old: Option<&RuntimePodStatus>,
 ) -> Result<ContainerStatus, RuntimeError> {
     if let Some(known) = known_container(listed, old) {
         return Ok(known.clone());
@@ -125,7 +125,7 @@ async fn container(
     share(&mut status.id, &listed.id);
     share(&mut status.name, &listed.name);
     share(&mut status.image_ref, &listed.image_ref);
-    words.add(&mut status).await;
+    messages.add(&mut status).await;
     Ok(status)
 }
 
@@ -140,10 +140,10 @@ async fn sandbox_status(
     Ok(status)
 }
 
-/// Lets a status that is kept of thousands of pods share what it has in common with what else is kept.
-fn share<T: Clone + PartialEq>(told: &mut T, listed: &T) {
-    if told == listed {
-        told.clone_from(listed);
+/// Shares equal values between a status and its list entry: both are kept for thousands of pods.
+fn share<T: Clone + PartialEq>(value: &mut T, listed: &T) {
+    if value == listed {
+        value.clone_from(listed);
     }
 }
 
@@ -151,7 +151,7 @@ fn is_denial<T>(answer: &Result<T, RuntimeError>) -> bool {
     answer.as_ref().is_err_and(RuntimeError::is_not_found)
 }
 
-/// The first part that the runtime says it does not have.
+/// The first `NotFound` error.
 fn first_denial<'a, T: 'a>(
     answers: impl IntoIterator<Item = &'a Result<T, RuntimeError>>,
 ) -> Option<&'a RuntimeError> {
@@ -159,8 +159,8 @@ fn first_denial<'a, T: 'a>(
     errors.find(|error| error.is_not_found())
 }
 
-/// Lists the pod again: a runtime that still lists what it denies contradicts itself, and who believed
-/// the denial would start a container that runs.
+/// Lists the pod again: a runtime that still lists an object that it did not find contradicts itself, and
+/// an agent that believed the error would start a container that already runs.
 async fn confirm(
     runtime: &Runtime,
     pod: &RuntimePod,
@@ -178,14 +178,14 @@ fn found<T>(answers: Vec<Result<T, RuntimeError>>) -> Result<Vec<T>, RuntimeErro
     answers.into_iter().filter(|answer| !is_denial(answer)).collect()
 }
 
-/// What a look gives, or an error when it takes too long.
+/// The result of a call, or an error after the deadline.
 pub(crate) async fn within<T>(
     deadline: Duration,
     method: &'static str,
     uid: &PodUid,
-    look: impl Future<Output = Result<T, RuntimeError>>,
+    call: impl Future<Output = Result<T, RuntimeError>>,
 ) -> Result<T, RuntimeError> {
-    tokio::time::timeout(deadline, look).await.unwrap_or_else(|_| {
+    tokio::time::timeout(deadline, call).await.unwrap_or_else(|_| {
         Err(RuntimeError {
             method,
             object: format!("of pod {uid}"),

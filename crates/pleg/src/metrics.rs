@@ -7,7 +7,7 @@ use prometheus::{
     Gauge, Histogram, HistogramOpts, IntCounter, IntGauge, IntGaugeVec, Opts, Registry,
 };
 
-/// What is counted and timed.
+/// The metrics of the PLEG.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     relist_duration: Histogram,
@@ -21,7 +21,7 @@ pub struct Metrics {
     connection_latency: Histogram,
 }
 
-/// What of a pod is counted.
+/// The share of a pod in the gauges.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     running: bool,
@@ -47,7 +47,7 @@ impl From<&RuntimePod> for Counts {
 }
 
 impl Metrics {
-    /// Metrics that show up in a registry.
+    /// Creates the metrics and registers them.
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let histogram = |name: &str, help: &str| {
             let histogram = Histogram::with_opts(HistogramOpts::new(name, help))?;
@@ -73,7 +73,7 @@ impl Metrics {
         for (state, _) in STATES {
             running_containers.with_label_values(&[state]).set(0);
         }
-        // Events are kept by pod and cannot overflow; the counter is there because dashboards ask.
+        // Events are kept by pod and cannot overflow; the counter exists for dashboards.
         counter("kubelet_pleg_discard_events", "Number of lifecycle events that were dropped.")?;
         Ok(Self {
             relist_duration: histogram(
@@ -117,7 +117,7 @@ impl Metrics {
         self.last_seen.set(seconds);
     }
 
-    pub(crate) fn looked(&self, took: Duration) {
+    pub(crate) fn pod_listed(&self, took: Duration) {
         self.pod_relist_duration.observe(took.as_secs_f64());
     }
 
@@ -130,8 +130,8 @@ impl Metrics {
         self.connection_errors.inc();
     }
 
-    /// A pod's share changed. Counting what changes, and not everything at every look, keeps quiet
-    /// pods free.
+    /// Updates the gauges with the changed share of a pod. Recounting only changed pods makes idle pods
+    /// free.
     pub(crate) fn recount(&self, old: Counts, new: Counts) {
         self.running_pods.add(i64::from(new.running) - i64::from(old.running));
         for (place, (state, _)) in STATES.iter().enumerate() {
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pods_are_counted_by_their_changes() {
+    fn gauges_follow_changes_of_pods() {
         let registry = Registry::new();
         let metrics = Metrics::new(&registry).unwrap();
         let one = Counts { running: true, containers: [0, 2, 1, 0] };
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_registry_takes_them_once() {
+    fn registering_metrics_twice_fails() {
         let registry = Registry::new();
         Metrics::new(&registry).unwrap();
         assert!(Metrics::new(&registry).is_err());

@@ -1,4 +1,4 @@
-//! What the relist task remembers of pods between two looks.
+//! The records of the relist task about pods between two lists.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -6,55 +6,55 @@ use std::time::Duration;
 
 use model::fingerprint::Fingerprint;
 use model::ids::PodUid;
-use model::observed::PodStatus;
-use model::stamp::Stamp;
+use model::observed::RuntimePodStatus;
+use model::seq::Seq;
 use tokio::time::Instant;
 
 use crate::decide::PodRecord;
 use crate::metrics::Counts;
 
-/// What was last reported of a pod.
+/// The last reported state of a pod.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     pub(crate) seen: PodRecord,
-    /// When the look began that it was seen in.
-    pub(crate) at: Stamp,
+    /// When the list began that showed it.
+    pub(crate) at: Seq,
     /// The status could not be read: read it again even if no state changed.
     pub(crate) reinspect: bool,
-    /// When it may be read again after it could not be, and how long it waits after the next failure.
-    /// Otherwise a few pods that hang would use up all the inspections there can be at a time.
+    /// When a failed read may be retried, and the wait after the next failure. Without it a few hung pods
+    /// would use up all parallel inspections.
     pub(crate) retry: Option<(Instant, Duration)>,
-    /// Whether the work for it panicked: until that time it is not even compared.
+    /// Whether the work for it panicked: until the retry it is not even compared.
     pub(crate) panicked: bool,
     /// The last status that could be read.
-    pub(crate) status: Option<Arc<PodStatus>>,
+    pub(crate) status: Option<Arc<RuntimePodStatus>>,
     /// Its share in the gauges.
     pub(crate) counts: Counts,
 }
 
-/// What is under way for a pod.
+/// Work in progress for a pod.
 #[derive(Debug)]
 pub(crate) struct Busy {
-    /// When the look began.
-    pub(crate) since: Stamp,
-    /// Whether something newer was heard of meanwhile: look again afterwards.
+    /// When the list began.
+    pub(crate) since: Seq,
+    /// Whether a newer event or request arrived: relist the pod afterwards.
     pub(crate) again: bool,
 }
 
-/// What is remembered of all pods.
+/// The records of all pods.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     pods: BTreeMap<PodUid, Record>,
-    /// What they say together, once it was asked for. Whoever may change a record makes it be found anew.
+    /// Computed on demand; cleared by every mutable access to a record.
     summary: OnceLock<Summary>,
 }
 
-/// What all records say together.
+/// A summary of all records.
 #[derive(Debug)]
 struct Summary {
-    /// What the runtime has by them; `None` when one must be compared whatever the runtime says.
+    /// The runtime's objects according to the records; `None` when a pod must be compared in any case.
     fingerprint: Option<Fingerprint>,
-    /// Whether the runtime has something of every pod.
+    /// Whether the runtime has an object of every pod.
     all_there: bool,
 }
 
@@ -78,7 +78,7 @@ impl Records {
         &mut self.pods
     }
 
-    /// What the runtime has by the records; `None` when one must be compared whatever the runtime says.
+    /// The runtime's objects according to the records; `None` when a pod must be compared in any case.
     pub(crate) fn fingerprint(&self) -> Option<Fingerprint> {
         self.summary().fingerprint
     }
@@ -95,7 +95,7 @@ impl Records {
         self.pods.keys()
     }
 
-    /// The record of a pod, an empty one if there is none.
+    /// The record of a pod; a new, empty one if there is none.
     pub(crate) fn of(&mut self, uid: &PodUid) -> &mut Record {
         self.change().entry(uid.clone()).or_default()
     }
@@ -104,7 +104,7 @@ impl Records {
         self.change().remove(uid);
     }
 
-    /// Forgets pods of which the runtime has nothing, but for some.
+    /// Removes the records of pods without objects in the runtime, except those that `stays` keeps.
     pub(crate) fn forget_gone(&mut self, stays: impl Fn(&PodUid, &Record) -> bool) {
         if !self.summary().all_there {
             self.change().retain(|uid, record| !record.seen.is_empty() || stays(uid, record));
@@ -124,13 +124,13 @@ mod tests {
         named.map(|(id, state)| (ObjectId::Container((*id).into()), *state)).collect()
     }
 
-    /// Of records that were never asked before.
+    /// The fingerprint, computed without a cached summary.
     fn anew(records: &mut Records) -> Option<Fingerprint> {
         Records { pods: std::mem::take(&mut records.pods), ..Records::default() }.fingerprint()
     }
 
     #[test]
-    fn what_records_say_together_follows_every_change() {
+    fn fingerprint_follows_every_change_of_a_record() {
         let (a, b) = (PodUid::from("a"), PodUid::from("b"));
         let steps: [&dyn Fn(&mut Records); 8] = [
             &|records| records.of(&a).seen = seen(&[("1", ObjectState::Running)]),
@@ -155,9 +155,9 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_are_gone_are_forgotten_unless_they_stay() {
+    fn gone_pods_are_removed_unless_the_filter_keeps_them() {
         let mut records = Records::default();
-        records.of(&"gone".into()).at = Stamp::START;
+        records.of(&"gone".into()).at = Seq::START;
         records.of(&"late".into());
         records.of(&"there".into()).seen = seen(&[("1", ObjectState::Running)]);
         records.forget_gone(|uid, _| uid.as_str() == "late");

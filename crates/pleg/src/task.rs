@@ -1,13 +1,12 @@
-//! The relist task: looks at the runtime, and tells what changed.
+//! The relist task: lists the runtime and reports changes.
 //!
-//! Nothing here waits for a single pod. Lists and inspections are futures that the loop polls side
-//! by side; while one of a pod is under way the pod is *busy*, and a change seen meanwhile is looked
-//! at again afterwards. So a pod whose inspection hangs costs that pod its freshness and nobody else
-//! anything.
+//! The task never waits for a single pod. Lists and inspections are futures that the loop polls
+//! concurrently. While one of a pod is in progress the pod is *busy*, and a change found meanwhile leads
+//! to another relist of it. A hung inspection delays its own pod only.
 
+mod event;
 mod panics;
 mod stream;
-mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
@@ -17,17 +16,17 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use model::acts::Acts;
 use model::fingerprint::Fingerprint;
 use model::ids::{ObjectId, PodUid};
+use model::in_flight::InFlight;
 use model::lifecycle::LifecycleEvent;
+use model::log_throttle::LogThrottle;
 use model::observed::RuntimePod;
 use model::panics::{CaughtPanic, PanicGuard};
 use model::ports::clock::WallClock;
-use model::ports::last_words::LastWords;
 use model::ports::runtime::{ContainerEventKind, Runtime, RuntimeError};
-use model::stamp::{Stamp, Stamps};
-use model::trouble::Trouble;
+use model::ports::termination_message::TerminationMessageReader;
+use model::seq::{Seq, SeqCounter};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -35,26 +34,26 @@ use tracing::{debug, info, warn};
 
 use crate::cache::{Observation, Reader, Writer, cache};
 use crate::decide::{PodRecord, StreamTrust, diff, relist_period};
+use crate::dirty_set::DirtySet;
 use crate::health::Health;
 use crate::hints::{Hint, Hints};
 use crate::inspect::{self, Before};
-use crate::marks::Marks;
 use crate::metrics::{Counts, Metrics};
 use crate::records::{Busy, Record, Records};
 
-/// How long a pod whose status could not be read waits at most for the next try.
+/// The longest wait before a failed status read is retried.
 const LONGEST_RETRY: Duration = Duration::from_secs(8);
 
-/// How often to look, and how long to wait.
+/// Periods and deadlines.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// From the end of a relist to the start of the next.
     pub relist_period: Duration,
-    /// The same while the runtime's event stream reports what happens: then a relist only repairs what was missed.
+    /// The same while the runtime's event stream reports changes: then a relist only finds lost events.
     pub relist_period_with_hints: Duration,
-    /// Whether to listen to what the runtime tells.
+    /// Whether to use the runtime's event stream.
     pub hints: bool,
-    /// How old the last relist may be for the agent to be healthy.
+    /// The largest age of the last relist of a healthy agent.
     pub relist_threshold: Duration,
     /// How long listing one pod may take, and how long reading its status.
     pub inspection_deadline: Duration,
@@ -75,7 +74,7 @@ impl Default for Settings {
     }
 }
 
-/// The relist task and all that others use of it.
+/// The relist task and the handles to it.
 #[derive(Debug)]
 pub struct Pleg {
     /// To be run until the agent stops.
@@ -83,27 +82,27 @@ pub struct Pleg {
     /// The last known status of every pod.
     pub cache: Reader,
     /// Pods with lifecycle events, for the sync loop.
-    pub events: Marks<LifecycleEvent>,
-    /// Pods to look at now; with a word, also at what a list does not show.
-    pub requests: Marks<()>,
-    /// Whoever acts on a pod, and looks at it afterwards, says so here.
-    pub acts: Acts,
+    pub events: DirtySet<LifecycleEvent>,
+    /// Pods to relist now; with an item, their statuses are read again even if the list is unchanged.
+    pub requests: DirtySet<()>,
+    /// Pods that a worker acts on now; it inspects them afterwards.
+    pub in_flight: InFlight,
     /// Whether the runtime is still being listed.
     pub health: Health,
 }
 
-/// What the relist task works with.
+/// The dependencies of the relist task.
 #[derive(Debug)]
 pub struct PlegParts {
-    /// The runtime to look at.
+    /// The runtime to list.
     pub runtime: Runtime,
-    /// What ended containers left behind.
-    pub last_words: Arc<dyn LastWords>,
-    /// Orders looks and actions.
-    pub stamps: Stamps,
+    /// Reads termination messages of ended containers.
+    pub termination_messages: Arc<dyn TerminationMessageReader>,
+    /// Orders lists and actions.
+    pub seq: SeqCounter,
     /// The time of day, for metrics.
     pub clock: Arc<dyn WallClock>,
-    /// What is counted and timed.
+    /// The metrics.
     pub metrics: Metrics,
     /// Catches panics in the work for single pods.
     pub panics: PanicGuard,
@@ -111,12 +110,12 @@ pub struct PlegParts {
 
 /// Makes the relist task of a runtime.
 pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
-    let PlegParts { runtime, last_words, stamps, clock, metrics, panics } = parts;
+    let PlegParts { runtime, termination_messages, seq, clock, metrics, panics } = parts;
     let (writer, reader) = cache();
     let (relisted, receiver) = watch::channel(None);
-    let events = Marks::default();
-    let requests = Marks::default();
-    let acts = Acts::default();
+    let events = DirtySet::default();
+    let requests = DirtySet::default();
+    let in_flight = InFlight::default();
     let health = Health { relisted: receiver, threshold: settings.relist_threshold };
     let task = Relist {
         permits: Arc::new(Semaphore::new(settings.parallel_inspections)),
@@ -126,17 +125,17 @@ pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
         metrics,
         panics,
         runtime,
-        last_words,
-        stamps,
+        termination_messages,
+        seq,
         settings,
         writer,
         events: events.clone(),
         requests: requests.clone(),
-        acts: acts.clone(),
+        in_flight: in_flight.clone(),
         relisted,
         records: Records::default(),
         stale: BTreeSet::new(),
-        told: BTreeMap::new(),
+        pending_events: BTreeMap::new(),
         busy: BTreeMap::new(),
         work: FuturesUnordered::new(),
         next: Some(Instant::now()),
@@ -146,60 +145,59 @@ pub fn pleg(parts: PlegParts, settings: Settings) -> Pleg {
         opened: Instant::now(),
         list_again: false,
         began: Instant::now(),
-        trouble: Trouble::default(),
+        throttle: LogThrottle::default(),
     };
-    Pleg { task, cache: reader, events, requests, acts, health }
+    Pleg { task, cache: reader, events, requests, in_flight, health }
 }
 
-/// The task's state; nobody else touches it.
+/// The state of the relist task.
 pub struct Relist {
     runtime: Runtime,
-    last_words: Arc<dyn LastWords>,
-    stamps: Stamps,
+    termination_messages: Arc<dyn TerminationMessageReader>,
+    seq: SeqCounter,
     settings: Settings,
     writer: Writer,
     /// Written here, taken by the sync loop.
-    events: Marks<LifecycleEvent>,
-    /// Written by whoever wants a pod looked at, taken here.
-    requests: Marks<()>,
-    /// Told by whoever acts on pods, read here.
-    acts: Acts,
+    events: DirtySet<LifecycleEvent>,
+    /// Written by consumers that need a pod relisted, taken here.
+    requests: DirtySet<()>,
+    /// Pods that a worker acts on; the workers write it.
+    in_flight: InFlight,
     /// When the last successful relist began; closed when the task ends.
     relisted: watch::Sender<Option<Instant>>,
-    /// Bounds the inspections under way.
+    /// Bounds the parallel inspections.
     permits: Arc<Semaphore>,
-    /// The same for pods whose status could not be read before, so that they do not stand in the way of
-    /// those whose status can.
+    /// The same for pods whose last status read failed, so that they do not delay the others.
     retry_permits: Arc<Semaphore>,
     hints: Hints,
     clock: Arc<dyn WallClock>,
     metrics: Metrics,
     panics: PanicGuard,
     records: Records,
-    /// Pods of which something changed that a list does not show: to be read again.
+    /// Pods with a change that a list does not show: their statuses must be read again.
     stale: BTreeSet<PodUid>,
-    /// What the runtime told last of parts of pods, while it can wait for a look.
-    told: BTreeMap<PodUid, BTreeMap<ObjectId, ContainerEventKind>>,
-    /// Pods with a look or an inspection under way.
+    /// The last event of each container and sandbox that waits for a relist.
+    pending_events: BTreeMap<PodUid, BTreeMap<ObjectId, ContainerEventKind>>,
+    /// Pods with a list or an inspection in progress.
     busy: BTreeMap<PodUid, Busy>,
     work: FuturesUnordered<BoxFuture<'static, Done>>,
-    /// When the next relist begins; `None` while one is under way.
+    /// When the next relist begins; `None` while one is in progress.
     next: Option<Instant>,
-    /// Whether the next relist compares every pod, whatever the runtime says.
+    /// Whether the next relist compares every pod, even if the fingerprint is unchanged.
     in_full: bool,
-    /// Whether the event stream, while it is open, reports what happens.
+    /// Whether the open event stream reports changes.
     stream: StreamTrust,
-    /// Whether a list that began after the stream was opened has ended: what an earlier one or that one finds may have
-    /// happened before.
+    /// Whether a list that began after the stream was opened has ended: changes found until then may be older than
+    /// the stream.
     has_baseline: bool,
     /// When the stream was last opened.
     opened: Instant,
-    /// Whether something happened during the list under way that it may not show.
+    /// Whether an event arrived during the list in progress, which may not show it.
     list_again: bool,
-    /// When the task was made: from then on the times of `stream` count.
+    /// When the task was created: the times of `stream` count from here.
     began: Instant,
     /// With listing the runtime.
-    trouble: Trouble,
+    throttle: LogThrottle,
 }
 
 impl std::fmt::Debug for Relist {
@@ -208,57 +206,57 @@ impl std::fmt::Debug for Relist {
     }
 }
 
-/// A look or inspection that ended.
+/// A list or inspection that ended.
 enum Done {
     Listed {
         began: Instant,
-        at: Stamp,
-        /// What the records said when it began.
+        at: Seq,
+        /// The fingerprint of the records when it began.
         known: Option<Fingerprint>,
-        /// `None` when the runtime has just that.
+        /// `None` when the runtime's fingerprint equals `known`.
         pods: Result<Option<BTreeMap<PodUid, RuntimePod>>, RuntimeError>,
     },
-    Looked {
+    PodListed {
         uid: PodUid,
         began: Instant,
-        at: Stamp,
+        at: Seq,
         pod: Result<Option<RuntimePod>, RuntimeError>,
     },
     Inspected(Inspected),
     /// It panicked.
     Panicked {
         uid: PodUid,
-        at: Stamp,
+        at: Seq,
         panic: CaughtPanic,
     },
-    /// The wait after a look that failed is over.
-    LookAgain(PodUid),
-    /// What was told of a pod has waited for long enough.
+    /// The wait after a failed single-pod relist is over.
+    RelistPodAgain(PodUid),
+    /// Pending events of a pod are due.
     Due(PodUid),
     /// The event of a change that a relist found should have arrived.
     StreamCheck,
 }
 
-/// What a list of everything showed.
+/// The result of a full list.
 enum Listed {
     Pods(BTreeMap<PodUid, RuntimePod>),
-    /// Just what the records say.
+    /// It equals the records.
     AsKnown,
-    /// Just what they said when it began.
+    /// It equals the records as they were when it began.
     Outdated,
 }
 
 /// How a list differs from the record of a pod.
 struct Difference {
-    at: Stamp,
+    at: Seq,
     seen: PodRecord,
     events: Vec<LifecycleEvent>,
 }
 
-/// An inspection that ended, and the look that it was made for.
+/// An inspection that ended, and the list that led to it.
 struct Inspected {
     uid: PodUid,
-    at: Stamp,
+    at: Seq,
     seen: PodRecord,
     counts: Counts,
     events: Vec<LifecycleEvent>,
@@ -266,13 +264,13 @@ struct Inspected {
 }
 
 impl Relist {
-    /// Looks at the runtime until told to stop.
+    /// Runs until it is cancelled.
     pub async fn run(mut self, stop: CancellationToken) {
         loop {
             let next = self.next;
-            // Biased: stopping first; then finished work, which is bounded by what was started; the
-            // timer before requests and hints, because a relist answers all that were made before
-            // it; requests, which are merged by pod, before hints, which are told one by one.
+            // Biased: cancellation first; then finished work, which is bounded by the started work; the
+            // timer before requests and hints, because a relist answers all earlier ones; requests,
+            // which are merged by pod, before hints, which arrive one by one.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -281,11 +279,11 @@ impl Relist {
                     self.start_relist();
                 }
                 requests = self.requests.take() => {
-                    for (uid, news) in requests {
-                        if !news.is_empty() {
+                    for (uid, items) in requests {
+                        if !items.is_empty() {
                             self.stale.insert(uid.clone());
                         }
-                        self.look_at(uid);
+                        self.relist_pod(uid);
                     }
                 }
                 hint = self.hints.next() => self.hinted(hint),
@@ -295,21 +293,21 @@ impl Relist {
 
     fn hinted(&mut self, hint: Hint) {
         match hint {
-            Hint::Told(event) => {
+            Hint::Event(event) => {
                 self.stream = self.stream.event();
                 let uid = event.pod_uid.clone();
-                self.event_guarded(&uid, |relist| relist.hear(event));
+                self.event_guarded(&uid, |relist| relist.on_event(event));
             }
             Hint::Opened(took) => {
-                debug!("the runtime tells what happens; listing it less often");
+                debug!("Event stream of the runtime opened, relisting less often");
                 self.metrics.opened(took);
                 (self.has_baseline, self.opened) = (false, Instant::now());
-                // What happened before the stream was open was told to nobody.
+                // Changes before the stream was open had no event.
                 self.next = self.next.map(|_| Instant::now());
             }
             Hint::Broken(error) => {
                 let why = error.map_or_else(|| "it ended".to_owned(), |error| error.to_string());
-                debug!(why, "the runtime does not tell what happens; listing it more often");
+                debug!(why, "Event stream of the runtime ended, relisting every period");
                 self.metrics.broken();
                 self.relist_within(self.settings.relist_period);
             }
@@ -319,10 +317,9 @@ impl Relist {
     fn start_relist(&mut self) {
         self.next = None;
         let runtime = self.runtime.clone();
-        // Taken before the first call: what happens during the listing may or may not be in it.
-        let (at, began) = (self.stamps.next(), Instant::now());
-        // Of a pod that is being looked at, less is known than the list shows; of one that is stale, the list
-        // shows less than changed.
+        // Taken before the first call: a change during the listing may or may not be in it.
+        let (at, began) = (self.seq.next(), Instant::now());
+        // The record of a busy pod is older than the list; the list does not show the change of a stale pod.
         let in_full = take(&mut self.in_full) || !self.busy.is_empty() || !self.stale.is_empty();
         let known = if in_full { None } else { self.records.fingerprint() };
         self.work.push(Box::pin(async move {
@@ -333,23 +330,23 @@ impl Relist {
 
     /// Brings the next relist forward, unless it begins before that anyway.
     fn relist_within(&mut self, wait: Duration) {
-        // One that is under way may have passed what is to be seen.
+        // A list in progress may not show the change.
         self.list_again |= self.next.is_none();
         let soon = Instant::now() + wait;
         self.next = self.next.map(|next| next.min(soon));
     }
 
-    /// Whether the runtime reports what happens.
+    /// Whether the runtime reports changes.
     fn has_hints(&self) -> bool {
         self.hints.flow() && self.stream.is_trusted()
     }
 
-    fn look_at(&mut self, uid: PodUid) {
+    fn relist_pod(&mut self, uid: PodUid) {
         if let Some(busy) = self.busy.get_mut(&uid) {
             busy.again = true;
             return;
         }
-        let at = self.stamps.next();
+        let at = self.seq.next();
         self.busy.insert(uid.clone(), Busy { since: at, again: false });
         let runtime = self.runtime.clone();
         let (deadline, began) = (self.settings.inspection_deadline, Instant::now());
@@ -357,15 +354,15 @@ impl Relist {
         self.start_work(uid.clone(), name, at, async move {
             let list = inspect::list_pod(&runtime, &uid);
             let pod = inspect::within(deadline, "ListContainers", &uid, list).await;
-            Done::Looked { uid, began, at, pod }
+            Done::PodListed { uid, began, at, pod }
         });
     }
 
-    /// Takes in what a look gave.
+    /// Handles the result of finished work.
     fn finish(&mut self, done: Done) {
         match done {
             Done::Listed { began, at, known, pods } => {
-                // What became known meanwhile was not compared.
+                // Records that changed meanwhile were not compared.
                 let pods = pods.map(|pods| match pods {
                     None if known != self.records.fingerprint() => Listed::Outdated,
                     None => Listed::AsKnown,
@@ -373,9 +370,9 @@ impl Relist {
                 });
                 self.listed(began, at, pods);
             }
-            Done::Looked { uid, began, at, pod } => {
-                self.metrics.looked(began.elapsed());
-                self.looked(uid, at, pod);
+            Done::PodListed { uid, began, at, pod } => {
+                self.metrics.pod_listed(began.elapsed());
+                self.pod_listed(uid, at, pod);
             }
             Done::Inspected(inspected) => {
                 let uid = inspected.uid.clone();
@@ -386,19 +383,19 @@ impl Relist {
                 self.panicked(&uid, at, &panic);
                 self.settle(uid);
             }
-            Done::LookAgain(uid) => self.look_at(uid),
-            Done::Due(uid) => self.event_guarded(&uid.clone(), |relist| relist.due(uid)),
+            Done::RelistPodAgain(uid) => self.relist_pod(uid),
+            Done::Due(uid) => self.event_guarded(&uid.clone(), |relist| relist.on_due(uid)),
             Done::StreamCheck => self.check_stream(),
         }
     }
 
-    fn listed(&mut self, began: Instant, at: Stamp, pods: Result<Listed, RuntimeError>) {
-        // Hints say nothing of the time before a list that succeeds.
+    fn listed(&mut self, began: Instant, at: Seq, pods: Result<Listed, RuntimeError>) {
+        // Hints do not cover the time before the first successful list.
         let listed = matches!(pods, Ok(Listed::Pods(_) | Listed::AsKnown));
         match pods {
             Ok(pods) => {
-                if let Some(lasted) = self.trouble.over(Instant::now().into_std()) {
-                    info!(after = ?lasted, "the runtime answers again");
+                if let Some(lasted) = self.throttle.recovered(Instant::now().into_std()) {
+                    info!(after = ?lasted, "Runtime answers again");
                 }
                 match pods {
                     Listed::Pods(pods) => self.relisted(began, at, Some(pods)),
@@ -406,10 +403,10 @@ impl Relist {
                     Listed::Outdated => self.in_full = true,
                 }
             }
-            // Said rarely: a runtime that is down is asked every second.
+            // Throttled: a runtime that is down is listed every second.
             Err(error) => {
-                if self.trouble.failed(Instant::now().into_std()) {
-                    warn!(%error, "cannot list the pods of the runtime; trying again");
+                if self.throttle.failed(Instant::now().into_std()) {
+                    warn!(%error, "Cannot list pods of the runtime, retrying");
                 }
             }
         }
@@ -420,21 +417,21 @@ impl Relist {
         self.next = Some(Instant::now() + wait);
     }
 
-    /// A look at a pod failed: tries again before long, however far away the next relist is.
-    fn look_again(&self, uid: PodUid, wait: Duration) {
+    /// Retries a failed single-pod relist, because the next full relist may be far away.
+    fn relist_pod_later(&self, uid: PodUid, wait: Duration) {
         if !self.has_hints() {
-            // The next relist is near.
+            // The next full relist is near.
             return;
         }
         self.work.push(Box::pin(async move {
             tokio::time::sleep(wait).await;
-            Done::LookAgain(uid)
+            Done::RelistPodAgain(uid)
         }));
     }
 
-    /// Everything was listed: `pods`, or just what is known.
-    fn relisted(&mut self, began: Instant, at: Stamp, pods: Option<BTreeMap<PodUid, RuntimePod>>) {
-        // What began before this list may show less than it does.
+    /// Handles a full list: `pods`, or `None` if it equals the records.
+    fn relisted(&mut self, began: Instant, at: Seq, pods: Option<BTreeMap<PodUid, RuntimePod>>) {
+        // Work that began before this list may have an older state.
         for busy in self.busy.values_mut() {
             busy.again |= busy.since < at;
         }
@@ -451,7 +448,7 @@ impl Relist {
         self.metrics.seen_at(self.clock.now().as_duration().as_secs_f64());
     }
 
-    fn reconcile_all(&mut self, at: Stamp, mut pods: BTreeMap<PodUid, RuntimePod>) {
+    fn reconcile_all(&mut self, at: Seq, mut pods: BTreeMap<PodUid, RuntimePod>) {
         let known: BTreeSet<PodUid> = self.records.uids().chain(pods.keys()).cloned().collect();
         let announced = !self.has_baseline || !self.hints.flow();
         for uid in known {
@@ -462,39 +459,39 @@ impl Relist {
                 self.records.remove(&uid);
             }
         }
-        // The look at a pod may have failed that neither was nor is there.
+        // A single-pod relist may have failed for a pod that never existed.
         let (records, busy) = (&self.records, &self.busy);
         self.stale.retain(|uid| records.get(uid).is_some() || busy.contains_key(uid));
     }
 
-    /// That something of a pod may live is known from the list even while a look at it hangs, which would
-    /// tell more: whoever waits for the end of an earlier self must not miss it.
-    fn note_live(&self, uid: &PodUid, pod: Option<&RuntimePod>, at: Stamp) {
+    /// Marks a busy pod as live from the full list, even while its own relist hangs: a pod that waits for the
+    /// termination of an earlier pod of its name must see it.
+    fn note_live(&self, uid: &PodUid, pod: Option<&RuntimePod>, at: Seq) {
         let newer = self.records.get(uid).is_some_and(|record| record.at > at);
         if let Some(pod) = pod.filter(|pod| !newer && pod.may_be_alive()) {
             self.writer.listed(uid, Some(&pod.pod));
         }
     }
 
-    fn looked(&mut self, uid: PodUid, at: Stamp, pod: Result<Option<RuntimePod>, RuntimeError>) {
+    fn pod_listed(&mut self, uid: PodUid, at: Seq, pod: Result<Option<RuntimePod>, RuntimeError>) {
         match pod {
             Ok(pod) => match self.reconcile_guarded(&uid, pod, at, true) {
                 Reconciled::Inspecting => return,
                 Reconciled::Unchanged => self.writer.unchanged(&uid, at),
-                // Its empty record stays until a relist agrees: one that began before this look may
-                // still list the pod, and must not bring it back.
+                // Its empty record stays until a relist confirms it: one that began before this list may
+                // still have the pod, and must not bring it back.
                 Reconciled::Gone | Reconciled::Waiting => {}
             },
             Err(error) => {
-                warn!(%uid, %error, "cannot list a pod of the runtime");
-                self.look_again(uid.clone(), self.settings.relist_period);
+                warn!(%uid, %error, "Cannot list containers of pod");
+                self.relist_pod_later(uid.clone(), self.settings.relist_period);
             }
         }
         self.settle(uid);
     }
 
     /// Compares a pod with its record and starts an inspection if it differs.
-    fn reconcile(&mut self, uid: &PodUid, pod: Option<RuntimePod>, at: Stamp) -> Reconciled {
+    fn reconcile(&mut self, uid: &PodUid, pod: Option<RuntimePod>, at: Seq) -> Reconciled {
         let record = self.records.of(uid);
         if record.at > at {
             return Reconciled::Unchanged;
@@ -521,7 +518,7 @@ impl Relist {
         }
         let old = Before {
             status: record.status.clone(),
-            // After a failure nothing is taken for granted.
+            // After a failure no old status is reused.
             holds: !record.reinspect && !is_stale,
         };
         self.busy.entry(uid.clone()).or_insert(Busy { since: at, again: false });
@@ -532,7 +529,7 @@ impl Relist {
     fn inspect(&self, pod: RuntimePod, old: Before, difference: Difference) {
         let Difference { at, seen, events } = difference;
         let runtime = self.runtime.clone();
-        let words = Arc::clone(&self.last_words);
+        let messages = Arc::clone(&self.termination_messages);
         let permits = Arc::clone(if old.holds { &self.permits } else { &self.retry_permits });
         let deadline = self.settings.inspection_deadline;
         let counts = Counts::from(&pod);
@@ -540,16 +537,16 @@ impl Relist {
         self.start_work(uid, name, at, async move {
             let _permit = permits.acquire().await.expect("the semaphore is never closed");
             let uid = pod.uid.clone();
-            // Only what has a permit needs room for it: very many may wait.
-            let status = Box::pin(inspect::status(&runtime, &*words, pod, &old));
+            // Boxed after the permit was acquired: very many inspections may wait.
+            let status = Box::pin(inspect::status(&runtime, &*messages, pod, &old));
             let status = inspect::within(deadline, "ContainerStatus", &uid, status).await;
             let observation = status.map(Arc::new);
             Done::Inspected(Inspected { uid, at, seen, counts, events, observation })
         });
     }
 
-    /// Stores what an inspection gave. Only one that succeeded advances the record: otherwise the
-    /// next relist must see the same difference again, or the events would be lost.
+    /// Stores the result of an inspection. Only a successful one advances the record: after a failure the
+    /// next relist must find the same difference again, or the events would be lost.
     fn inspected(&mut self, inspected: Inspected) {
         let Inspected { uid, at, seen, counts, events, observation } = inspected;
         let record = self.records.of(&uid);
@@ -572,30 +569,30 @@ impl Relist {
         if events.is_empty() {
             return;
         }
-        debug!(%uid, ?events, "pod lifecycle events");
+        debug!(%uid, ?events, "Pod lifecycle events");
         self.events.mark(uid, events);
     }
 
-    /// The pod is no longer busy; looks again if that was asked for meanwhile.
+    /// Marks the pod as no longer busy, and relists it if that was requested meanwhile.
     fn settle(&mut self, uid: PodUid) {
         if self.busy.remove(&uid).is_some_and(|busy| busy.again) {
-            self.look_at(uid);
+            self.relist_pod(uid);
         }
     }
 }
 
-/// What a comparison of a pod with its record led to.
+/// The result of comparing a pod with its record.
 #[derive(Debug, PartialEq, Eq)]
 enum Reconciled {
     Unchanged,
     Inspecting,
-    /// It could not be read and waits for its next turn.
+    /// Its last read failed and its retry is not due.
     Waiting,
-    /// The runtime has nothing of the pod.
+    /// The runtime has no object of the pod.
     Gone,
 }
 
-/// Whoever heard of a status that could not be read hears when it is known, whatever it is.
+/// Adds a `PodSync` event when a failed status read recovers without a change, so that consumers of the error sync.
 fn or_pod_sync(mut events: Vec<LifecycleEvent>, reinspected: bool) -> Vec<LifecycleEvent> {
     if reinspected && events.is_empty() {
         events.push(LifecycleEvent::PodSync);

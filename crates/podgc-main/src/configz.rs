@@ -1,4 +1,4 @@
-//! The settings in the form that upstream's controller manager shows.
+//! The settings in the format of upstream's controller manager.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use config::GoDuration;
 use config::pod_gc::{Election, PodGcArguments};
 use serde_json::{Value, json};
 
-/// The name and the group under which upstream shows its configuration.
+/// The name and the group of upstream's configuration.
 const GROUP: &str = "kubecontrollermanager.config.k8s.io";
-/// The name under which ours is beside it.
+/// The name of our settings, beside it.
 const OURS: &str = "ferrolet";
 
 /// The settings in effect, as JSON.
@@ -66,22 +66,24 @@ fn election(election: Option<&Election>) -> Value {
     })
 }
 
-/// A time as Go writes it.
+/// A duration in Go's notation.
 fn span(time: Duration) -> String {
     GoDuration::from_nanos(i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)).to_string()
 }
 
 #[cfg(test)]
 mod tests {
-    use config::pod_gc::{Asked, parse};
+    use config::pod_gc::{Invocation, parse};
 
     use super::*;
 
     // behaviour: PGC-106
     #[test]
-    fn settings_are_shown_under_upstreams_names() {
+    fn configz_uses_upstream_names() {
         let args = ["--terminated-pod-gc-threshold=-1", "--terminated-pod-ttl=1h", "--dry-run"];
-        let Ok(Asked::Run(args)) = parse(args) else { panic!("these flags mean to run") };
+        let Ok(Invocation::Run(args)) = parse(args) else {
+            panic!("these flags run the controller")
+        };
         let shown = configz(&args);
         let theirs = &shown["kubecontrollermanager.config.k8s.io"];
         assert_eq!(theirs["PodGCController"], json!({ "TerminatedPodGCThreshold": -1 }));
@@ -91,7 +93,9 @@ mod tests {
         assert_eq!(shown["ferrolet"]["dryRun"], true);
         assert_eq!(shown["ferrolet"]["gcCheckPeriod"], "20s");
         assert_eq!(shown["ferrolet"]["quarantineTime"], "40s");
-        let Ok(Asked::Run(args)) = parse(["--leader-elect=false"]) else { panic!("to run") };
+        let Ok(Invocation::Run(args)) = parse(["--leader-elect=false"]) else {
+            panic!("not a run")
+        };
         let shown = configz(&args);
         let generic = &shown["kubecontrollermanager.config.k8s.io"]["Generic"];
         assert_eq!(generic["LeaderElection"], json!({ "leaderElect": false }));

@@ -3,7 +3,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cluster::NEEDED;
-use config::pod_gc::{Asked, PodGcArguments, parse};
+use config::pod_gc::{Invocation, PodGcArguments, parse};
 use podgc::cache::{Cache, SharedCache};
 use serde::Deserialize;
 use serde_json::Value;
@@ -13,11 +13,11 @@ use crate::health::Health;
 const RBAC: &str = include_str!("../../../deploy/pod-gc/rbac.yaml");
 const DEPLOYMENT: &str = include_str!("../../../deploy/pod-gc/deployment.yaml");
 
-/// The package that is built, and the program that it has.
+/// The package that is built, and its program.
 const PACKAGE: &str = "cli";
 const PROGRAM: &str = "ferrolet";
 
-/// The root of the sources, from which the image is made.
+/// The root of the sources, which the image is built from.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const WORKSPACE: &str = include_str!("../../../Cargo.toml");
 const DOCKERFILE: &str = include_str!("../../../deploy/pod-gc/Dockerfile");
@@ -33,7 +33,7 @@ struct Role {
     rules: Vec<Rule>,
     #[serde(default, rename = "roleRef")]
     of: Option<Reference>,
-    /// Who has it.
+    /// The subjects of the role.
     #[serde(default)]
     subjects: Vec<Reference>,
 }
@@ -68,8 +68,8 @@ fn deployed() -> (Value, PodGcArguments) {
     let object: Value = serde_saphyr::from_str(DEPLOYMENT).unwrap();
     let container = &object["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(words(container, "command"), ["ferrolet", "pod-gc"]);
-    let Ok(Asked::Run(args)) = parse(words(container, "args")) else {
-        panic!("it asks for something else");
+    let Ok(Invocation::Run(args)) = parse(words(container, "args")) else {
+        panic!("the flags do not run the controller");
     };
     (object, *args)
 }
@@ -85,7 +85,7 @@ fn roles() -> Vec<Role> {
 
 // behaviour: PGC-103
 #[test]
-fn the_roles_grant_just_what_the_program_asks_for() {
+fn roles_grant_exactly_the_requests_of_the_program() {
     let mut granted = BTreeSet::new();
     for rule in roles().iter().flat_map(|role| &role.rules) {
         for group in &rule.api_groups {
@@ -97,7 +97,7 @@ fn the_roles_grant_just_what_the_program_asks_for() {
             }
         }
     }
-    // This role of Kubernetes' own grants these two.
+    // This built-in role of Kubernetes grants these two.
     let delegator =
         |role: &Role| role.of.as_ref().is_some_and(|to| to.name == "system:auth-delegator");
     assert!(roles().iter().any(delegator));
@@ -111,7 +111,7 @@ fn the_roles_grant_just_what_the_program_asks_for() {
 
 // behaviour: PGC-103
 #[test]
-fn the_lease_that_may_be_written_is_the_one_that_is_written() {
+fn role_and_program_name_the_same_lease() {
     let election = deployed().1.election.unwrap();
     let role = roles().into_iter().find(|role| role.kind == "Role").unwrap();
     assert_eq!(role.rules.len(), 2);
@@ -126,7 +126,7 @@ fn the_lease_that_may_be_written_is_the_one_that_is_written() {
 
 // behaviour: PGC-103
 #[test]
-fn the_rights_are_those_of_the_account_that_the_pods_have() {
+fn role_bindings_name_the_service_account_of_the_pods() {
     let (object, _) = deployed();
     let account = &object["spec"]["template"]["spec"]["serviceAccountName"];
     let account = (object["metadata"]["namespace"].as_str().unwrap(), account.as_str().unwrap());
@@ -154,7 +154,7 @@ fn the_rights_are_those_of_the_account_that_the_pods_have() {
 
 // behaviour: PGC-139
 #[test]
-fn the_deployment_gives_flags_that_are_understood() {
+fn deployment_flags_are_valid() {
     let (object, args) = deployed();
     let container = &object["spec"]["template"]["spec"]["containers"][0];
     assert_eq!(
@@ -168,11 +168,11 @@ fn the_deployment_gives_flags_that_are_understood() {
 
 // behaviour: PGC-139
 #[test]
-fn the_probes_ask_what_the_program_tells_everybody() {
+fn probe_paths_are_public() {
     let (object, args) = deployed();
     let container = &object["spec"]["template"]["spec"]["containers"][0];
     let cache = Arc::new(SharedCache::new(Cache::default()));
-    // It does not know all pods yet: it is not ready, and that is no reason to end it.
+    // It does not know all pods yet: it is not ready, which must not restart it.
     let health = Health { election: None, cache };
     for (probe, is_well) in [("livenessProbe", true), ("readinessProbe", false)] {
         let asked = &container[probe]["httpGet"];
@@ -186,7 +186,7 @@ fn the_probes_ask_what_the_program_tells_everybody() {
 }
 
 #[test]
-fn the_image_is_made_with_the_compiler_of_the_sources_and_runs_as_the_deployment_says() {
+fn image_has_the_compiler_version_of_the_sources_and_the_deployment_user() {
     let object: Value = serde_saphyr::from_str(DEPLOYMENT).unwrap();
     let pod = &object["spec"]["template"]["spec"];
     let (user, group) =
@@ -197,31 +197,31 @@ fn the_image_is_made_with_the_compiler_of_the_sources_and_runs_as_the_deployment
     for line in [format!("FROM rust:{channel}-"), format!("RUSTUP_TOOLCHAIN={channel}\n")] {
         assert!(DOCKERFILE.contains(&line), "{line}");
     }
-    // What the documentation replaces is there.
+    // The documentation replaces this text.
     let image = format!("image: {}", pod["containers"][0]["image"].as_str().unwrap());
     assert!(DOCS.contains(&format!("s|{image}|")) && DEPLOYMENT.contains(&image), "{image}");
     assert_eq!(image, concat!("image: ferrolet:", env!("CARGO_PKG_VERSION")));
 }
 
-/// The words behind an instruction of the Dockerfile.
+/// The words after an instruction of the Dockerfile.
 fn instructions(name: &str) -> Vec<Vec<&'static str>> {
     let lines = DOCKERFILE.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     lines.map(|line| line.split_whitespace().collect()).collect()
 }
 
-/// Whether a path from the root of the sources is kept away from the build.
+/// Whether a path from the root of the sources is excluded from the build.
 fn is_ignored(path: &str) -> bool {
     IGNORED.lines().any(|line| Path::new("/").join(path).starts_with(line))
 }
 
 #[test]
-fn the_image_is_made_of_what_there_is() {
+fn image_is_built_from_existing_files() {
     let (stages, copies) = (instructions("FROM"), instructions("COPY"));
     let ([first, _], [sources, program_file]) = (&stages[..], &copies[..]) else {
         panic!("{DOCKERFILE}");
     };
     assert_eq!(first[1..], ["AS", "build"]);
-    // All sources but what is ignored.
+    // All sources that are not ignored.
     assert_eq!(sources[..], [".", "."]);
     assert!(is_ignored("target/release/ferrolet") && is_ignored(".git"));
     let mut needed = vec!["Cargo.toml", "Cargo.lock", "rust-toolchain.toml"];
@@ -232,7 +232,7 @@ fn the_image_is_made_of_what_there_is() {
         assert!(Path::new(ROOT).join(path).exists(), "there is no {path}");
         assert!(!is_ignored(path), "{path} is ignored");
     }
-    // What is built is what is copied.
+    // The built program is the one that is copied.
     let commands = instructions("RUN");
     let [cargo] = &commands[..] else { panic!("{DOCKERFILE}") };
     let behind = |flag: &str| {
@@ -244,7 +244,7 @@ fn the_image_is_made_of_what_there_is() {
     let [from, source, target] = program_file[..] else { panic!("{program_file:?}") };
     assert_eq!(from, "--from=build");
     assert_eq!(source, format!("{}/release/{PROGRAM}", behind("--target-dir")));
-    // By its name alone it is found where it is put.
+    // The directory is in PATH, so the name alone suffices.
     assert_eq!(target, format!("/usr/local/bin/{PROGRAM}"));
     assert_eq!(instructions("ENTRYPOINT"), [[format!("[\"{PROGRAM}\"]")]]);
 }

@@ -42,7 +42,7 @@ impl Health {
         checks
     }
 
-    /// The result for a path of health: whether all checks pass, and the text.
+    /// The result for a health path: whether all checks pass, and the text.
     pub(crate) fn answer(&self, path: &str, verbose: bool) -> Option<(bool, String)> {
         let (root, name) = match path.trim_start_matches('/').split_once('/') {
             Some((root, name)) => (root, Some(name)),
@@ -118,7 +118,7 @@ mod tests {
     async fn leader_twenty_seconds_behind_its_lease_is_unhealthy() {
         let health = candidate(&MemoryCluster::default(), "a");
         tokio::time::advance(SECOND * 100).await;
-        assert!(is_well(&health, "/healthz"), "it never led");
+        assert!(is_well(&health, "/healthz"), "it never was a leader");
         health.election.as_ref().unwrap().win().await;
         // The lease is for 15 seconds, and is not renewed.
         tokio::time::advance(SECOND * 35).await;
@@ -165,8 +165,8 @@ mod tests {
         let health = health();
         let (ready, text) = health.answer("/readyz", false).unwrap();
         assert!(!ready && text.contains("[-]informer-sync failed"), "{text}");
-        Sink::<model::cluster::PodRecord, _>::hear(&*health.cache, Change::Complete);
-        Sink::<model::cluster::NodeRecord, _>::hear(&*health.cache, Change::Complete);
+        Sink::<model::cluster::PodRecord, _>::receive(&*health.cache, Change::Complete);
+        Sink::<model::cluster::NodeRecord, _>::receive(&*health.cache, Change::Complete);
         assert_eq!(health.answer("/readyz", false), Some((true, "ok".to_owned())));
     }
 }

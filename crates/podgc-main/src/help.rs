@@ -1,20 +1,20 @@
-//! What `ferrolet pod-gc --help` says.
+//! The text of `ferrolet pod-gc --help`.
 
 use std::fmt::Write as _;
 
 use config::flags::{Flag, Target};
 use config::pod_gc::{FlagHelp, flag_help, flags};
 
-/// The flags: upstream's, ours, and those that are accepted.
+/// The flags: upstream's, our own, and those without an effect.
 pub(crate) fn help() -> String {
     let mut text = String::from(
-        "Run the Pod GC controller: delete pods that nobody else will. Those are terminated pods beyond a\n\
-         threshold, terminating pods of nodes out of service, pods of nodes that do not exist, and\n\
-         terminating pods that never got a node.\n\n\
+        "Run the Pod GC controller: delete pods that no other controller deletes: terminated pods\n\
+         beyond a threshold, terminating pods of nodes out of service, pods of nodes that do not exist,\n\
+         and terminating pods that never got a node.\n\n\
          Usage: ferrolet pod-gc [flags]\n\
-         \x20      ferrolet pod-gc why NAMESPACE/NAME    tell why a pod was deleted\n\n\
-         Flags are written by the controller manager's rules: --flag=value or --flag value, but a\n\
-         yes-or-no flag only as --flag or --flag=false. The controller manager's own controller is better\n\
+         \x20      ferrolet pod-gc why NAMESPACE/NAME    print why a pod was deleted\n\n\
+         Flags have the syntax of the controller manager: --flag=value or --flag value, but a\n\
+         boolean flag only as --flag or --flag=false. The controller manager's own controller is better\n\
          switched off: --controllers=*,-pod-garbage-collector-controller\n\n\
          As in the controller manager:\n\n",
     );

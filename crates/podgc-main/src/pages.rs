@@ -7,7 +7,7 @@ use server::https::{Page, Pages, page, text_page};
 
 use crate::health::Health;
 
-/// What the port shows.
+/// The content of the pages.
 #[derive(Debug)]
 pub(crate) struct PodGcPages {
     pub(crate) health: Health,
@@ -47,7 +47,7 @@ fn metrics(registry: &Registry) -> Page {
 mod tests {
     use std::sync::Arc;
 
-    use config::pod_gc::{Asked, parse};
+    use config::pod_gc::{Invocation, parse};
     use http_body_util::BodyExt as _;
     use podgc::cache::{Cache, SharedCache};
     use podgc::metrics::Metrics;
@@ -60,7 +60,9 @@ mod tests {
     async fn pages_are_health_metrics_and_settings() {
         let registry = Registry::new();
         Metrics::new(&registry).unwrap();
-        let Ok(Asked::Run(args)) = parse([""; 0]) else { panic!("no flags mean to run") };
+        let Ok(Invocation::Run(args)) = parse([""; 0]) else {
+            panic!("no flags run the controller")
+        };
         let cache = Arc::new(SharedCache::new(Cache::default()));
         let pages = PodGcPages {
             health: Health { election: None, cache },

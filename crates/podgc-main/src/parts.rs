@@ -87,7 +87,7 @@ pub(crate) fn host_name() -> String {
     if name.is_empty() { "localhost".to_owned() } else { name }
 }
 
-/// Distinguishes processes, also two in a row on one machine.
+/// Distinguishes processes, also successive ones on one machine.
 fn random_uuid() -> String {
     let half = || RandomState::new().hash_one(std::process::id());
     let (first, second) = (half(), half());

@@ -7,7 +7,7 @@ use anyhow::{Context, Error, Result, anyhow, bail};
 use cluster::Cluster;
 use config::pod_gc::{PodGcArguments, Serving};
 use hostfs::Host;
-use journal::{Recording, Witnesses};
+use journal::{ExistenceChecks, Recording};
 use model::chain::Chain;
 use model::cluster::ClusterEvent;
 use model::image_claims::ImageClaims;
@@ -46,7 +46,7 @@ const TRIM_PERIOD: Duration = Duration::from_mins(5);
 pub(crate) fn run(args: &PodGcArguments) -> Result<()> {
     if !args.without_effect.is_empty() {
         let flags = args.without_effect.join(", ");
-        warn!(flags, "these flags have no effect");
+        warn!(flags, "Flags have no effect");
     }
     let claim = hostfs::claim(&args.state_dir);
     if let Err(error) = &claim {
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &PodGcArguments) -> Result<()> {
             bail!("another process uses the state directory {}", args.state_dir.display());
         }
         let dir = args.state_dir.display();
-        warn!(%dir, %error, "the journal cannot be kept; deletions are in this log alone");
+        warn!(%dir, %error, "Cannot keep the journal, deletions are only logged");
     }
     hostfs::share_one_heap();
     run_async(work(args)).context("start the async runtime")?
@@ -66,8 +66,8 @@ async fn work(args: &PodGcArguments) -> Result<()> {
     // The event writer stops last, so that it writes the events of all deletions.
     let (mut tasks, mut writers) = (Tasks::default(), Tasks::default());
     let journal = Arc::clone(&parts.journal);
-    // Without witnesses: the leader decides again about pods that still exist.
-    tasks.spawn("journal", |stop| Arc::new(Witnesses::default()).keep(journal, stop));
+    // No list is needed: the leader decides again about pods that still exist.
+    tasks.spawn("journal", |stop| Arc::new(ExistenceChecks::default()).keep(journal, stop));
     open_port(args, &parts, &mut tasks).await?;
     // Biased: a signal comes once and ends the program.
     tokio::select! {
@@ -79,7 +79,7 @@ async fn work(args: &PodGcArguments) -> Result<()> {
             parts.journal.sync();
             writers.stop_within(FLUSH + AFTER_FLUSH).await;
             if let Some(election) = &parts.election {
-                election.tell_end().await;
+                election.record_end().await;
             }
             return Err(error);
         }
@@ -87,12 +87,12 @@ async fn work(args: &PodGcArguments) -> Result<()> {
     tasks.stop_within(args.shutdown_timeout).await;
     parts.journal.sync();
     // No deletion is in progress, so the next leader may start.
-    let give_back = async {
+    let release = async {
         if let Some(election) = &parts.election {
-            election.give_back().await;
+            election.release_lease().await;
         }
     };
-    tokio::join!(give_back, writers.stop_within(FLUSH + AFTER_FLUSH));
+    tokio::join!(release, writers.stop_within(FLUSH + AFTER_FLUSH));
     Ok(())
 }
 
@@ -192,7 +192,7 @@ fn start(
     tasks.spawn("controller", |stop| gc.run(stop));
     let cache = Arc::clone(&parts.cache);
     tasks.spawn("memory", |stop| async move {
-        stop.run_until_cancelled(give_back(&cache)).await;
+        stop.run_until_cancelled(return_freed_memory(&cache)).await;
     });
 }
 
@@ -214,11 +214,11 @@ fn settings(args: &PodGcArguments) -> PodGcSettings {
 }
 
 /// Returns memory to the kernel: a list of all pods allocates much that is freed soon.
-async fn give_back(cache: &SharedCache) {
+async fn return_freed_memory(cache: &SharedCache) {
     cache.synced().await;
     sleep(TRIM_AFTER).await;
     loop {
-        hostfs::give_back();
+        hostfs::return_freed_memory();
         sleep(TRIM_PERIOD).await;
     }
 }
@@ -228,26 +228,26 @@ async fn wait_for_server(cluster: &Cluster) -> Result<()> {
     let server = cluster.address();
     let ask = async {
         while let Err(error) = cluster.is_healthy().await {
-            warn!(server, error = %Chain(&error), "the API server is not well yet");
+            warn!(server, error = %Chain(&error), "API server is not healthy yet");
             sleep(HEALTH_PAUSE).await;
         }
     };
     let well = timeout(HEALTH_PATIENCE, ask).await;
-    well.with_context(|| format!("the API server at {server} is not well"))?;
-    info!(server, "the API server is well");
+    well.with_context(|| format!("the API server at {server} is not healthy"))?;
+    info!(server, "API server is healthy");
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use config::pod_gc::{Asked, parse};
+    use config::pod_gc::{Invocation, parse};
     use podgc::decide::quarantine::QUARANTINE;
     use podgc::task::PERIOD;
 
     use super::*;
 
     fn settings_of(flags: &[&str]) -> PodGcSettings {
-        let Ok(Asked::Run(args)) = parse(flags.iter().copied()) else { panic!("{flags:?}") };
+        let Ok(Invocation::Run(args)) = parse(flags.iter().copied()) else { panic!("{flags:?}") };
         settings(&args)
     }
 

@@ -1,4 +1,4 @@
-//! Carries out what was decided: a few deletions at a time, as many as the API server keeps up with.
+//! Carries out decisions: a limited number of concurrent deletions, as many as the API server handles.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::explain;
 use crate::metrics::Metrics;
 use crate::plan::{Pass, Removal};
 
-/// How often a deletion is tried that the server has no time for.
+/// How often a throttled deletion is tried.
 const TRIES: u32 = 10;
 
 /// Deletes pods.
@@ -33,7 +33,7 @@ const TRIES: u32 = 10;
 pub(crate) struct Deletions {
     pub(crate) deletor: Deletor,
     pub(crate) pace: Pace,
-    /// The moment from which the pace counts.
+    /// The origin of the pace's times.
     pub(crate) start: Instant,
 }
 
@@ -44,18 +44,18 @@ pub(crate) struct Deletor {
     pub(crate) cache: Arc<SharedCache>,
     pub(crate) clock: Arc<dyn WallClock>,
     pub(crate) metrics: Metrics,
-    /// Whoever writes events takes them from here. While it is full, deletions wait.
+    /// The queue of the event writer. While it is full, deletions wait.
     pub(crate) events: Option<Events>,
     pub(crate) dry_run: bool,
 }
 
-/// Where events go.
+/// The event queue.
 #[derive(Debug)]
 pub(crate) struct Events {
     sender: mpsc::Sender<ClusterEvent>,
-    /// How many found room.
+    /// How many deletions found room.
     found_room: AtomicU64,
-    /// Whether none did for so long that nobody waits any more. Until one does.
+    /// Whether no deletion found room for so long that deletions no longer wait, until one does.
     are_stuck: AtomicBool,
 }
 
@@ -64,8 +64,8 @@ impl Events {
         Self { sender, found_room: AtomicU64::new(0), are_stuck: AtomicBool::new(false) }
     }
 
-    /// Waits for room for an event, though not for ever. When nobody found any meanwhile, the others go on
-    /// without.
+    /// Waits for room for an event, up to a limit. If no deletion found any in this time, later ones go on without
+    /// an event.
     async fn room(&self) -> Room<'_> {
         if let Ok(permit) = self.sender.try_reserve() {
             return self.found(permit);
@@ -89,32 +89,32 @@ impl Events {
     }
 }
 
-/// What became of one: it was deleted, or could not be, or was left alone.
+/// The result of one deletion: done, failed, or skipped.
 #[derive(Debug)]
-struct Became {
-    /// What that says about the server.
+struct DeletionResult {
+    /// What the response says about the server.
     sign: Sign,
-    /// Whether it is to be tried again: the server has no time.
+    /// Whether to try again: the server throttled it.
     again: bool,
 }
 
-impl From<Sign> for Became {
+impl From<Sign> for DeletionResult {
     fn from(sign: Sign) -> Self {
         Self { sign, again: false }
     }
 }
 
-/// Room for the event about a deletion.
+/// Room for the event of a deletion.
 #[derive(Debug)]
 enum Room<'a> {
-    /// Nobody wants to be told.
+    /// Events are disabled.
     NotNeeded,
-    /// There was none in time.
+    /// There was no room in time.
     None,
     Here(mpsc::Permit<'a, ClusterEvent>),
 }
 
-/// A deletion, and how often it was tried.
+/// A deletion and the number of its attempts.
 #[derive(Debug, Clone, Copy)]
 struct Attempt {
     removal: Removal,
@@ -122,7 +122,7 @@ struct Attempt {
     mark: Option<Mark>,
 }
 
-/// A pod that an earlier attempt marked as failed, and of which the cache may not have heard.
+/// A pod that an earlier attempt marked as failed. The cache may not contain the change yet.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
     before: Version,
@@ -130,7 +130,7 @@ struct Mark {
 }
 
 impl Deletions {
-    /// Carries out all and waits for them; those that a stop leaves over are not begun.
+    /// Carries out all deletions and waits for them; after a stop, the rest is not started.
     pub(crate) async fn carry_out(&mut self, removals: Vec<Removal>, stop: &CancellationToken) {
         let Self { deletor, pace, start } = self;
         let mut waiting: VecDeque<Attempt> = removals.into_iter().map(Attempt::first).collect();
@@ -144,15 +144,15 @@ impl Deletions {
             if under_way.is_empty() && waiting.is_empty() {
                 return;
             }
-            // Biased: a stop comes once, and a pause ends by itself. What is under way at a stop is
-            // dropped: whoever leads next decides anew.
+            // Biased: the stop comes first, and a pause ends by itself. Calls in progress at a stop are
+            // dropped: the next leader decides again.
             let ended = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
                 Some(ended) = under_way.next() => ended,
                 () = tokio::time::sleep(pause), if !pause.is_zero() => continue,
             };
-            let (attempt, Became { sign, again }) = ended;
+            let (attempt, DeletionResult { sign, again }) = ended;
             pace.saw(sign, start.elapsed());
             if again {
                 waiting.push_back(Attempt { number: attempt.number + 1, ..attempt });
@@ -169,20 +169,20 @@ impl Attempt {
 }
 
 impl Deletor {
-    async fn attempt(&self, mut attempt: Attempt) -> (Attempt, Became) {
-        // Before the pod is looked at once more: this may take a while.
+    async fn attempt(&self, mut attempt: Attempt) -> (Attempt, DeletionResult) {
+        // Before the pod is checked again: this may take a while.
         let room = match &self.events {
             Some(events) if !self.dry_run => events.room().await,
             _ => Room::NotNeeded,
         };
         let Some(chosen) = self.chosen(&attempt.removal) else {
-            debug!(rule = attempt.removal.rule.name(), "a pod changed since it was chosen");
+            debug!(rule = attempt.removal.rule.name(), "Pod changed since the decision, skipping");
             return (attempt, Sign::Nothing.into());
         };
         let pass = attempt.removal.rule.pass();
         let namespace = &*chosen.target.namespace;
         if self.dry_run {
-            info!(verdict = %chosen.verdict, "would be removed (--dry-run)");
+            info!(verdict = %chosen.verdict, "Pod would be deleted (--dry-run)");
             self.metrics.would_delete(namespace, pass);
             self.cache.lock().mark_asked(attempt.removal.pod);
             return (attempt, Sign::Nothing.into());
@@ -191,24 +191,24 @@ impl Deletor {
             Ok(removed) => {
                 self.cache.lock().mark_asked(attempt.removal.pod);
                 self.metrics.tried(namespace, pass, true);
-                self.tell(room, &chosen, &attempt.removal, removed);
+                self.report_deletion(room, &chosen, &attempt.removal, removed);
                 Sign::Well
             }
             Err(error) => {
                 let sign = Sign::of(&error);
                 if matches!(sign, Sign::Throttled(_)) && attempt.number < TRIES {
-                    return (attempt, Became { sign, again: true });
+                    return (attempt, DeletionResult { sign, again: true });
                 }
                 self.metrics.tried(namespace, pass, false);
                 let error = Chain(&error);
-                warn!(pod = %chosen.name(), rule = chosen.verdict.rule, %error, "a pod was not deleted");
+                warn!(pod = %chosen.name(), rule = chosen.verdict.rule, %error, "Pod was not deleted");
                 sign
             }
         };
         (attempt, sign.into())
     }
 
-    /// The pod as it is known now, if what was decided about it still holds.
+    /// The pod in its current state, if the decision still holds.
     fn chosen(&self, removal: &Removal) -> Option<Chosen> {
         let cache = self.cache.lock();
         let (view, target, known) = cache.target(removal.pod)?;
@@ -221,8 +221,8 @@ impl Deletor {
         })
     }
 
-    /// Marks a pod as failed unless it has ended, and deletes it. Without the mark it is not deleted:
-    /// whoever counts its end would see it vanish while it ran.
+    /// Marks a pod as failed unless it has terminated, and deletes it. Without the mark it is not deleted: a
+    /// controller that counts terminated pods would see it vanish while it ran.
     async fn delete(
         &self,
         chosen: &Chosen,
@@ -243,7 +243,13 @@ impl Deletor {
         self.pods.remove_pod(&target, &chosen.verdict).await
     }
 
-    fn tell(&self, room: Room<'_>, chosen: &Chosen, removal: &Removal, removed: PodRemoved) {
+    fn report_deletion(
+        &self,
+        room: Room<'_>,
+        chosen: &Chosen,
+        removal: &Removal,
+        removed: PodRemoved,
+    ) {
         let permit = match room {
             Room::NotNeeded => return,
             Room::None => return self.metrics.events_dropped(1),
@@ -258,7 +264,7 @@ impl Deletor {
     }
 }
 
-/// A pod about to be deleted.
+/// A pod to be deleted.
 #[derive(Debug)]
 struct Chosen {
     target: PodTarget,

@@ -1,12 +1,12 @@
-//! What is known of all pods and nodes, in as few bytes as will do, with what the passes look for
-//! kept up to date: a cycle in which there is nothing to do reads nothing.
+//! The state of all pods and nodes, in as few bytes as possible, with up-to-date indexes for the passes: a
+//! cycle without work reads nothing.
 //!
 //! ```text
 //!  pods: slots, found by uid ──┬── terminated: evicted first, then by time    (in all, by namespace, by node)
-//!  names: namespaces, nodes    ├── terminating: whose deletion was asked for
-//!                              └── missing: nodes that pods name and nobody knows
+//!  names: namespaces, nodes    ├── terminating: pods with a deletion timestamp
+//!                              └── missing: nodes that pods name and the cache lacks
 //! ```
-//! Pods that somebody asked to leave alone are in the slots and in none of the others.
+//! Excluded pods are in slots but in no index.
 
 mod names;
 mod relist;
@@ -27,14 +27,14 @@ use self::slot::{NO_NAME, Slot};
 use crate::decide::patch::KnownStatus;
 use crate::plan::{Order, PodId, PodView};
 
-/// A place among the terminated pods: whether it goes after the evicted ones, its time, its slot.
+/// The key of a terminated pod: whether it sorts after evicted pods, its time, its slot.
 type Place = (bool, i64, u32);
 
 /// All pods and nodes.
 #[derive(Debug, Default)]
 pub struct Cache {
     order: Order,
-    /// Whether terminated pods are kept by the time of their end, too.
+    /// Whether terminated pods are indexed by finish time as well.
     keeps_finish: bool,
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -48,27 +48,27 @@ pub struct Cache {
     missing: BTreeSet<u32>,
     /// Whether a list of all pods was complete.
     is_listed: bool,
-    /// What the next one says so far, while it is under way.
+    /// The unfinished new list, if any.
     relist: Option<Relist>,
 }
 
 impl Cache {
-    /// An empty one.
+    /// An empty cache.
     pub fn new(order: Order, keeps_finish: bool) -> Self {
         Self { order, keeps_finish, ..Self::default() }
     }
 
-    /// How many pods there are.
+    /// The number of pods.
     pub fn pods(&self) -> usize {
         self.by_uid.len()
     }
 
-    /// Takes a pod as it is now; during a list, when that is complete.
+    /// Stores a pod; during a list, at the end of the list.
     pub fn apply(&mut self, record: PodRecord) {
         let Some(record) = self.staged(record) else { return };
         if let Some(slot) = self.slot_of(&record.uid) {
             let known = &mut self.slots[slot as usize];
-            known.told = true;
+            known.is_listed = true;
             if !is_newer(record.version, known.version) {
                 return;
             }
@@ -88,7 +88,7 @@ impl Cache {
         self.by_uid.insert_unique(hash, slot, |slot| seed.hash_one(&slots[*slot as usize].uid));
     }
 
-    /// Forgets a pod; during a list, when that is complete.
+    /// Removes a pod; during a list, at the end of the list.
     pub fn forget(&mut self, uid: &Uid) {
         if self.staged_gone(uid) {
             return;
@@ -108,14 +108,14 @@ impl Cache {
         self.let_go(namespace, node);
     }
 
-    /// A pod is there of which nothing new can be understood.
+    /// Keeps the last state of a pod whose new state cannot be decoded.
     pub fn keep(&mut self, uid: &Uid) {
         if let Some(slot) = self.slot_of(uid) {
-            self.slots[slot as usize].told = true;
+            self.slots[slot as usize].is_listed = true;
         }
     }
 
-    /// Takes a node as it is now.
+    /// Stores a node.
     pub fn apply_node(&mut self, node: &NodeRecord) {
         let id = self.nodes.take(&node.name);
         let entry = self.nodes.get_mut(id);
@@ -123,18 +123,18 @@ impl Cache {
             entry.users -= 1;
         }
         entry.node = Some((node.is_ready, node.is_out_of_service));
-        entry.told = true;
+        entry.is_listed = true;
         self.missing.remove(&id);
     }
 
-    /// Forgets a node.
+    /// Removes a node.
     pub fn forget_node(&mut self, name: &str) {
         let Some(id) = self.nodes.find(name) else { return };
         self.forget_node_at(id);
     }
 
-    /// A node is there of which nothing new can be understood. One that was not known is taken to be
-    /// well: none of its pods goes.
+    /// Keeps the last state of a node whose new state cannot be decoded. An unknown one counts as healthy: none
+    /// of its pods is deleted.
     pub fn keep_node(&mut self, name: String) {
         let known = self.node(&name);
         let well = NodeRecord { name, is_ready: true, is_out_of_service: false };
@@ -152,50 +152,50 @@ impl Cache {
         self.nodes.let_go(id);
     }
 
-    /// All nodes are about to be told.
+    /// A list of nodes begins.
     pub fn restart_nodes(&mut self) {
         for id in self.nodes.ids() {
-            self.nodes.get_mut(id).told = false;
+            self.nodes.get_mut(id).is_listed = false;
         }
     }
 
-    /// All nodes were told.
+    /// A list of nodes is complete.
     pub fn complete_nodes(&mut self) {
         for id in self.nodes.ids() {
             let entry = self.nodes.get(id);
-            if entry.node.is_some() && !entry.told {
+            if entry.node.is_some() && !entry.is_listed {
                 self.forget_node_at(id);
             }
         }
     }
 
-    /// The names of nodes that pods have and nobody knows.
+    /// The names of nodes that pods have and the cache lacks.
     pub fn missing_nodes(&self) -> impl Iterator<Item = &str> {
         self.missing.iter().map(|id| self.nodes.text(*id))
     }
 
-    /// How many pods name those nodes.
+    /// The number of pods with such a node name.
     pub fn missing_pods(&self) -> usize {
         self.missing.iter().map(|id| self.nodes.get(*id).pods as usize).sum()
     }
 
-    /// How many names of nodes are missing.
+    /// The number of missing node names.
     pub fn missing_count(&self) -> usize {
         self.missing.len()
     }
 
-    /// Whether there is a node of that name, as far as anybody told.
+    /// Whether the cache has a node of that name.
     pub fn has_node(&self, name: &str) -> bool {
         self.nodes.find(name).is_some_and(|id| self.nodes.get(id).node.is_some())
     }
 
-    /// A node, as it was last told.
+    /// A node, as last received.
     pub fn node(&self, name: &str) -> Option<NodeRecord> {
         let (is_ready, is_out_of_service) = self.nodes.get(self.nodes.find(name)?).node?;
         Some(NodeRecord { name: name.to_owned(), is_ready, is_out_of_service })
     }
 
-    /// A pod that is still the one that was seen, with what writes about it need.
+    /// The pod with this id, if it still has its slot, with the inputs of writes.
     pub fn target(&self, id: PodId) -> Option<(PodView<'_>, PodTarget, KnownStatus)> {
         let view = self.view(id)?;
         let slot = &self.slots[id.slot as usize];
@@ -214,7 +214,7 @@ impl Cache {
         Some((view, target, known))
     }
 
-    /// Notes that a pod was deleted; it is not again until something is heard of it.
+    /// Records that the controller deleted a pod; it is not deleted again before the next event about it.
     pub fn mark_asked(&mut self, id: PodId) {
         if let Some(slot) = self.slots.get_mut(id.slot as usize)
             && slot.stamp == id.stamp
@@ -223,7 +223,7 @@ impl Cache {
         }
     }
 
-    /// Puts a pod into a slot and into all that it belongs to.
+    /// Stores a pod in a slot and in all indexes.
     fn fill(&mut self, at: u32, record: PodRecord) {
         let namespace = self.namespaces.take(&record.namespace);
         let node = if record.node.is_empty() { NO_NAME } else { self.nodes.take(&record.node) };
@@ -257,7 +257,7 @@ impl Cache {
         }
     }
 
-    /// Takes a pod out of all that it belongs to.
+    /// Removes a pod from all indexes.
     fn unlink(&mut self, at: u32) {
         let slot = &self.slots[at as usize];
         if slot.excluded {
@@ -281,7 +281,7 @@ impl Cache {
         }
     }
 
-    /// Lets go of the names that a pod used.
+    /// Releases the names of a pod.
     fn let_go(&mut self, namespace: u32, node: u32) {
         self.namespaces.let_go(namespace);
         if node != NO_NAME {

@@ -6,14 +6,14 @@ use proptest::prelude::*;
 use super::*;
 use crate::plan::TerminatedPods as _;
 
-/// What happens to a cache.
+/// An event for the cache.
 #[derive(Debug, Clone)]
-enum Happens {
+enum CacheEvent {
     Pod(u8, PodRecord),
     PodGone(u8),
     Node(u8, bool, bool),
     NodeGone(u8),
-    /// A list: which of the pods that are there it has, and others that it has.
+    /// A list: which of the existing pods it has, and further pods.
     PodsAnew(BTreeSet<u8>, BTreeMap<u8, PodRecord>),
     NodesAnew(BTreeSet<u8>),
 }
@@ -42,50 +42,50 @@ fn record() -> impl Strategy<Value = PodRecord> {
     )
 }
 
-fn happens() -> impl Strategy<Value = Happens> {
+fn happens() -> impl Strategy<Value = CacheEvent> {
     prop_oneof![
-        6 => (0u8..8, record()).prop_map(|(number, record)| Happens::Pod(number, record)),
-        2 => (0u8..8).prop_map(Happens::PodGone),
+        6 => (0u8..8, record()).prop_map(|(number, record)| CacheEvent::Pod(number, record)),
+        2 => (0u8..8).prop_map(CacheEvent::PodGone),
         3 => (1u8..4, any::<bool>(), any::<bool>())
-            .prop_map(|(node, ready, out)| Happens::Node(node, ready, out)),
-        2 => (1u8..4).prop_map(Happens::NodeGone),
+            .prop_map(|(node, ready, out)| CacheEvent::Node(node, ready, out)),
+        2 => (1u8..4).prop_map(CacheEvent::NodeGone),
         1 => (
             proptest::collection::btree_set(0u8..8, 0..8),
             proptest::collection::btree_map(0u8..8, record(), 0..4),
         )
-            .prop_map(|(kept, others)| Happens::PodsAnew(kept, others)),
-        1 => proptest::collection::btree_set(1u8..4, 0..4).prop_map(Happens::NodesAnew),
+            .prop_map(|(kept, others)| CacheEvent::PodsAnew(kept, others)),
+        1 => proptest::collection::btree_set(1u8..4, 0..4).prop_map(CacheEvent::NodesAnew),
     ]
 }
 
-/// The same, without any index.
+/// A model of the cache without indexes.
 #[derive(Debug, Default)]
 struct Model {
     pods: BTreeMap<u8, PodRecord>,
     nodes: BTreeMap<u8, (bool, bool)>,
 }
 
-/// Does the same to both.
-fn both(cache: &mut Cache, model: &mut Model, what: Happens, version: u64) {
+/// Applies an event to both.
+fn both(cache: &mut Cache, model: &mut Model, what: CacheEvent, version: u64) {
     match what {
-        Happens::Pod(number, record) => {
+        CacheEvent::Pod(number, record) => {
             let record = PodRecord { uid: uid(number), version: Version::from(version), ..record };
             cache.apply(record.clone());
             model.pods.insert(number, record);
         }
-        Happens::PodGone(number) => {
+        CacheEvent::PodGone(number) => {
             cache.forget(&uid(number));
             model.pods.remove(&number);
         }
-        Happens::Node(node, is_ready, is_out_of_service) => {
+        CacheEvent::Node(node, is_ready, is_out_of_service) => {
             cache.apply_node(&NodeRecord { name: format!("n{node}"), is_ready, is_out_of_service });
             model.nodes.insert(node, (is_ready, is_out_of_service));
         }
-        Happens::NodeGone(node) => {
+        CacheEvent::NodeGone(node) => {
             cache.forget_node(&format!("n{node}"));
             model.nodes.remove(&node);
         }
-        Happens::PodsAnew(kept, others) => {
+        CacheEvent::PodsAnew(kept, others) => {
             let served = |cache: &Cache| (cache.pods(), cache.count(), cache.terminating().count());
             let (was_listed, before) = (cache.is_listed, served(cache));
             cache.restart_pods();
@@ -100,9 +100,9 @@ fn both(cache: &mut Cache, model: &mut Model, what: Happens, version: u64) {
             assert!(!was_listed || served(cache) == before, "an unfinished list is served");
             cache.complete_pods();
         }
-        Happens::NodesAnew(told) => {
+        CacheEvent::NodesAnew(listed) => {
             cache.restart_nodes();
-            model.nodes.retain(|node, _| told.contains(node));
+            model.nodes.retain(|node, _| listed.contains(node));
             for (node, (is_ready, is_out_of_service)) in &model.nodes {
                 let name = format!("n{node}");
                 let (is_ready, is_out_of_service) = (*is_ready, *is_out_of_service);
@@ -144,7 +144,7 @@ fn agree(cache: &Cache, model: &Model) -> Result<(), TestCaseError> {
 
 proptest! {
     #[test]
-    fn whatever_happens_the_indexes_say_what_the_pods_say(
+    fn indexes_match_the_pods_after_any_events(
         history in proptest::collection::vec(happens(), 0..60)
     ) {
         let (mut cache, mut model) = (Cache::new(Order::Creation, true), Model::default());
@@ -152,9 +152,9 @@ proptest! {
             both(&mut cache, &mut model, what, version);
             agree(&cache, &model)?;
         }
-        // When all is gone, nothing is kept.
-        both(&mut cache, &mut model, Happens::PodsAnew(BTreeSet::new(), BTreeMap::new()), 1000);
-        both(&mut cache, &mut model, Happens::NodesAnew(BTreeSet::new()), 1001);
+        // When everything is removed, nothing is stored.
+        both(&mut cache, &mut model, CacheEvent::PodsAnew(BTreeSet::new(), BTreeMap::new()), 1000);
+        both(&mut cache, &mut model, CacheEvent::NodesAnew(BTreeSet::new()), 1001);
         prop_assert_eq!((cache.nodes.ids().len(), cache.namespaces.ids().len()), (0, 0));
     }
 }
@@ -165,7 +165,7 @@ fn pod(version: u64, phase: PodPhase) -> PodRecord {
 }
 
 #[test]
-fn what_is_known_does_not_get_older() {
+fn older_pod_version_is_ignored() {
     let mut cache = Cache::default();
     cache.apply(pod(5, PodPhase::Failed));
     cache.apply(pod(4, PodPhase::Running));
@@ -179,7 +179,7 @@ fn what_is_known_does_not_get_older() {
 }
 
 #[test]
-fn a_list_that_breaks_off_removes_nothing() {
+fn interrupted_list_removes_nothing() {
     let mut cache = Cache::default();
     cache.apply(pod(1, PodPhase::Failed));
     cache.restart_pods();
@@ -209,12 +209,12 @@ fn unfinished_relist_is_served_when_it_is_complete() {
     let deleted = cache.in_order().next().unwrap().id;
     cache.mark_asked(deleted);
     cache.restart_pods();
-    // Of the pods that were there one is as it was, one changed, and one is gone.
+    // Of the existing pods one is unchanged, one changed, and one is gone.
     cache.apply(numbered(1, 1, PodPhase::Failed));
     cache.apply(numbered(2, 9, PodPhase::Running));
     cache.apply(numbered(4, 5, PodPhase::Failed));
     cache.apply(numbered(5, 6, PodPhase::Failed));
-    // Changes before the end of a streaming list, and an older version again.
+    // Changes before the end of a streaming list, and a repeated older version.
     cache.apply(numbered(4, 7, PodPhase::Running));
     cache.apply(numbered(4, 5, PodPhase::Failed));
     cache.apply(numbered(6, 8, PodPhase::Failed));
@@ -226,13 +226,13 @@ fn unfinished_relist_is_served_when_it_is_complete() {
         cache.view(deleted).unwrap().is_asked,
         "a pod that did not change is not deleted twice"
     );
-    // Afterwards changes are served at once.
+    // Afterwards changes are visible at once.
     cache.forget(&uid(5));
     assert_eq!((cache.pods(), cache.count()), (3, 1));
 }
 
 #[test]
-fn pods_of_a_relist_that_breaks_off_are_dropped() {
+fn pods_of_an_interrupted_relist_are_dropped() {
     let mut cache = Cache::default();
     cache.complete_pods();
     cache.restart_pods();
@@ -244,7 +244,7 @@ fn pods_of_a_relist_that_breaks_off_are_dropped() {
 
 // behaviour: PGC-129
 #[test]
-fn what_cannot_be_understood_stays_as_it_was() {
+fn undecodable_object_keeps_its_last_state() {
     let mut cache = Cache::default();
     cache.apply(pod(1, PodPhase::Failed));
     cache.restart_pods();
@@ -252,7 +252,7 @@ fn what_cannot_be_understood_stays_as_it_was() {
     cache.keep(&uid(9));
     cache.complete_pods();
     assert_eq!(cache.pods(), 1);
-    // A node that nobody understood is there all the same: its pods are no orphans.
+    // A node that could not be decoded exists: its pods are not orphaned.
     let known = NodeRecord { name: "n".to_owned(), is_ready: false, is_out_of_service: true };
     cache.apply_node(&known);
     cache.restart_nodes();
@@ -264,11 +264,11 @@ fn what_cannot_be_understood_stays_as_it_was() {
     assert!(taken.is_ready && !taken.is_out_of_service);
     cache.forget_node("m");
     cache.forget_node("n");
-    assert_eq!(cache.nodes.ids().len(), 0, "no use of a name is left");
+    assert_eq!(cache.nodes.ids().len(), 0, "no name is in use");
 }
 
 #[test]
-fn a_pod_in_the_place_of_another_is_not_taken_for_it() {
+fn pod_in_a_reused_slot_is_not_mistaken_for_the_old_one() {
     let mut cache = Cache::default();
     cache.apply(pod(1, PodPhase::Failed));
     let first = cache.in_order().next().unwrap().id;
@@ -281,6 +281,6 @@ fn a_pod_in_the_place_of_another_is_not_taken_for_it() {
 }
 
 #[test]
-fn a_pod_takes_little() {
+fn pod_slot_is_small() {
     assert!(size_of::<Slot>() <= 112, "{}", size_of::<Slot>());
 }

@@ -1,4 +1,4 @@
-//! What goes, and why: values and `now` in, values out.
+//! Decides which pods are deleted, and why: values and `now` in, values out.
 
 pub mod election;
 pub mod holds;

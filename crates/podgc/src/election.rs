@@ -1,4 +1,4 @@
-//! Holds the election: gets the lease, keeps it, and tells when it is lost.
+//! Runs the election: acquires the lease, renews it, and detects its loss.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use config::pod_gc::Election as Flags;
 use model::chain::Chain;
-use model::chance::fraction;
-use model::cluster::{About, ClusterEvent, Lease, LeaseName};
+use model::cluster::{ClusterEvent, InvolvedObject, Lease, LeaseName};
+use model::jitter::fraction;
 use model::ports::clock::WallClock;
 use model::ports::cluster::{ApiError, ClusterEvents, Leases};
 use tokio::time::{Instant, sleep, timeout};
@@ -16,22 +16,22 @@ use tracing::{debug, info, warn};
 use crate::decide::election::{ElectionPolicy, Elector, Step};
 use crate::metrics::Metrics;
 
-/// How long a leader may be behind its lease before its health says so.
+/// How long a leader may miss the end of its lease before its health check fails.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// How an election is held.
+/// The settings of an election.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ElectionSettings {
     /// The lease.
     pub lease: LeaseName,
-    /// Who we are, and for how long.
+    /// Identity and durations.
     pub policy: ElectionPolicy,
-    /// From one try to the next.
+    /// The interval of attempts.
     pub retry_period: Duration,
 }
 
 impl ElectionSettings {
-    /// The election that the flags describe, for somebody whom nobody else is called like.
+    /// The election that the flags describe, for a process with a unique identity.
     pub fn new(flags: &Flags, identity: impl Into<String>) -> Self {
         let (lease_duration, renew_deadline) = (flags.lease_duration, flags.renew_deadline);
         Self {
@@ -42,12 +42,12 @@ impl ElectionSettings {
     }
 }
 
-/// The outside, as far as an election needs it.
+/// The dependencies of an election.
 #[derive(Debug, Clone)]
 pub struct ElectionPorts {
-    /// Where the lease is.
+    /// Reads and writes the lease.
     pub leases: Arc<dyn Leases>,
-    /// Where it is told who leads.
+    /// Receives events about the leader.
     pub events: Arc<dyn ClusterEvents>,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
@@ -63,23 +63,23 @@ impl ElectionPorts {
     }
 }
 
-/// Takes part in an election.
+/// A participant of an election.
 #[derive(Debug)]
 pub struct Election {
     settings: ElectionSettings,
     ports: ElectionPorts,
     metrics: Metrics,
     start: Instant,
-    /// Written by whoever runs the election, read for health; never held over an await.
+    /// Written by the election, read by health checks; never held across an await.
     elector: Mutex<Elector>,
-    /// The lease as we last wrote or saw it.
+    /// The lease as last written or read.
     lease: Mutex<Option<Lease>>,
-    /// Whether the server may have written the lease for us without our knowing.
+    /// Whether a write of the lease may have succeeded without a response.
     in_doubt: AtomicBool,
 }
 
 impl Election {
-    /// An election that was not entered yet.
+    /// An election that has not started.
     pub fn new(settings: ElectionSettings, ports: ElectionPorts, metrics: Metrics) -> Self {
         metrics.leads(&settings.lease.name, false);
         let elector = Mutex::new(Elector::new(settings.policy.clone()));
@@ -95,40 +95,43 @@ impl Election {
         self.lease.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a leader is so far behind its lease that something is wrong with it.
+    /// Whether a leader has missed the end of its lease by so much that something is wrong with it.
     pub fn is_overdue(&self) -> bool {
         self.elector().is_overdue(self.start.elapsed(), GRACE)
     }
 
-    /// Whether we lead.
+    /// Whether this process leads.
     pub fn leads(&self) -> bool {
         self.elector().leads()
     }
 
-    /// Waits until we lead.
+    /// Waits until this process leads.
     pub async fn win(&self) {
-        let mut told = String::new();
+        let mut logged = String::new();
         loop {
             match self.attempt().await {
                 Ok(None) => break,
-                Ok(Some(holder)) if holder == told => {}
+                Ok(Some(holder)) if holder == logged => {}
                 Ok(Some(holder)) => {
-                    info!(lease = self.settings.lease.name, holder, "somebody else leads");
-                    told = holder;
+                    info!(
+                        lease = self.settings.lease.name,
+                        holder, "Another process is the leader"
+                    );
+                    logged = holder;
                 }
                 Err(error) => {
                     let error = Chain(&error);
-                    warn!(lease = self.settings.lease.name, %error, "cannot ask for the lease");
+                    warn!(lease = self.settings.lease.name, %error, "Cannot acquire the lease");
                 }
             }
             sleep(self.settings.retry_period.mul_f64(1.0 + 1.2 * fraction())).await;
         }
-        info!(identity = self.settings.policy.identity, "this process leads");
+        info!(identity = self.settings.policy.identity, "This process is the leader");
         self.metrics.leads(&self.settings.lease.name, true);
-        self.tell("became leader").await;
+        self.record_event("became leader").await;
     }
 
-    /// Renews the lease until that fails for too long, or somebody else has it.
+    /// Renews the lease until that fails for too long, or another process holds it.
     pub async fn keep(&self) {
         loop {
             sleep(self.settings.retry_period).await;
@@ -139,22 +142,22 @@ impl Election {
             match timeout(left, self.attempt()).await {
                 Ok(Ok(None)) => {}
                 Ok(Ok(Some(holder))) => {
-                    warn!(holder, "somebody else took the lease");
+                    warn!(holder, "Another process acquired the lease");
                     break;
                 }
                 Ok(Err(error)) => {
                     let error = Chain(&error);
-                    debug!(lease = self.settings.lease.name, %error, "the lease was not renewed");
+                    debug!(lease = self.settings.lease.name, %error, "Lease renewal failed");
                 }
                 Err(_) => break,
             }
         }
         self.metrics.leads(&self.settings.lease.name, false);
-        warn!(identity = self.settings.policy.identity, "this process leads no longer");
+        warn!(identity = self.settings.policy.identity, "This process is no longer the leader");
     }
 
-    /// Gives the lease back if it is ours, so that the next one need not wait.
-    pub async fn give_back(&self) {
+    /// Releases the lease if this process holds it, so that the next leader need not wait.
+    pub async fn release_lease(&self) {
         let give = async {
             let Some(lease) = self.ours().await? else { return Ok(()) };
             let mut record = lease.record.clone();
@@ -164,18 +167,19 @@ impl Election {
             self.ports.leases.update_lease(name, &lease, &record).await.map(drop)
         };
         if let Ok(Err(error)) = timeout(self.settings.retry_period, give).await {
-            debug!(error = %Chain(&error), "the lease was not given back");
+            debug!(error = %Chain(&error), "Cannot release the lease");
         }
         self.metrics.leads(&self.settings.lease.name, false);
-        self.tell_end().await;
+        self.record_end().await;
     }
 
-    /// Tells the cluster that we lead no longer, if we ever did. Nothing of ours may be under way.
-    pub async fn tell_end(&self) {
-        self.tell("stopped leading").await;
+    /// Records an event that this process no longer leads, if it ever did. None of its writes may be in
+    /// progress.
+    pub async fn record_end(&self) {
+        self.record_event("stopped leading").await;
     }
 
-    /// The lease, if we have it. Whether a write that nobody waited for was done, the server knows.
+    /// The lease, if we hold it. After a write without an answer, it is read from the server.
     async fn ours(&self) -> Result<Option<Lease>, ApiError> {
         if !self.in_doubt.load(Ordering::Relaxed) {
             return Ok(self.lease().clone().filter(|_| self.leads()));
@@ -184,9 +188,9 @@ impl Election {
         Ok(lease.filter(|lease| lease.record.holder == self.settings.policy.identity))
     }
 
-    /// Tries to get or to renew the lease once; who has it if we do not.
+    /// Tries once to acquire or renew the lease; returns another holder, if there is one.
     async fn attempt(&self) -> Result<Option<String>, ApiError> {
-        // What we wrote last is most likely what is there: a renewal is one call.
+        // The last written lease is most likely current: a renewal is one call.
         let known = self.lease().clone().filter(|_| self.leads());
         if let Some(known) = known {
             match self.write(Some(&known)).await {
@@ -204,7 +208,7 @@ impl Election {
         let wall = self.ports.clock.now();
         let step = self.elector().step(lease.map(|lease| &lease.record), asked, wall);
         let (name, leases) = (&self.settings.lease, &self.ports.leases);
-        // Until the answer comes, and if none does.
+        // Until the response arrives, and if none does.
         let doubt = || self.in_doubt.store(true, Ordering::Relaxed);
         let written = match (step, lease) {
             (Step::HeldBy(holder), _) => return Ok(Some(holder)),
@@ -223,10 +227,10 @@ impl Election {
         Ok(None)
     }
 
-    async fn tell(&self, what: &str) {
+    async fn record_event(&self, what: &str) {
         let Some(lease) = self.lease().clone() else { return };
         let name = &self.settings.lease;
-        let about = About {
+        let about = InvolvedObject {
             api_version: "coordination.k8s.io/v1",
             kind: "Lease",
             namespace: name.namespace.clone(),
@@ -237,10 +241,10 @@ impl Election {
         let message = format!("{} {what}", self.settings.policy.identity);
         let (reason, now) = ("LeaderElection".into(), self.ports.clock.now());
         let event = ClusterEvent::new(about, false, reason, message, now);
-        // Whoever leads has more to do than to wait for this.
+        // The leader does not wait long for this event.
         let write = self.ports.events.write_event(&event);
         if let Ok(Err(error)) = timeout(self.settings.retry_period, write).await {
-            debug!(error = %Chain(&error), "an event was not written");
+            debug!(error = %Chain(&error), "Cannot write event");
         }
     }
 }

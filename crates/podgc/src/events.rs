@@ -1,8 +1,8 @@
-//! Writes events about deletions: one for each, at their pace.
+//! Writes events about deletions, at their own pace.
 //!
-//! A deletion waits for room for its event. So events that come slower than deletions slow these down, and
-//! none gets lost because there are many; how many wait is bounded all the same. When none is taken for a
-//! while, deletions go on without events, at full pace, until one is.
+//! A deletion waits for room for its event. So slow events slow down deletions, and no event is lost because
+//! there are many; the queue is bounded nevertheless. If no event is written for a while, deletions go on
+//! without events, at full pace, until one is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,23 +19,23 @@ use tracing::{debug, warn};
 
 use crate::metrics::Metrics;
 
-/// How many events wait to be written.
+/// The length of the event queue.
 pub const WAITING: usize = 256;
 
-/// How long what waits is written after a stop; what is left then is dropped and counted.
+/// How long queued events are written after a stop; the rest is dropped and counted.
 pub const FLUSH: Duration = Duration::from_secs(5);
 
-/// How long a deletion waits for room. Deletions go on without events where these cannot be written.
+/// How long a deletion waits for room. Deletions go on without events if these cannot be written.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How many are being written at a time.
+/// How many events are written concurrently.
 const AT_A_TIME: usize = 4;
-/// How often one is tried that the server is away or has no time for, and how long is waited in between.
+/// The attempts for an event while the server is unavailable or throttles, and the delays between them.
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// Writes what comes, until it is told to stop and nothing is left to write.
+/// Writes queued events until it is stopped and the queue is empty.
 pub async fn write_events(
     events: Arc<dyn ClusterEvents>,
     mut coming: mpsc::Receiver<ClusterEvent>,
@@ -46,7 +46,7 @@ pub async fn write_events(
     let mut under_way = FuturesUnordered::new();
     while ends.is_none() || is_open || !under_way.is_empty() {
         let has_room = under_way.len() < AT_A_TIME;
-        // Biased: a stop comes once.
+        // Biased: the stop comes first.
         tokio::select! {
             biased;
             () = stop.cancelled(), if ends.is_none() => {
@@ -63,7 +63,7 @@ pub async fn write_events(
     }
     let left = under_way.len() + coming.len();
     if left > 0 {
-        warn!(events = left, "there was no time to write all events about deletions");
+        warn!(events = left, "Stopped before all events were written");
         metrics.events_dropped(left);
     }
 }
@@ -72,12 +72,12 @@ async fn write(events: &dyn ClusterEvents, event: ClusterEvent, metrics: &Metric
     for number in 1.. {
         let error = match events.write_event(&event).await {
             Ok(()) => return,
-            // The answer to an earlier try was lost.
+            // The response to an earlier attempt was lost.
             Err(ApiError::Conflict(_)) if number > 1 => return,
             Err(error) => error,
         };
         if number >= TRIES || !error.is_away() {
-            debug!(error = %Chain(&error), about = event.about.name, "an event was not written");
+            debug!(error = %Chain(&error), about = event.about.name, "Cannot write event");
             metrics.events_dropped(1);
             return;
         }

@@ -1,16 +1,16 @@
-//! A removal in words: for the journal, the log and the cluster's events.
+//! The text of a removal: for the journal, the log and events.
 
 use jiff::Timestamp;
-use model::cluster::{About, ClusterEvent, PodTarget};
+use model::cluster::{ClusterEvent, InvolvedObject, PodTarget};
 use model::ids::PodName;
 use model::verdict::{Detail, Input, Owner, Subject, Verdict};
 
 use crate::plan::{Excess, PodView, Rule};
 
-/// The word under which events tell of deletions.
+/// The reason of events about deletions.
 pub const EVENT_REASON: &str = "PodGC";
 
-/// Why a pod goes, with all that the rule was applied to.
+/// Why a pod is deleted, with the inputs of the rule.
 pub(crate) fn verdict(view: &PodView<'_>, pod: &PodTarget, rule: &Rule, now: Timestamp) -> Verdict {
     let uid = pod.uid.to_string();
     let owner =
@@ -58,7 +58,7 @@ fn detail(view: &PodView<'_>, rule: &Rule) -> Detail {
     }
 }
 
-/// What the rule says, for people.
+/// The rule as a sentence.
 pub fn sentence(rule: &Rule, node: &str) -> String {
     let of = |excess: &Excess, place: &str| {
         let Excess { terminated, allowed, position } = excess;
@@ -81,7 +81,7 @@ pub fn sentence(rule: &Rule, node: &str) -> String {
 
 /// The event about a deletion.
 pub(crate) fn event(pod: &PodTarget, rule: &Rule, node: &str, now: Timestamp) -> ClusterEvent {
-    let about = About {
+    let about = InvolvedObject {
         api_version: "v1",
         kind: "Pod",
         namespace: pod.namespace.to_string(),

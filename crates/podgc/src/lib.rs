@@ -1,11 +1,11 @@
-//! The Pod GC controller: removes pods of the API server that nobody else will.
+//! The Pod GC controller: removes pods from the API server that no other controller removes.
 //!
 //! ```text
 //!  API server ──pods, nodes──> SharedCache ──views──> decide: terminated, out of service, orphaned, unscheduled
 //!      ^                            ^                    │ removals: which pod, which rule, which numbers
 //!      └──status, delete, events──  act  <──────────────┘
 //! ```
-//! Inputs: what is heard of all pods and nodes, answers about single nodes, the time. Outputs: pods
+//! Inputs: watches of all pods and nodes, reads of single nodes, the time. Outputs: pods
 //! marked as failed and deleted, metrics, events, and verdicts for the journal.
 //!
 //! Invariants:
@@ -14,8 +14,8 @@
 //!   itself says that there is no such node, or when it says that the node is out of service;
 //! - a pod that has not ended is marked as failed first, or not deleted; one that ended is never marked;
 //! - of terminated pods exactly those beyond the threshold go: the evicted first, then the oldest;
-//! - what was deleted is not deleted again until something is heard of it;
-//! - only who holds the lease acts, and stops before anybody else can hold it.
+//! - a deleted pod is not deleted again before the next event about it;
+//! - only the holder of the lease acts, and it stops before another process can hold it.
 
 mod act;
 pub mod cache;

@@ -1,4 +1,4 @@
-//! What is counted: upstream's names where the meaning is the same.
+//! Metrics: upstream's names if the meaning is the same.
 
 mod queue;
 
@@ -32,7 +32,7 @@ pub struct Metrics {
     running: GaugeVec,
 }
 
-/// A metric that is in a registry from now on.
+/// Registers a metric.
 fn registered<T: Collector + Clone + 'static>(
     registry: &Registry,
     metric: Result<T, prometheus::Error>,
@@ -43,7 +43,7 @@ fn registered<T: Collector + Clone + 'static>(
 }
 
 impl Metrics {
-    /// Metrics in the given registry.
+    /// Registers all metrics.
     pub fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
         let by_pod = |name: &str, help: &str| {
             let labels = &["namespace", "reason"];
@@ -55,19 +55,19 @@ impl Metrics {
             registered(registry, GaugeVec::new(Opts::new(name, help), labels))
         };
         let last = "ferrolet_pod_gc_last_cycle_timestamp_seconds";
-        let last_cycle = Gauge::new(last, "When the last cycle ended.");
-        let cycle = HistogramOpts::new("ferrolet_pod_gc_cycle_seconds", "How long cycles took.")
+        let last_cycle = Gauge::new(last, "The end of the last cycle.");
+        let cycle = HistogramOpts::new("ferrolet_pod_gc_cycle_seconds", "Duration of cycles.")
             .buckets(vec![0.000_1, 0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0]);
         let slow = "leader_election_slowpath_total";
-        let slow = Opts::new(slow, "Renewals of a lease that was not as it was left.");
+        let slow = Opts::new(slow, "Renewals of a lease that another process had changed.");
         Ok(Self {
             deletions: by_pod(
                 "pod_gc_collector_force_delete_pods_total",
-                "Pods that the Pod GC tried to delete by force, whatever came of it.",
+                "Number of attempted forced deletions of pods since the Pod GC controller started.",
             )?,
             errors: by_pod(
                 "pod_gc_collector_force_delete_pod_errors_total",
-                "Pods that the Pod GC tried to delete by force and could not.",
+                "Number of failed forced deletions of pods since the Pod GC controller started.",
             )?,
             planned: by_pod(
                 "ferrolet_pod_gc_dry_run_deletions_total",
@@ -75,11 +75,11 @@ impl Metrics {
             )?,
             put_off: count(
                 "ferrolet_pod_gc_put_off_total",
-                "Deletions left to a later cycle by --max-deletion-percent.",
+                "Deletions deferred to a later cycle by --max-deletion-percent.",
             )?,
             events_dropped: count(
                 "ferrolet_pod_gc_events_dropped_total",
-                "Deletions without an event: it could not be written, or in time.",
+                "Deletions whose event could not be written, or not in time.",
             )?,
             queue: QueueMetrics::new(registry)?,
             cycle: registered(registry, Histogram::with_opts(cycle))?,
@@ -88,24 +88,24 @@ impl Metrics {
             terminated: level("ferrolet_pod_gc_terminated_pods", "Terminated pods.")?,
             missing_nodes: level(
                 "ferrolet_pod_gc_missing_nodes",
-                "Names of nodes that pods have and that do not exist.",
+                "Node names of pods without an existing node.",
             )?,
-            concurrency: level("ferrolet_pod_gc_concurrency", "How many deletions go on at most.")?,
+            concurrency: level("ferrolet_pod_gc_concurrency", "Limit of concurrent deletions.")?,
             leads: state(
                 "leader_election_master_status",
-                "Whether this process leads: 1 for yes, 0 for no.",
+                "Whether this process is the leader: 1 for yes, 0 for no.",
                 &["name"],
             )?,
             slow_paths: registered(registry, IntCounterVec::new(slow, &["name"]))?,
             running: state(
                 "running_managed_controllers",
-                "Controllers that run: 1 for yes, 0 for no.",
+                "Whether a controller is running: 1 for yes, 0 for no.",
                 &["name", "manager"],
             )?,
         })
     }
 
-    /// A deletion was tried; whether it worked.
+    /// Counts an attempted deletion and its result.
     pub(crate) fn tried(&self, namespace: &str, pass: Pass, worked: bool) {
         let labels = [namespace, pass.label()];
         self.deletions.with_label_values(&labels).inc();
@@ -126,12 +126,12 @@ impl Metrics {
         self.events_dropped.inc_by(count as u64);
     }
 
-    /// Those of the queue of missing nodes.
+    /// The metrics of the queue of missing nodes.
     pub(crate) fn queue(&self) -> &QueueMetrics {
         &self.queue
     }
 
-    /// The lease was not as we left it.
+    /// The lease differed from the last known one.
     pub(crate) fn slow_path(&self, name: &str) {
         self.slow_paths.with_label_values(&[name]).inc();
     }
@@ -152,13 +152,13 @@ impl Metrics {
         self.concurrency.set(whole(limit));
     }
 
-    /// Whether the controller runs.
+    /// Sets whether the controller runs.
     pub(crate) fn runs(&self, runs: bool) {
         let labels = ["pod-garbage-collector-controller", "ferrolet-pod-gc"];
         self.running.with_label_values(&labels).set(f64::from(u8::from(runs)));
     }
 
-    /// Whether this process leads in the election of that name.
+    /// Sets whether this process leads the election of that name.
     pub(crate) fn leads(&self, name: &str, leads: bool) {
         self.leads.with_label_values(&[name]).set(f64::from(u8::from(leads)));
     }

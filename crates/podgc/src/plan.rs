@@ -1,22 +1,22 @@
-//! Plain data between the cache, the decisions and those who carry them out.
+//! Plain data for the cache, the decisions and their execution.
 
 use std::time::Duration;
 
 use model::cluster::{Deletion, PodPhase};
 
-/// A pod in the cache. The stamp tells it from a later one in the same place.
+/// The id of a pod in the cache. The stamp distinguishes it from later pods in the same slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodId {
-    /// Its place.
+    /// Its slot.
     pub slot: u32,
-    /// Which pod of that place.
+    /// The generation of the slot.
     pub stamp: u32,
 }
 
-/// What the rules see of a pod.
+/// A pod as the rules see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PodView<'a> {
-    /// Where it is in the cache.
+    /// Its id in the cache.
     pub id: PodId,
     /// Its namespace.
     pub namespace: &'a str,
@@ -26,27 +26,27 @@ pub struct PodView<'a> {
     pub node: &'a str,
     /// Its phase.
     pub phase: PodPhase,
-    /// Whether it failed by eviction.
+    /// Whether it was evicted.
     pub is_evicted: bool,
     /// When it was created, in seconds since 1970.
     pub created: i64,
-    /// When it ended, as far as anybody knows: else when it was created.
+    /// When it ended; if unknown, when it was created.
     pub finished: i64,
-    /// What it is ordered by: one of the two.
+    /// The time that orders it: one of the two.
     pub order: i64,
-    /// Whether its deletion was asked for.
+    /// Whether and how its deletion was requested.
     pub deletion: Deletion,
-    /// Whether this controller deleted it and has not heard of it since.
+    /// Whether this controller deleted it and has received no event about it since.
     pub is_asked: bool,
 }
 
 impl PodView<'_> {
-    /// Whether all was done that can be: only its finalizers, or news of it, are waited for.
+    /// Whether nothing is left to do: it only waits for its finalizers, or for an event about it.
     pub fn is_spent(&self) -> bool {
         self.is_asked || (self.deletion == Deletion::Forced && self.phase.is_final())
     }
 
-    /// Whether its deletion was asked for.
+    /// Whether its deletion was requested.
     pub fn is_terminating(&self) -> bool {
         self.deletion != Deletion::None
     }
@@ -55,7 +55,7 @@ impl PodView<'_> {
 /// The four passes of a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pass {
-    /// Terminated pods that are too many or too old.
+    /// Terminated pods beyond a cap or a TTL.
     Terminated,
     /// Terminating pods on nodes that are out of service.
     OutOfService,
@@ -70,7 +70,7 @@ impl Pass {
     pub const ALL: [Self; 4] =
         [Self::Terminated, Self::OutOfService, Self::Orphaned, Self::Unscheduled];
 
-    /// Upstream's word, the label `reason` of its metrics.
+    /// Upstream's name, the label `reason` of its metrics.
     pub fn label(self) -> &'static str {
         match self {
             Self::Terminated => "terminated",
@@ -81,41 +81,41 @@ impl Pass {
     }
 }
 
-/// Why a pod goes, with the numbers.
+/// Why a pod is deleted, with details.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// More terminated pods exist than may.
+    /// There are more terminated pods than the threshold.
     OverThreshold(Excess),
-    /// More terminated pods exist in its namespace than may.
+    /// There are more terminated pods in its namespace than the cap.
     OverNamespaceCap(Excess),
-    /// More terminated pods exist on its node than may.
+    /// There are more terminated pods on its node than the cap.
     OverNodeCap(Excess),
-    /// It ended too long ago.
+    /// It ended longer ago than the TTL.
     OverTtl {
-        /// How long ago.
+        /// The time since its end.
         age: Duration,
-        /// How long it may stay.
+        /// The TTL.
         ttl: Duration,
     },
-    /// Its node is not ready and marked as out of service.
+    /// Its node is not ready and has the out-of-service taint.
     NodeOutOfService,
     /// Its node does not exist.
     NodeGone {
-        /// How long it was missing before the API server was asked.
+        /// How long it was missing before it was read from the API server.
         missing_for: Duration,
     },
     /// It never got a node.
     NeverScheduled,
 }
 
-/// How many are too many.
+/// An exceeded cap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Excess {
-    /// How many there are.
+    /// The number of terminated pods.
     pub terminated: u32,
-    /// How many may be.
+    /// The cap.
     pub allowed: u32,
-    /// Which of them it is, counted from the first to go.
+    /// The position of the pod, counted from the first to be deleted.
     pub position: u32,
 }
 
@@ -148,7 +148,7 @@ impl Rule {
         }
     }
 
-    /// The pass it belongs to.
+    /// Its pass.
     pub fn pass(&self) -> Pass {
         match self {
             Self::OverThreshold(_)
@@ -162,48 +162,48 @@ impl Rule {
     }
 }
 
-/// A pod that goes.
+/// A pod to be deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Removal {
-    /// Which.
+    /// The pod.
     pub pod: PodId,
-    /// Why.
+    /// The reason.
     pub rule: Rule,
 }
 
-/// What terminated pods are ordered by, after the evicted ones.
+/// The order of terminated pods, after the evicted ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// The oldest first, as upstream.
+    /// By creation, as upstream.
     #[default]
     Creation,
-    /// Those that ended first.
+    /// By finish time.
     Finish,
 }
 
-/// Which terminated pods may stay.
+/// Which terminated pods are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TerminatedPolicy {
-    /// How many in the cluster; with zero or less any number.
+    /// The cap of the cluster; zero or less for no cap.
     pub threshold: i64,
-    /// For how long after their end.
+    /// How long pods are kept after their end.
     pub ttl: Option<Duration>,
-    /// How many in a namespace.
+    /// The cap of each namespace.
     pub per_namespace: Option<u32>,
-    /// How many on a node.
+    /// The cap of each node.
     pub per_node: Option<u32>,
 }
 
-/// The terminated pods that may be removed, kept in order.
+/// The removable terminated pods, indexed.
 pub trait TerminatedPods {
-    /// How many there are.
+    /// Their number.
     fn count(&self) -> usize;
-    /// All, the evicted first, then by [`PodView::order`]; those of the same time in any order.
+    /// All of them, evicted first, then by [`PodView::order`]; in any order for the same time.
     fn in_order(&self) -> Box<dyn Iterator<Item = PodView<'_>> + '_>;
-    /// All, those first that ended first.
+    /// All of them, by finish time.
     fn by_finish(&self) -> Box<dyn Iterator<Item = PodView<'_>> + '_>;
-    /// Namespaces with more of them than that, each with how many.
+    /// Namespaces with more than `cap` of them, each with their number.
     fn namespaces_over(&self, cap: u32) -> Vec<(&str, u32)>;
-    /// Nodes with more of them than that, each with how many.
+    /// Nodes with more than `cap` of them, each with their number.
     fn nodes_over(&self, cap: u32) -> Vec<(&str, u32)>;
 }

@@ -1,4 +1,4 @@
-//! The controller: one cycle after the other, four passes in each.
+//! The controller: consecutive cycles of four passes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,36 +25,36 @@ use crate::decide::unscheduled::unscheduled;
 use crate::metrics::Metrics;
 use crate::plan::{Pass, Removal, TerminatedPods as _, TerminatedPolicy};
 
-/// From the end of one cycle to the beginning of the next, as upstream.
+/// From the end of one cycle to the start of the next, as upstream.
 pub const PERIOD: Duration = Duration::from_secs(20);
 
-/// What the controller is told.
+/// The settings of the controller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PodGcSettings {
-    /// From the end of one cycle to the beginning of the next.
+    /// From the end of one cycle to the start of the next.
     pub period: Duration,
-    /// How long a node must be missing before the API server is asked about it.
+    /// How long a node must be missing before it is read from the API server.
     pub quarantine: Duration,
-    /// Which terminated pods may stay.
+    /// Which terminated pods are kept.
     pub terminated: TerminatedPolicy,
-    /// How many percent of all pods one cycle may remove.
+    /// The percentage of all pods that one cycle may delete.
     pub max_deletion_percent: Option<f64>,
-    /// How many deletions may be under way at a time.
+    /// The limit of concurrent deletions.
     pub concurrency: usize,
-    /// Whether deletions are only told.
+    /// Whether deletions are only logged.
     pub dry_run: bool,
 }
 
-/// The outside, as far as the controller needs it.
+/// The dependencies of the controller.
 #[derive(Debug, Clone)]
 pub struct Outside {
-    /// Asked about nodes.
+    /// Reads nodes.
     pub nodes: Arc<dyn Nodes>,
-    /// Told to delete pods.
+    /// Deletes pods.
     pub pods: Arc<dyn PodWrites>,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
-    /// Where events about deletions go, if anywhere.
+    /// The queue of events about deletions, if they are enabled.
     pub events: Option<mpsc::Sender<ClusterEvent>>,
 }
 
@@ -71,7 +71,7 @@ pub struct PodGc {
 }
 
 impl PodGc {
-    /// A controller that reads the given cache, which somebody else fills.
+    /// A controller that reads this cache, which watches fill.
     pub fn new(
         settings: PodGcSettings,
         outside: Outside,
@@ -92,17 +92,17 @@ impl PodGc {
         Self { settings, nodes: outside.nodes, cache, metrics, deletions, quarantine, start }
     }
 
-    /// Makes a cycle once all pods and nodes are known, and then one after the other, until it is told
-    /// to stop.
+    /// Runs cycles once all pods and nodes are listed, one after the other, until it is
+    /// stopped.
     pub async fn run(mut self, stop: CancellationToken) {
-        info!("waiting for all pods and nodes");
-        // Biased, here and below: a stop comes once.
+        info!("Waiting for the lists of pods and nodes");
+        // Biased, here and below: the stop comes first.
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
             () = self.cache.synced() => {}
         }
-        info!(pods = self.cache.lock().pods(), "all pods and nodes are known");
+        info!(pods = self.cache.lock().pods(), "Pods and nodes are listed");
         self.metrics.runs(true);
         while !stop.is_cancelled() {
             let begun = Instant::now();
@@ -145,13 +145,13 @@ impl PodGc {
                 self.quarantine.put_off(views.map(|pod| pod.node), self.start.elapsed());
             }
             if !removals.is_empty() {
-                info!(pass = pass.label(), pods = removals.len(), "removing pods");
+                info!(pass = pass.label(), pods = removals.len(), "Deleting pods");
                 self.deletions.carry_out(removals, stop).await;
             }
         }
     }
 
-    /// How many pods wait for each pass but the first, as far as can be told without asking.
+    /// How many pods wait for each pass but the first, as far as the cache shows.
     fn waiting(&self) -> [usize; 3] {
         let cache = self.cache.lock();
         let out = nodes_to_ask(cache.terminating(), |name| cache.node(name));
@@ -172,8 +172,7 @@ impl PodGc {
         terminated(&*self.cache.lock(), &self.settings.terminated, now)
     }
 
-    /// The nodes are asked about once more: the cache may be old, and a node that came back runs its
-    /// pods.
+    /// The nodes are read again: the cache may be outdated, and a node that came back runs its pods.
     async fn out_of_service(&self, stop: &CancellationToken) -> Vec<Removal> {
         let asked = {
             let cache = self.cache.lock();
@@ -186,10 +185,10 @@ impl PodGc {
             }
             match self.nodes.node(&name).await {
                 Ok(Some(node)) if is_out_of_service(&node) => drop(proven.insert(name)),
-                Ok(_) => debug!(node = name, "a node is not out of service any more"),
+                Ok(_) => debug!(node = name, "Node is no longer out of service"),
                 Err(error) => {
                     let error = Chain(&error);
-                    warn!(node = name, %error, "cannot ask about a node; its pods stay");
+                    warn!(node = name, %error, "Cannot read node, keeping its pods");
                 }
             }
         }
@@ -217,10 +216,10 @@ impl PodGc {
             drop(looking);
             match answer {
                 Ok(None) => drop(gone.insert(name, missing_for)),
-                Ok(Some(_)) => debug!(node = name, "a node exists that the cache does not have"),
+                Ok(Some(_)) => debug!(node = name, "Node exists that the cache does not have"),
                 Err(error) => {
                     let error = Chain(&error);
-                    warn!(node = name, %error, "cannot ask about a missing node; its pods stay");
+                    warn!(node = name, %error, "Cannot read missing node, keeping its pods");
                 }
             }
         }
@@ -230,8 +229,8 @@ impl PodGc {
         orphaned(self.cache.lock().all(), &gone)
     }
 
-    /// As much of what was decided as the cycle may still remove when so much waits for later passes; and
-    /// what it may not.
+    /// The decisions that fit into the cycle's share while `waiting` pods wait for later passes; and the
+    /// deferred ones.
     fn within(
         &self,
         mut removals: Vec<Removal>,
@@ -242,7 +241,7 @@ impl PodGc {
         if !put_off.is_empty() {
             let percent = self.settings.max_deletion_percent;
             let pods = put_off.len();
-            warn!(pods, ?percent, "more pods were to be removed than one cycle may");
+            warn!(pods, ?percent, "Deferring deletions beyond the limit of one cycle");
             self.metrics.put_off(pods);
         }
         (removals, put_off)

@@ -1,5 +1,9 @@
-//! What the cache takes, in a process of its own so that nothing else counts.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test that asks the kernel")]
+//! The memory usage of the cache, in its own process so that nothing else counts.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test that reads kernel files"
+)]
 
 use model::cluster::{PodPhase, PodRecord, Version};
 use podgc::cache::Cache;
@@ -20,7 +24,7 @@ fn pod(number: u64) -> PodRecord {
         uid: format!("00112233-4455-4677-8899-{number:012x}").as_str().into(),
         version: Version::from(number + 1),
         node: format!("node-{:05}", number / 100),
-        // One in ten has ended.
+        // One in ten has terminated.
         phase: if number.is_multiple_of(10) { PodPhase::Succeeded } else { PodPhase::Running },
         created: i64::try_from(number).unwrap(),
         ..PodRecord::default()
@@ -29,7 +33,7 @@ fn pod(number: u64) -> PodRecord {
 
 // behaviour: PGC-126
 #[test]
-fn a_pod_takes_a_quarter_of_a_kibibyte_at_most() {
+fn cached_pod_takes_at_most_256_bytes() {
     let before = anonymous_bytes();
     let mut cache = Cache::new(Order::Creation, false);
     for number in 0..PODS {

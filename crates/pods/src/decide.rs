@@ -1,9 +1,10 @@
-//! What to do with pods that come, change and go. Pure.
+//! Decisions about pods that are added, changed and removed. Pure.
 
 pub mod api_pods;
+pub(crate) mod backoff;
 pub mod claims;
 pub mod deadline;
-pub mod first_look;
+pub mod first_status;
 pub mod intake;
 pub mod merge;
 pub mod mirror;
@@ -11,5 +12,4 @@ pub mod pod_retries;
 pub mod requeue;
 pub mod sources;
 pub mod support;
-pub(crate) mod tries;
 pub mod worker;

@@ -1,7 +1,7 @@
-//! The pods of the node: where they come from, and one worker for each.
+//! The pods of the node: their sources, and one worker for each pod.
 //!
-//! Inputs: complete sets of pods from sources; requests to look at, change or end a pod. Outputs:
-//! calls to a [`PodSyncer`](workers::PodSyncer), one at a time for each pod; mirrors of static pods in the
+//! Inputs: complete sets of pods from sources; requests to sync, update or terminate a pod. Outputs:
+//! calls to a [`PodSyncer`](workers::PodSyncer), one at a time for each pod; mirror pods in the
 //! API server.
 //!
 //! Invariants:

@@ -6,7 +6,7 @@ use prometheus::{HistogramOpts, HistogramVec, IntGaugeVec, Opts, Registry};
 
 use crate::decide::worker::Working;
 
-/// What is timed and counted.
+/// Metrics of pod workers.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     worker: HistogramVec,
@@ -14,18 +14,18 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Metrics that show up in a registry.
+    /// Creates metrics and registers them.
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let options = HistogramOpts::new(
             "kubelet_pod_worker_duration_seconds",
-            "Time from when something was asked of a pod's worker until that is done, by what was asked.",
+            "Time from when a change of a pod was requested from its worker until it is done, by kind of change.",
         );
         let worker = HistogramVec::new(options, &["operation_type"])?;
         registry.register(Box::new(worker.clone()))?;
         let options = Opts::new(
             "kubelet_working_pods",
-            "Number of pods that have a worker, by how far they are, by whether a source wants them, nobody \
-             any more, or only the runtime knows them, and by whether they are static.",
+            "Number of pods that have a worker, by lifecycle, by whether the pod is desired, orphaned or known \
+            to the runtime only, and by whether it is static.",
         );
         let working = IntGaugeVec::new(options, &["lifecycle", "config", "static"])?;
         registry.register(Box::new(working.clone()))?;
@@ -35,7 +35,7 @@ impl Metrics {
         Ok(Self { worker, working })
     }
 
-    /// A pod is counted as something else than before.
+    /// Counts a pod under its new lifecycle instead of the old one.
     pub(crate) fn counted(&self, before: Option<Working>, now: Option<Working>) {
         if before == now {
             return;

@@ -1,5 +1,5 @@
-//! Keeps the mirrors of static pods in the API server: made when they are missing, made anew when they are
-//! deleted or show another version, and deleted when their static pods are gone.
+//! Maintains the mirror pods of static pods in the API server: creates missing ones, recreates them when they were
+//! deleted or show another version, and deletes those whose static pods are gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
 use model::cluster::PodTarget;
 use model::ids::{PodName, PodUid};
+use model::log_throttle::LogThrottle;
 use model::panics::{CaughtPanic, PanicGuard, PanicStep, PanicSubject};
 use model::ports::clock::WallClock;
 use model::ports::cluster::{ApiError, PodWrites};
 use model::ports::pod_api::PodApi;
-use model::trouble::Trouble;
 use model::verdict::Verdict;
 use podspec::view;
 use tokio::sync::watch;
@@ -22,21 +22,21 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::decide::backoff::Backoff;
 use crate::decide::mirror::{MirrorStep, OwnerNode, StaticPods, mirror_of, mirror_steps};
-use crate::decide::tries::Tries;
 use crate::source::api::ApiCopies;
 
-/// How long what was done may take to be heard of, before it is done again.
+/// How long to wait for the watch to show a step before the step is repeated.
 const ECHO: Duration = Duration::from_secs(10);
 
-/// What mirrors are kept with.
+/// Dependencies of [`Mirrors`].
 #[derive(Debug)]
 pub struct MirrorParts {
-    /// Makes pods.
+    /// Creates pods.
     pub api: Arc<dyn PodApi>,
     /// Deletes pods.
     pub writes: Arc<dyn PodWrites>,
-    /// The mirrors that are there.
+    /// The existing mirror pods.
     pub copies: ApiCopies,
     /// The static pods; written by the sync loop.
     pub pods: watch::Receiver<StaticPods>,
@@ -48,59 +48,59 @@ pub struct MirrorParts {
     pub panics: PanicGuard,
 }
 
-/// The task.
+/// The task that maintains mirror pods.
 #[derive(Debug)]
 pub struct Mirrors {
     parts: MirrorParts,
     /// When each static pod was first seen.
     seen: BTreeMap<PodUid, Timestamp>,
-    /// What was done and not heard of yet: the mirror that was there, and until when to wait.
+    /// Steps that the watch has not shown yet: the mirror pod before the step, and until when to wait.
     done: BTreeMap<PodName, (Option<PodUid>, Instant)>,
-    /// What failed and waits: for one mirror, or for all of them.
-    tries: Tries<Option<PodName>>,
-    /// From when tries count.
+    /// Failed steps and their back-off: for one mirror pod, or for all of them.
+    backoff: Backoff<Option<PodName>>,
+    /// The origin of the time of retries.
     begun: Instant,
-    trouble: Trouble,
+    throttle: LogThrottle,
 }
 
 impl Mirrors {
-    /// A task that has done nothing yet.
+    /// Creates an idle task.
     pub fn new(parts: MirrorParts) -> Self {
         let (seen, done) = (BTreeMap::new(), BTreeMap::new());
-        let (tries, trouble) = (Tries::default(), Trouble::default());
-        Self { parts, seen, done, tries, begun: Instant::now(), trouble }
+        let (backoff, throttle) = (Backoff::default(), LogThrottle::default());
+        Self { parts, seen, done, backoff, begun: Instant::now(), throttle }
     }
 
-    /// Keeps mirrors until told to stop.
+    /// Maintains mirror pods until `stop` is cancelled.
     pub async fn run(mut self, stop: CancellationToken) {
-        let mut heard = self.parts.copies.changes();
+        let mut copy_changes = self.parts.copies.changes();
         loop {
-            heard.mark_unchanged();
+            copy_changes.mark_unchanged();
             self.parts.pods.mark_unchanged();
-            // Biased: stopping first. A pass is cut off between two effects, or within a call whose
+            // Biased: stopping first. A pass is interrupted between two steps, or within a call whose
             // outcome the next agent sees.
             let again = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
                 again = self.pass() => again,
             };
-            // Biased: stopping first; the others all mean to look again.
+            // Biased: stopping first; the other branches all start a new pass.
             let open = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
                 changed = self.parts.pods.changed() => changed.is_ok(),
-                changed = heard.changed() => changed.is_ok(),
+                changed = copy_changes.changed() => changed.is_ok(),
                 () = sleep_until(again.unwrap_or_else(Instant::now)), if again.is_some() => true,
             };
             if !open {
-                // Who tells has ended, and with it the agent.
+                // A sender has ended, and the agent with it.
                 stop.cancelled().await;
                 return;
             }
         }
     }
 
-    /// Does what is to be done; when to look again at the latest.
+    /// Does all pending steps; returns when the next pass is due.
     async fn pass(&mut self) -> Option<Instant> {
         let mirrors = self.parts.copies.mirrors()?;
         let pods = self.parts.pods.borrow().clone();
@@ -112,42 +112,42 @@ impl Mirrors {
             .retain(|name, (before, until)| there.get(name) == before.as_ref() && *until > now);
         let steps = mirror_steps(&pods, &mirrors);
         let concerned: BTreeSet<PodName> = steps.iter().map(MirrorStep::name).collect();
-        self.tries.retain(|key| key.as_ref().is_none_or(|name| concerned.contains(name)));
+        self.backoff.retain(|key| key.as_ref().is_none_or(|name| concerned.contains(name)));
         for step in steps {
             let (name, now) = (step.name(), Instant::now());
             let keys = [None, Some(name.clone())];
-            let waits = keys.iter().any(|key| self.tries.waits(key, now - self.begun));
+            let waits = keys.iter().any(|key| self.backoff.waits(key, now - self.begun));
             if waits || self.done.contains_key(&name) {
                 continue;
             }
             match self.act_guarded(&step).await {
                 Ok(()) => {
                     for key in &keys {
-                        self.tries.went(key);
+                        self.backoff.succeeded(key);
                     }
                     self.done.insert(name.clone(), (there.get(&name).cloned(), now + ECHO));
                 }
                 Err(error) => self.failed(name, &error),
             }
         }
-        if self.tries.is_empty()
-            && let Some(after) = self.trouble.over(Instant::now().into_std())
+        if self.backoff.is_empty()
+            && let Some(after) = self.throttle.recovered(Instant::now().into_std())
         {
-            info!(?after, "the API shows static pods as they are again");
+            info!(?after, "Mirror pods are up to date again");
         }
-        let again = self.tries.next().map(|at| self.begun + at);
+        let again = self.backoff.next().map(|at| self.begun + at);
         self.done.values().map(|(_, until)| *until).chain(again).min()
     }
 
     fn failed(&mut self, name: PodName, error: &MirrorError) {
         let now = Instant::now();
-        if self.trouble.failed(now.into_std()) {
-            warn!(pod = %name, error = %Chain(error), "the API does not show a static pod as it is; trying again");
+        if self.throttle.failed(now.into_std()) {
+            warn!(pod = %name, error = %Chain(error), "Cannot update mirror pod, retrying");
         }
-        self.tries.failed((!error.concerns_all()).then_some(name), now - self.begun);
+        self.backoff.failed((!error.concerns_all()).then_some(name), now - self.begun);
     }
 
-    /// The time at which a static pod is first heard of is told on its mirror.
+    /// Records when a static pod is first seen; its mirror pod shows this time.
     fn note_seen(&mut self, pods: &StaticPods) {
         let now = self.parts.clock.now();
         let wanted: Vec<PodUid> = pods.wanted.iter().map(|pod| view::uid(pod)).collect();
@@ -180,7 +180,7 @@ impl Mirrors {
         let mirror = mirror_of(pod, OwnerNode { name: node, uid: &uid }, seen);
         match self.parts.api.create_pod(&mirror).await {
             Ok(made) => {
-                info!(pod = %view::pod_name(pod), uid = %view::uid(&made), "mirror of a static pod made");
+                info!(pod = %view::pod_name(pod), uid = %view::uid(&made), "Created mirror pod");
                 Ok(())
             }
             Err(error) => Err(MirrorError::Create(error)),
@@ -191,35 +191,35 @@ impl Mirrors {
         let (uid, name) = (view::uid(mirror), view::pod_name(mirror));
         let verdict = Verdict::of_pod(&uid, &name, rule, self.parts.clock.now());
         match self.parts.writes.remove_pod(&PodTarget::of(&name, &uid), &verdict).await {
-            // Of another uid: it was made anew meanwhile.
+            // Another uid: the mirror pod was recreated meanwhile.
             Ok(_) | Err(ApiError::NotFound | ApiError::Conflict(_)) => Ok(()),
             Err(error) => Err(MirrorError::Delete(error)),
         }
     }
 }
 
-/// Why a mirror is not as it should be.
+/// Why a mirror pod could not be updated.
 #[derive(Debug, thiserror::Error)]
 enum MirrorError {
-    /// The node could not be asked for.
-    #[error("ask for the node")]
+    /// The node could not be read.
+    #[error("get the node")]
     AskNode(#[source] ApiError),
-    /// A mirror belongs to its node.
+    /// A mirror pod belongs to its node.
     #[error("the node is not registered")]
     NoNode,
-    /// It could not be made.
+    /// The mirror pod could not be created.
     #[error("create the mirror pod")]
     Create(#[source] ApiError),
-    /// It could not be deleted.
+    /// The mirror pod could not be deleted.
     #[error("delete the mirror pod")]
     Delete(#[source] ApiError),
-    /// The work for it panicked.
+    /// A step panicked.
     #[error("internal error")]
     Panicked(#[source] CaughtPanic),
 }
 
 impl MirrorError {
-    /// Whether the next mirror would fare no better.
+    /// Whether other mirror pods would fail for the same reason.
     fn concerns_all(&self) -> bool {
         match self {
             Self::AskNode(_) | Self::NoNode => true,

@@ -8,23 +8,23 @@ use tokio::time::{sleep, timeout};
 use super::*;
 use crate::source::api::api_source;
 
-struct World {
+struct Harness {
     server: MemoryPods,
     pods: watch::Sender<StaticPods>,
     _tasks: JoinSet<()>,
 }
 
-fn world() -> World {
+fn harness() -> Harness {
     let clock = VirtualClock::new();
     let server = MemoryPods::new(clock.clone());
     let api: Arc<MemoryPods> = Arc::new(server.clone());
     let (source, _, copies) = api_source("node".to_owned(), Arc::clone(&api) as _);
-    let (pods, told) = watch::channel(StaticPods::default());
+    let (pods, pods_receiver) = watch::channel(StaticPods::default());
     let mirrors = Mirrors::new(MirrorParts {
         api: Arc::clone(&api) as _,
         writes: api,
         copies,
-        pods: told,
+        pods: pods_receiver,
         node: "node".to_owned(),
         clock: Arc::new(clock),
         panics: PanicGuard::default(),
@@ -32,7 +32,7 @@ fn world() -> World {
     let mut tasks = JoinSet::new();
     tasks.spawn(source.run(CancellationToken::new()));
     tasks.spawn(mirrors.run(CancellationToken::new()));
-    World { server, pods, _tasks: tasks }
+    Harness { server, pods, _tasks: tasks }
 }
 
 fn fixed(uid: &str) -> Arc<Pod> {
@@ -50,11 +50,11 @@ fn name() -> PodName {
 
 fn wanted(pod: &Arc<Pod>) -> StaticPods {
     let present = [(view::uid(pod), name())].into();
-    StaticPods { wanted: vec![Arc::clone(pod)], present, all_heard: true }
+    StaticPods { wanted: vec![Arc::clone(pod)], present, all_sources_ready: true }
 }
 
-impl World {
-    /// Waits for a mirror of this uid that is not that one; answers its own uid.
+impl Harness {
+    /// Waits for another mirror of this uid; returns the mirror's own uid.
     async fn mirror(&self, of: &str, other_than: Option<&PodUid>) -> PodUid {
         let look = async {
             loop {
@@ -77,102 +77,110 @@ impl World {
                 sleep(Duration::from_millis(100)).await;
             }
         };
-        timeout(Duration::from_mins(2), look).await.expect("the mirror goes");
+        timeout(Duration::from_mins(2), look).await.expect("the mirror is deleted");
     }
 }
 
 // behaviour: API-20, API-21
 #[tokio::test(start_paused = true)]
-async fn a_mirror_is_made_and_made_anew_when_somebody_deletes_it() {
-    let world = world();
-    world.server.register_node("node");
-    world.pods.send_replace(wanted(&fixed("u1")));
-    let first = world.mirror("u1", None).await;
-    let mirror = world.server.pod(&name()).unwrap();
+async fn mirror_is_created_and_recreated_when_deleted() {
+    let harness = harness();
+    harness.server.register_node("node");
+    harness.pods.send_replace(wanted(&fixed("u1")));
+    let first = harness.mirror("u1", None).await;
+    let mirror = harness.server.pod(&name()).unwrap();
     let owners = mirror.metadata.owner_references.as_ref().unwrap();
     assert_eq!((owners[0].name.as_str(), owners[0].uid.as_str()), ("node", "node-1"));
-    world.server.delete(&name(), Duration::from_secs(30));
-    let second = world.mirror("u1", Some(&first)).await;
-    world.server.delete(&name(), Duration::ZERO);
-    world.mirror("u1", Some(&second)).await;
-    let made = world.server.calls().into_iter().filter(|call| call.starts_with("POST")).count();
-    assert_eq!(made, 3, "and no more often: {:?}", world.server.calls());
+    harness.server.delete(&name(), Duration::from_secs(30));
+    let second = harness.mirror("u1", Some(&first)).await;
+    harness.server.delete(&name(), Duration::ZERO);
+    harness.mirror("u1", Some(&second)).await;
+    let made = harness.server.calls().into_iter().filter(|call| call.starts_with("POST")).count();
+    assert_eq!(made, 3, "and no more often: {:?}", harness.server.calls());
 }
 
 // behaviour: API-22, API-23
 #[tokio::test(start_paused = true)]
-async fn another_version_gets_another_mirror_and_one_that_went_none() {
-    let world = world();
-    world.server.register_node("node");
-    world.pods.send_replace(wanted(&fixed("u1")));
-    let first = world.mirror("u1", None).await;
+async fn mirror_is_replaced_for_a_new_version_and_deleted_with_its_pod() {
+    let harness = harness();
+    harness.server.register_node("node");
+    harness.pods.send_replace(wanted(&fixed("u1")));
+    let first = harness.mirror("u1", None).await;
     let mut edited = wanted(&fixed("u2"));
     edited.present.insert("u1".into(), name());
-    world.pods.send_replace(edited);
+    harness.pods.send_replace(edited);
     sleep(Duration::from_mins(1)).await;
-    assert_eq!(world.mirror("u1", None).await, first, "while it ends");
-    world.pods.send_replace(wanted(&fixed("u2")));
-    world.mirror("u2", None).await;
-    let gone = StaticPods { all_heard: true, ..StaticPods::default() };
-    world.pods.send_replace(gone);
-    world.none().await;
+    assert_eq!(harness.mirror("u1", None).await, first, "while it terminates");
+    harness.pods.send_replace(wanted(&fixed("u2")));
+    harness.mirror("u2", None).await;
+    let gone = StaticPods { all_sources_ready: true, ..StaticPods::default() };
+    harness.pods.send_replace(gone);
+    harness.none().await;
 }
 
 // behaviour: API-27
 #[tokio::test(start_paused = true)]
-async fn a_mirror_that_cannot_be_made_holds_up_no_other_and_is_tried_ever_more_rarely() {
-    let world = world();
-    world.server.register_node("node");
-    // Somebody else's pod has its name.
-    world.server.make(pod("another").on_node("node").build());
+async fn failing_mirror_backs_off_and_does_not_block_others() {
+    let harness = harness();
+    harness.server.register_node("node");
+    // Another client's pod has its name.
+    harness.server.make(pod("another").on_node("node").build());
     let both = [static_pod("another", "u0"), fixed("u1")];
     let present = both.iter().map(|pod| (view::uid(pod), view::pod_name(pod))).collect();
-    world.pods.send_replace(StaticPods { wanted: both.to_vec(), present, all_heard: true });
-    world.mirror("u1", None).await;
+    harness.pods.send_replace(StaticPods {
+        wanted: both.to_vec(),
+        present,
+        all_sources_ready: true,
+    });
+    harness.mirror("u1", None).await;
     for change in 0..100 {
         let change = |pod: &mut Pod| {
             pod.metadata.labels = Some([("n".to_owned(), change.to_string())].into());
         };
-        world.server.update(&PodName::new("default", "another"), change);
+        harness.server.update(&PodName::new("default", "another"), change);
         sleep(Duration::from_secs(1)).await;
     }
-    let asked = world.server.calls().into_iter().filter(|call| call.contains("another")).count();
-    assert!((5..12).contains(&asked), "{asked} times in 100 s, however much happens");
+    let asked = harness.server.calls().into_iter().filter(|call| call.contains("another")).count();
+    assert!((5..12).contains(&asked), "{asked} attempts in 100 s in spite of many changes");
 }
 
 // behaviour: API-25
 #[tokio::test(start_paused = true)]
-async fn without_its_node_a_mirror_waits_and_without_the_server_too() {
-    let world = world();
-    world.pods.send_replace(wanted(&fixed("u1")));
+async fn mirror_waits_for_its_node_and_for_the_server() {
+    let harness = harness();
+    harness.pods.send_replace(wanted(&fixed("u1")));
     sleep(Duration::from_mins(2)).await;
-    assert_eq!(world.server.pod(&name()), None);
-    let asked = world.server.calls().len();
+    assert_eq!(harness.server.pod(&name()), None);
+    let asked = harness.server.calls().len();
     assert!(asked < 20, "{asked} calls in two minutes");
-    world.server.away(true);
-    world.server.register_node("node");
+    harness.server.away(true);
+    harness.server.register_node("node");
     sleep(Duration::from_mins(1)).await;
-    world.server.away(false);
-    world.mirror("u1", None).await;
+    harness.server.away(false);
+    harness.mirror("u1", None).await;
 }
 
 // behaviour: WRK-38
 #[tokio::test(start_paused = true)]
-async fn panic_in_writing_one_mirror_keeps_no_other_from_being_written() {
-    let world = world();
-    world.server.register_node("node");
-    world.server.panic_on(["POST default/broken"]);
+async fn panic_for_one_mirror_does_not_block_others() {
+    let harness = harness();
+    harness.server.register_node("node");
+    harness.server.panic_on(["POST default/broken"]);
     let (broken, web) = (static_pod("broken", "u1"), fixed("u2"));
     let present = [&broken, &web].map(|pod| (view::uid(pod), view::pod_name(pod))).into();
-    world.pods.send_replace(StaticPods { wanted: vec![broken, web], present, all_heard: true });
-    let first = world.mirror("u2", None).await;
+    harness.pods.send_replace(StaticPods {
+        wanted: vec![broken, web],
+        present,
+        all_sources_ready: true,
+    });
+    let first = harness.mirror("u2", None).await;
     sleep(Duration::from_mins(1)).await;
     let tries =
-        || world.server.calls().iter().filter(|call| *call == "POST default/broken").count();
-    assert!((4..=8).contains(&tries()), "{:?}", world.server.calls());
-    world.server.delete(&name(), Duration::ZERO);
-    world.mirror("u2", Some(&first)).await;
-    world.server.panic_on([]);
+        || harness.server.calls().iter().filter(|call| *call == "POST default/broken").count();
+    assert!((4..=8).contains(&tries()), "{:?}", harness.server.calls());
+    harness.server.delete(&name(), Duration::ZERO);
+    harness.mirror("u2", Some(&first)).await;
+    harness.server.panic_on([]);
     sleep(Duration::from_secs(31)).await;
-    assert!(world.server.pod(&PodName::new("default", "broken")).is_some());
+    assert!(harness.server.pod(&PodName::new("default", "broken")).is_some());
 }

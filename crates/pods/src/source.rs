@@ -1,18 +1,18 @@
-//! Where pods come from. Every source tells complete sets, the latest on a watch channel: whoever is
-//! late misses nothing but what is no longer true.
+//! Sources of pods. Every source publishes complete sets, the latest one on a watch channel: a slow reader
+//! misses only outdated sets.
 //!
-//! A source that finds something wrong keeps telling what it told last: of a manifest that is broken
-//! its last good version, which is on disk before anybody hears of it and so survives a restart.
+//! A source with a broken manifest keeps publishing the last good version of it. That version is on disk
+//! before it is published, so it survives a restart.
 
 pub mod api;
 mod copies;
 pub mod file;
 pub mod http;
-mod kept;
 mod last_good;
 mod problem;
 mod refusal;
 mod sources;
+mod stored_manifest;
 mod support;
 
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ use tokio::sync::watch;
 
 pub use copies::{CopyTimes, CopyWatch};
 pub use refusal::{Refusal, RefusalList, RefusalWatch};
-pub use sources::{Refused, SourceChange, SourceName, Sources};
+pub use sources::{RejectedPod, SourceChange, SourceName, Sources};
 pub use support::SupportCheck;
 
 /// The complete set of pods of a source, in its own order.
@@ -33,19 +33,19 @@ pub type PodList = Arc<Vec<Arc<Pod>>>;
 /// The latest set of a source; `None` until it was read for the first time.
 pub type PodSetWatch = watch::Receiver<Option<PodList>>;
 
-/// Pods of which a source knows only that they are there.
+/// Pods that exist but could not be decoded.
 pub type UnreadWatch = watch::Receiver<Arc<BTreeSet<PodUid>>>;
 
-/// All that a source tells.
+/// The channels of a source.
 #[derive(Debug, Clone)]
 pub struct SourceWatch {
     /// The pods.
     pub pods: PodSetWatch,
-    /// What is wrong with manifests.
+    /// Problems of manifests.
     pub refusals: RefusalWatch,
-    /// Pods that could not be understood, and of which nothing was before: not to be run, and not unwanted either.
-    /// None for a source without such pods.
+    /// Pods that exist, could not be decoded and have no earlier version: not to be run, and not orphaned either.
+    /// `None` for a source without such pods.
     pub unread: Option<UnreadWatch>,
-    /// Pods of stored copies of manifests. None for a source that stores none.
+    /// Pods of stored copies of manifests. `None` for a source that stores none.
     pub copies: Option<CopyWatch>,
 }

@@ -1,4 +1,4 @@
-//! How far pods are, for who must not wait for the workers.
+//! The states of pods, readable without waiting for the workers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,33 +8,33 @@ use model::pod_state::WorkerState;
 
 use crate::decide::worker::{Lifecycle, Working};
 
-/// How far each pod with a worker is. Clones show the same.
+/// The state of each pod that has a worker. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct WorkerStates {
-    /// Written by the workers' task alone. Never held across an await.
+    /// Written only by the workers' task. Never held across an await.
     states: Arc<Mutex<States>>,
 }
 
 #[derive(Debug, Default)]
 struct States {
-    /// How far a pod is, and as what it is counted.
+    /// The state of a pod, and the lifecycle it is counted under.
     pods: BTreeMap<PodUid, (WorkerState, Working)>,
-    /// How many of them are being ended.
+    /// How many pods are terminating.
     ending: usize,
 }
 
 impl WorkerStates {
-    /// How far a pod is, if it has a worker.
+    /// The state of a pod, if it has a worker.
     pub fn get(&self, uid: &PodUid) -> Option<WorkerState> {
         self.lock().pods.get(uid).map(|(state, _)| *state)
     }
 
-    /// Whether any pod is being ended.
-    pub fn any_ends(&self) -> bool {
+    /// Whether any pod is terminating.
+    pub fn any_terminating(&self) -> bool {
         self.lock().ending > 0
     }
 
-    /// Says how far a pod is; answers as what it was counted before.
+    /// Sets the state of a pod; returns the lifecycle it was counted under before.
     pub(crate) fn set(
         &self,
         uid: &PodUid,
@@ -64,14 +64,14 @@ mod tests {
     use crate::decide::worker::Config;
 
     #[test]
-    fn pods_that_are_being_ended_are_counted_until_they_have_ended() {
+    fn terminating_pods_are_counted_until_they_terminated() {
         let states = WorkerStates::default();
         let config = Config::Desired { is_static: false };
         let set = |uid: &str, lifecycle: Option<Lifecycle>| {
             let state =
                 lifecycle.map(|lifecycle| (WorkerState::default(), Working { lifecycle, config }));
             states.set(&uid.into(), state);
-            states.any_ends()
+            states.any_terminating()
         };
         assert!(!set("a", Some(Lifecycle::Sync)));
         assert!(set("a", Some(Lifecycle::Terminating)));
@@ -79,6 +79,6 @@ mod tests {
         assert!(set("b", Some(Lifecycle::Terminating)));
         assert!(set("a", Some(Lifecycle::Terminated)), "the other one is");
         assert!(!set("b", None));
-        assert!(!set("b", None), "nor is one that nobody knows");
+        assert!(!set("b", None), "nor is an unknown one");
     }
 }

@@ -1,4 +1,4 @@
-//! Runs the workers' jobs: one task owns the state of all pods, each job is a task of its own.
+//! Runs the workers' jobs: one task owns the state of all pods, each job is a separate task.
 
 mod fresh;
 mod guarded;
@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Pod;
-use model::acts::Acts;
 use model::ids::PodUid;
-use model::observed::PodStatus;
+use model::in_flight::InFlight;
+use model::observed::RuntimePodStatus;
 use model::panics::PanicGuard;
 use model::ports::clock::WallClock;
 use model::ports::events::Events;
 use model::ports::runtime::RuntimeError;
-use model::stamp::{Stamp, Stamps};
+use model::seq::{Seq, SeqCounter};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -37,135 +37,149 @@ use handle::Request;
 pub use handle::{ExceededGracePeriod, WorkersHandle};
 use times::Times;
 
-/// How a sync ended.
+/// The result of a sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Synced {
-    /// How.
+pub struct SyncResult {
+    /// The outcome.
     pub outcome: Outcome,
-    /// Whether it did anything, so that a look at the pod will show something new.
+    /// Whether it changed anything, so that the next observation of the pod differs.
     pub acted: bool,
 }
 
-/// Does the work for a pod. Implemented by whoever wires the runtime, volumes and status together.
+/// Syncs and terminates a pod. Implemented where runtime, volumes and status are wired together.
 #[async_trait]
 pub trait PodSyncer: Debug + Send + Sync {
-    /// Makes the pod as specified, given its status. Never cut off, because half a sandbox would leak;
-    /// `cancel` says that the pod is to end, for waits that may take for ever.
-    async fn sync(&self, pod: &Arc<Pod>, status: &PodStatus, cancel: &CancellationToken) -> Synced;
-    /// Ends everything of the pod that runs; `Done` when nothing does. May be cancelled to be
-    /// started again with a shorter grace.
-    async fn terminate(&self, target: &Target, status: &PodStatus, grace: Duration) -> Outcome;
-    /// Says that nothing could be done for a pod, because nobody knows how it is.
+    /// Syncs the pod with its specification, given its status. Never dropped, because half a sandbox would leak;
+    /// `cancel` is cancelled when the pod is to terminate, for waits that may take for ever.
+    async fn sync(
+        &self,
+        pod: &Arc<Pod>,
+        status: &RuntimePodStatus,
+        cancel: &CancellationToken,
+    ) -> SyncResult;
+    /// Stops everything of the pod that runs; `Done` when nothing does. May be dropped to be
+    /// started again with a shorter grace period.
+    async fn terminate(
+        &self,
+        target: &Target,
+        status: &RuntimePodStatus,
+        grace: Duration,
+    ) -> Outcome;
+    /// Reports that the pod cannot be synced, because its status is unknown.
     fn status_unknown(&self, pod: &Pod, error: &RuntimeError);
-    /// Cleans up after a pod that has ended.
-    async fn clean_up(&self, pod: &Arc<Pod>, status: &PodStatus) -> Outcome;
+    /// Cleans up after a terminated pod.
+    async fn clean_up(&self, pod: &Arc<Pod>, status: &RuntimePodStatus) -> Outcome;
 }
 
-/// Where workers learn how their pods are.
+/// Provides the observed statuses of pods.
 #[async_trait]
-pub trait Statuses: Debug + Send + Sync {
-    /// What a look at the pod showed that began after `after`; waits for one.
-    async fn newer_than(&self, uid: &PodUid, after: Stamp) -> Result<Arc<PodStatus>, RuntimeError>;
-    /// Asks for a look at the pod now.
+pub trait PodStatuses: Debug + Send + Sync {
+    /// The status from an observation that began after `after`; waits for one.
+    async fn newer_than(
+        &self,
+        uid: &PodUid,
+        after: Seq,
+    ) -> Result<Arc<RuntimePodStatus>, RuntimeError>;
+    /// Requests an observation of the pod now.
     fn look_at(&self, uid: &PodUid);
-    /// The same, if there is one already.
+    /// The status from an observation that began after `after`, if there is one already.
     fn known_since(
         &self,
         uid: &PodUid,
-        after: Stamp,
-    ) -> Option<Result<Arc<PodStatus>, RuntimeError>>;
+        after: Seq,
+    ) -> Option<Result<Arc<RuntimePodStatus>, RuntimeError>>;
 }
 
-/// What the workers work with.
+/// Dependencies of the workers.
 #[derive(Debug, Clone)]
 pub struct WorkerParts {
-    /// Does the work.
+    /// Syncs and terminates pods.
     pub syncer: Arc<dyn PodSyncer>,
-    /// Tells how pods are.
-    pub statuses: Arc<dyn Statuses>,
-    /// Who looks hears from it which pods are acted on.
-    pub acts: Acts,
-    /// Orders actions and looks.
-    pub stamps: Stamps,
+    /// The observed statuses.
+    pub statuses: Arc<dyn PodStatuses>,
+    /// Records which pods are being acted on, for observers.
+    pub in_flight: InFlight,
+    /// Orders actions and observations.
+    pub seq: SeqCounter,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
-    /// Whom people hear from.
+    /// Receives events for users.
     pub events: Arc<dyn Events>,
-    /// `syncFrequency`: how often a pod is looked at without need.
+    /// `syncFrequency`: the period of syncs without a change.
     pub resync: Duration,
-    /// What is timed.
+    /// Metrics.
     pub metrics: Metrics,
-    /// Catches panics in the work for single pods.
+    /// Catches panics in the work for a single pod.
     pub panics: PanicGuard,
 }
 
-/// What became of a pod, for the sync loop.
+/// An event of a worker, for the sync loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum News {
+pub enum WorkerEvent {
     /// The pod's worker is finished.
     Finished(PodUid),
-    /// Nothing is remembered of the pod; a pod with this uid may come again.
+    /// The state of the pod was dropped; a pod with this uid may be created again.
     Forgotten(PodUid),
 }
 
-/// How far the points are apart at which regular looks fall together.
+/// The interval of the grid to which periodic syncs are aligned.
 const GRID: Duration = Duration::from_secs(5);
 
-/// The task's state; nobody else touches it.
+/// The state of the workers' task, which is its only user.
 #[derive(Debug)]
 pub struct WorkersTask {
     parts: WorkerParts,
     workers: Workers,
     requests: mpsc::Receiver<Request>,
-    /// What others see of it.
+    /// The states of pods, published for others.
     states: WorkerStates,
-    /// Who waits for the end of which pod.
+    /// The callers that wait for the termination of each pod.
     waiters: BTreeMap<PodUid, Vec<oneshot::Sender<()>>>,
     /// Read by the sync loop.
-    news: mpsc::UnboundedSender<News>,
-    jobs: JoinSet<(PodUid, Ran)>,
+    worker_events: mpsc::UnboundedSender<WorkerEvent>,
+    jobs: JoinSet<(PodUid, JobResult)>,
     running: BTreeMap<PodUid, Running>,
-    /// Pods that wait, by the end of their wait.
+    /// Waiting pods by the end of their wait.
     due: BTreeSet<(Instant, PodUid)>,
     waits: BTreeMap<PodUid, Wait>,
-    /// What panicked, to be done again.
+    /// Steps that panicked, to be repeated.
     redo: PodRetries<Work>,
     /// The last job of each pod.
     last: BTreeMap<PodUid, LastJob>,
     times: Times,
-    /// Makes waits differ from one another.
+    /// The number of requeues; varies the jitter.
     requeues: u64,
-    /// When regular looks began to be counted: those of many pods fall together.
+    /// The origin of the grid of periodic syncs.
     epoch: Instant,
 }
 
-/// Until when a pod waits.
+/// The wait of a pod.
 #[derive(Debug, Clone, Copy)]
 struct Wait {
     at: Instant,
-    /// Whether for its resync and nothing else.
+    /// Whether it waits for its resync only.
     is_resync: bool,
 }
 
-/// How the last job of a pod left things.
+/// What the last job of a pod left.
 #[derive(Debug, Clone, Default)]
 struct LastJob {
-    /// When it did its last: the next one wants a look that began later.
-    ended: Stamp,
-    /// Whether such a look was asked for when it ended.
+    /// When it last changed something: the next job needs an observation that began later.
+    ended: Seq,
+    /// Whether such an observation was requested when it ended.
     look_asked: bool,
 }
 
-/// A job that ended.
+/// The result of an ended job.
 #[derive(Debug)]
-struct Ran {
-    synced: Synced,
-    /// When it did its last, if it has seen what came of that: then the next one need not look again.
-    seen_since: Option<Stamp>,
+struct JobResult {
+    synced: SyncResult,
+    /// When it last changed something, if it has observed the effect: then the next job needs no new observation.
+    seen_since: Option<Seq>,
 }
 
-impl From<Synced> for Ran {
-    fn from(synced: Synced) -> Self {
+impl From<SyncResult> for JobResult {
+    fn from(synced: SyncResult) -> Self {
         Self { synced, seen_since: None }
     }
 }
@@ -176,11 +190,13 @@ struct Running {
     cancel: CancellationToken,
 }
 
-/// Makes the workers' task. `news` carries at most two messages for each pod that ends, so it needs
-/// no bound of its own.
-pub fn workers(parts: WorkerParts) -> (WorkersTask, WorkersHandle, mpsc::UnboundedReceiver<News>) {
+/// Creates the workers' task. The event channel carries at most two messages for each pod that ends, so it needs
+/// no bound.
+pub fn workers(
+    parts: WorkerParts,
+) -> (WorkersTask, WorkersHandle, mpsc::UnboundedReceiver<WorkerEvent>) {
     let (sender, requests) = mpsc::channel(256);
-    let (news, receiver) = mpsc::unbounded_channel();
+    let (worker_events, receiver) = mpsc::unbounded_channel();
     let (states, events) = (WorkerStates::default(), Arc::clone(&parts.events));
     let task = WorkersTask {
         states: states.clone(),
@@ -189,7 +205,7 @@ pub fn workers(parts: WorkerParts) -> (WorkersTask, WorkersHandle, mpsc::Unbound
         workers: Workers::default(),
         requests,
         waiters: BTreeMap::new(),
-        news,
+        worker_events,
         jobs: JoinSet::new(),
         running: BTreeMap::new(),
         due: BTreeSet::new(),
@@ -203,14 +219,14 @@ pub fn workers(parts: WorkerParts) -> (WorkersTask, WorkersHandle, mpsc::Unbound
 }
 
 impl WorkersTask {
-    /// Runs jobs until told to stop; then waits for no job: pods are left as they are.
+    /// Runs jobs until `stop` is cancelled; then waits for no job: pods keep running.
     pub async fn run(mut self, stop: CancellationToken) {
         loop {
             let due = self.due.first().map(|(at, _)| *at);
             let next = due.into_iter().chain(self.next_redo()).min();
             // Biased: stopping first; then ended jobs, of which there is at most one for each pod;
-            // then waits, which are spaced by seconds; what is asked comes last and still gets its
-            // turn, because the others do not renew themselves without end.
+            // then waits, which are spaced by seconds; requests last. Requests are still served,
+            // because the other branches cannot be ready without end.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -218,8 +234,8 @@ impl WorkersTask {
                 () = sleep_until(next) => self.wake_due(),
                 request = self.requests.recv() => match request {
                     Some(Request::Event(event)) => self.step(event),
-                    Some(Request::KillAndTell(uid, update, teller)) => {
-                        self.kill_and_tell(&uid, update, teller);
+                    Some(Request::KillAndNotify(uid, update, done)) => {
+                        self.kill_and_notify(&uid, update, done);
                     }
                     None => return,
                 },
@@ -227,9 +243,9 @@ impl WorkersTask {
         }
     }
 
-    fn kill_and_tell(&mut self, uid: &PodUid, update: Update, teller: oneshot::Sender<()>) {
-        self.waiters.entry(uid.clone()).or_default().push(teller);
-        self.step(Event::Asked(uid.clone(), update));
+    fn kill_and_notify(&mut self, uid: &PodUid, update: Update, done: oneshot::Sender<()>) {
+        self.waiters.entry(uid.clone()).or_default().push(done);
+        self.step(Event::Updated(uid.clone(), update));
         if !self.workers.may_run(uid) {
             self.release(uid);
         }
@@ -237,20 +253,20 @@ impl WorkersTask {
 
     fn release(&mut self, uid: &PodUid) {
         for waiter in self.waiters.remove(uid).into_iter().flatten() {
-            // One that gave up does not listen any more.
+            // The receiver may have timed out.
             waiter.send(()).ok();
         }
     }
 
     fn step(&mut self, event: Event) {
-        let asked = event.pod().cloned();
-        if let Event::Asked(uid, update) = &event {
-            self.times.asked(uid, update);
+        let updated = event.pod().cloned();
+        if let Event::Updated(uid, update) = &event {
+            self.times.requested(uid, update);
         }
         let commands = self.decide_guarded(event);
-        // Before anybody hears of it: who does must find it.
-        let others = self.workers.take_other_orphans();
-        for uid in asked.iter().chain(commands.iter().map(Command::pod)).chain(&others) {
+        // Before the commands: their receivers must see the new state.
+        let others = self.workers.take_changed_orphans();
+        for uid in updated.iter().chain(commands.iter().map(Command::pod)).chain(&others) {
             let now = self.workers.working(uid);
             let before = self.states.set(uid, self.workers.state(uid).zip(now));
             self.parts.metrics.counted(before, now);
@@ -258,10 +274,10 @@ impl WorkersTask {
         for command in commands {
             self.carry_out_guarded(command);
         }
-        if let Some(uid) = asked.as_ref().filter(|uid| !self.running.contains_key(*uid)) {
-            self.times.came_to_nothing(uid);
+        if let Some(uid) = updated.as_ref().filter(|uid| !self.running.contains_key(*uid)) {
+            self.times.skipped(uid);
         }
-        self.end_what_appeared(asked.as_ref());
+        self.terminate_remains(updated.as_ref());
     }
 
     fn carry_out(&mut self, command: Command) {
@@ -277,42 +293,42 @@ impl WorkersTask {
             Command::Finished(uid) => {
                 self.times.finished(&uid);
                 self.unqueue(&uid);
-                self.tell(News::Finished(uid));
+                self.send_event(WorkerEvent::Finished(uid));
             }
             Command::Forgotten(uid) => {
                 self.unqueue(&uid);
                 self.last.remove(&uid);
                 self.times.forgotten(&uid);
-                self.tell(News::Forgotten(uid));
+                self.send_event(WorkerEvent::Forgotten(uid));
             }
         }
     }
 
-    /// Ends what lives of a pod whose worker is finished, or of any such pod.
-    fn end_what_appeared(&mut self, of: Option<&PodUid>) {
-        let has_appeared = |uid: &&PodUid| {
-            self.workers.is_finished(uid) && self.guarded(uid, || self.lives_again(uid)) == Ok(true)
+    /// Terminates the remains of a finished pod, or of all finished pods.
+    fn terminate_remains(&mut self, of: Option<&PodUid>) {
+        let has_remains = |uid: &&PodUid| {
+            self.workers.is_finished(uid) && self.guarded(uid, || self.has_remains(uid)) == Ok(true)
         };
         let appeared: Vec<PodUid> = match of {
-            Some(uid) => Some(uid).filter(has_appeared).into_iter().cloned().collect(),
-            None => self.workers.uids().filter(has_appeared).cloned().collect(),
+            Some(uid) => Some(uid).filter(has_remains).into_iter().cloned().collect(),
+            None => self.workers.uids().filter(has_remains).cloned().collect(),
         };
         for uid in appeared {
-            warn!(%uid, "something of a pod appeared after its end; stopping it");
+            warn!(%uid, "Container or sandbox appeared after its pod terminated, stopping it");
             self.step(Event::Appeared(uid));
         }
     }
 
-    /// Whether something of a pod lives that was not there when it was seen to have ended.
-    fn lives_again(&self, uid: &PodUid) -> bool {
+    /// Whether something of a pod runs that was not observed when the pod terminated.
+    fn has_remains(&self, uid: &PodUid) -> bool {
         let ended = self.last.get(uid).map(|last| last.ended);
         let seen = ended.and_then(|ended| self.parts.statuses.known_since(uid, ended));
-        seen.is_some_and(|seen| seen.is_ok_and(|status| status.lives()))
+        seen.is_some_and(|seen| seen.is_ok_and(|status| status.is_running()))
     }
 
-    fn tell(&self, news: News) {
-        if self.news.send(news).is_err() {
-            debug!("the sync loop has stopped; news of pods are dropped");
+    fn send_event(&self, event: WorkerEvent) {
+        if self.worker_events.send(event).is_err() {
+            debug!("Sync loop has stopped, dropping worker event");
         }
     }
 
@@ -330,24 +346,27 @@ impl WorkersTask {
         self.running.insert(uid, Running { task: handle.id(), cancel });
     }
 
-    fn joined(&mut self, joined: Result<(tokio::task::Id, (PodUid, Ran)), tokio::task::JoinError>) {
-        let (uid, Ran { synced, seen_since }) = match joined {
+    fn joined(
+        &mut self,
+        joined: Result<(tokio::task::Id, (PodUid, JobResult)), tokio::task::JoinError>,
+    ) {
+        let (uid, JobResult { synced, seen_since }) = match joined {
             Ok((_, ended)) => ended,
             Err(error) => {
                 let id = error.id();
                 let found = self.running.iter().find(|(_, running)| running.task == id);
                 let Some((uid, _)) = found else { return };
-                error!(%uid, %error, "the job of a pod panicked; it will be tried again");
+                error!(%uid, %error, "Pod job panicked, retrying");
                 (uid.clone(), guarded::FAILED.into())
             }
         };
         self.running.remove(&uid);
         self.times.ended(&uid);
-        let ended = seen_since.unwrap_or_else(|| self.parts.stamps.next());
+        let ended = seen_since.unwrap_or_else(|| self.parts.seq.next());
         let last = LastJob { ended, look_asked: synced.acted };
         self.last.insert(uid.clone(), last);
         if synced.acted && self.guarded(&uid, || self.parts.statuses.look_at(&uid)).is_err() {
-            // The next job asks for a look itself.
+            // The next job requests an observation itself.
             self.last.entry(uid.clone()).or_default().look_asked = false;
         }
         self.step(Event::Ended(uid, synced.outcome));
@@ -392,16 +411,16 @@ impl WorkersTask {
         }
     }
 
-    /// Whether a pod was looked at since its last job. A resync waits for the relist, which comes soon:
-    /// asking for a look just because time has passed would cost every pod calls every minute.
+    /// Whether a pod was observed since its last job. A resync waits for the relist, which comes soon:
+    /// requesting an observation for each periodic sync would cost runtime calls for every pod every minute.
     fn is_seen(&self, uid: &PodUid) -> bool {
         let Some(last) = self.last.get(uid) else { return true };
         self.parts.statuses.known_since(uid, last.ended).is_some()
     }
 }
 
-/// Moves a regular look to the point of a grid before it, but not before the earliest time it may
-/// have: otherwise the many pods of a quiet node would wake the agent one by one.
+/// Aligns a periodic sync with the grid point before it, but not before `earliest`:
+/// otherwise the many pods of an idle node would wake the agent one by one.
 fn together(epoch: Instant, earliest: Instant, at: Instant) -> Instant {
     let since = |time: Instant| time.duration_since(epoch).as_nanos() / GRID.as_nanos();
     let point = |number: u128| {
@@ -420,14 +439,14 @@ async fn sleep_until(at: Option<Instant>) {
     }
 }
 
-/// A number between 0 and 1 that differs by pod and by turn, and is the same in every run of a test.
+/// A number between 0 and 1 that differs by pod and turn, and is reproducible in tests.
 fn jitter(uid: &PodUid, turn: u64) -> f64 {
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut hash = 0xcbf2_9ce4_8422_2325_u64 ^ turn.wrapping_mul(SPREAD);
     for byte in uid.as_str().bytes() {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
-    // The last bytes have hardly reached the upper half, which is what counts.
+    // The last bytes hardly affect the upper half, which is used.
     hash = (hash ^ (hash >> 32)).wrapping_mul(SPREAD);
     f64::from(u32::try_from(hash >> 32).unwrap_or(0)) / f64::from(u32::MAX)
 }
@@ -438,10 +457,10 @@ async fn run(
     job: Job,
     last: Option<LastJob>,
     cancel: CancellationToken,
-) -> Ran {
-    let cancelled = Synced { outcome: Outcome::Cancelled, acted: false };
+) -> JobResult {
+    let cancelled = SyncResult { outcome: Outcome::Cancelled, acted: false };
     let seen_since = last.as_ref().map(|last| last.ended);
-    // Biased in all selects: a cancellation comes at most once and ends the job.
+    // Biased in all selects: the token is cancelled at most once, which ends the job.
     let status = tokio::select! {
         biased;
         () = cancel.cancelled() => return cancelled.into(),
@@ -453,62 +472,62 @@ async fn run(
             if let Some(pod) = job.pod() {
                 parts.syncer.status_unknown(pod, &error);
             } else {
-                warn!(%uid, %error, "the status of a pod is not known; trying again");
+                warn!(%uid, %error, "Cannot get pod status, retrying");
             }
-            return Synced { outcome: Outcome::Again(Retry::Failure), acted: false }.into();
+            return SyncResult { outcome: Outcome::Again(Retry::Failure), acted: false }.into();
         }
     };
     let synced = match job {
         Job::Sync(pod) => {
-            let act = parts.acts.begin(uid);
+            let guard = parts.in_flight.begin(uid);
             let synced = parts.syncer.sync(&pod, &status, &cancel).await;
-            drop(act);
-            return Ran::from(synced);
+            drop(guard);
+            return JobResult::from(synced);
         }
         Job::Terminate(target, grace) => {
             return tokio::select! {
                 biased;
-                () = cancel.cancelled() => Ran::from(Synced { acted: true, ..cancelled }),
+                () = cancel.cancelled() => JobResult::from(SyncResult { acted: true, ..cancelled }),
                 ran = terminate(parts, &target, &status, grace) => ran,
             };
         }
         Job::CleanUp(pod) => tokio::select! {
             biased;
             () = cancel.cancelled() => cancelled,
-            outcome = parts.syncer.clean_up(&pod, &status) => Synced { outcome, acted: false },
+            outcome = parts.syncer.clean_up(&pod, &status) => SyncResult { outcome, acted: false },
         },
     };
-    // It starts and ends nothing: what was seen since the pod had ended still counts.
-    Ran { seen_since, ..Ran::from(synced) }
+    // Cleaning up starts and stops nothing: an observation made since the termination is still valid.
+    JobResult { seen_since, ..JobResult::from(synced) }
 }
 
-/// Ends a pod, and looks whether it has ended: a container may have appeared after the status was
-/// taken, or have survived. Only a pod of which nothing lives has ended.
+/// Terminates a pod and verifies that: a container may have appeared after the status was
+/// taken, or have survived. A pod has terminated only if nothing of it runs.
 async fn terminate(
     parts: &WorkerParts,
     target: &Target,
-    status: &PodStatus,
+    status: &RuntimePodStatus,
     grace: Duration,
-) -> Ran {
+) -> JobResult {
     let outcome = parts.syncer.terminate(target, status, grace).await;
     if outcome != Outcome::Done {
-        return Synced { outcome, acted: true }.into();
+        return SyncResult { outcome, acted: true }.into();
     }
-    let ended = parts.stamps.next();
+    let ended = parts.seq.next();
     let last = LastJob { ended, ..LastJob::default() };
     match fresh::status_after(&*parts.statuses, &status.uid, last).await {
         Ok(after) if !after.may_be_alive() => {
-            let synced = Synced { outcome, acted: false };
-            return Ran { seen_since: Some(ended), ..Ran::from(synced) };
+            let synced = SyncResult { outcome, acted: false };
+            return JobResult { seen_since: Some(ended), ..JobResult::from(synced) };
         }
         Ok(_) => {
-            warn!(uid = %status.uid, "something of a pod lives although it was stopped; trying again");
+            warn!(uid = %status.uid, "Pod still has running containers or sandboxes after its termination, retrying");
         }
         Err(error) => {
-            warn!(uid = %status.uid, %error, "cannot see whether a pod has ended; trying again");
+            warn!(uid = %status.uid, %error, "Cannot verify pod termination, retrying");
         }
     }
-    Synced { outcome: Outcome::Again(Retry::Failure), acted: true }.into()
+    SyncResult { outcome: Outcome::Again(Retry::Failure), acted: true }.into()
 }
 
 #[cfg(test)]

@@ -11,21 +11,21 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_lives_from_its_creation_to_its_end_and_can_come_again() {
+async fn pod_is_synced_terminated_and_can_be_created_again() {
     let mut bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
     bench.kill("a", 20).await;
-    assert_eq!(bench.news().await, News::Finished("a".into()));
+    assert_eq!(bench.event().await, WorkerEvent::Finished("a".into()));
     assert_eq!(bench.jobs(), ["sync a", "terminate a 20", "clean up a"]);
     bench.desired([]).await;
-    assert_eq!(bench.news().await, News::Forgotten("a".into()));
+    assert_eq!(bench.event().await, WorkerEvent::Forgotten("a".into()));
     bench.create("a").await;
     assert_eq!(bench.nth(4).await.0[3], "sync a");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_has_one_job_at_a_time_and_pods_do_not_wait_for_one_another() {
+async fn pod_has_one_job_at_a_time_and_pods_run_concurrently() {
     let bench = Bench::new();
     bench.script("sync a", [Act::Takes(seconds(5))]);
     bench.create("a").await;
@@ -37,47 +37,47 @@ async fn a_pod_has_one_job_at_a_time_and_pods_do_not_wait_for_one_another() {
     bench.update("a").await;
     bench.sync("a").await;
     assert_eq!(bench.nth(3).await.1, seconds(5));
-    // All that was asked meanwhile is one job.
+    // All updates that arrived meanwhile are one job.
     assert_eq!(bench.after(seconds(10)).await.len(), 3);
 }
 
 // behaviour: WRK-15
 #[tokio::test(start_paused = true)]
-async fn a_job_acts_on_a_look_that_began_after_the_last_one_ended() {
-    let bench = Bench::without_looks();
+async fn job_uses_an_observation_begun_after_the_previous_job() {
+    let bench = Bench::without_observations();
     bench.script("sync a", [Act::Takes(seconds(5))]);
-    bench.looks.look("a", bench.stamps.next());
+    bench.observations.observe("a", bench.seq.next());
     bench.create("a").await;
     bench.nth(1).await;
     bench.sync("a").await;
     tokio::time::sleep(seconds(3)).await;
-    let during = bench.stamps.next();
+    let during = bench.seq.next();
     assert_eq!(bench.after(seconds(3)).await.len(), 1);
-    bench.looks.look("a", during);
-    assert_eq!(bench.after(seconds(10)).await.len(), 1, "that look began before the job ended");
-    bench.looks.look("a", bench.stamps.next());
+    bench.observations.observe("a", during);
+    assert_eq!(bench.after(seconds(10)).await.len(), 1, "it began before the end of the job");
+    bench.observations.observe("a", bench.seq.next());
     assert_eq!(bench.nth(2).await.1, seconds(16));
 }
 
 // behaviour: WRK-19
 #[tokio::test(start_paused = true)]
-async fn a_status_that_is_not_known_is_waited_for_without_a_job() {
-    let bench = Bench::without_looks();
+async fn job_does_not_run_while_status_is_unknown() {
+    let bench = Bench::without_observations();
     bench.create("a").await;
     assert!(bench.after(seconds(1)).await.is_empty());
-    bench.looks.fail("a");
+    bench.observations.fail("a");
     assert!(bench.unknown().is_empty());
     assert!(bench.after(seconds(1)).await.is_empty());
-    assert_eq!(bench.unknown(), ["a".into()], "it is told");
-    bench.looks.look("a", bench.stamps.next());
-    // Ten seconds after the failure, and up to half as much more.
+    assert_eq!(bench.unknown(), ["a".into()], "it is reported");
+    bench.observations.observe("a", bench.seq.next());
+    // 10 to 15 seconds after the failure.
     let (_, at) = bench.nth(1).await;
     assert!((seconds(11)..=seconds(16)).contains(&at), "{at:?}");
 }
 
 // behaviour: WRK-14
 #[tokio::test(start_paused = true)]
-async fn a_panic_is_the_failure_of_its_pod_alone() {
+async fn job_panic_fails_only_its_pod() {
     let bench = Bench::new();
     bench.script("sync a", [Act::Panics, Act::Panics]);
     bench.script("sync b", [Act::Takes(seconds(3))]);
@@ -99,14 +99,14 @@ async fn a_panic_is_the_failure_of_its_pod_alone() {
 
 // behaviour: WRK-38
 #[tokio::test(start_paused = true)]
-async fn panic_in_the_task_of_all_workers_is_the_failure_of_its_pod_alone() {
+async fn task_panic_fails_only_its_pod() {
     let mut bench = Bench::new();
     for uid in ["a", "b"] {
         bench.create(uid).await;
     }
     bench.nth(2).await;
-    // When a job ends that did something, the task asks for a look.
-    bench.looks.panic_on(Some("a"));
+    // When a job that changed something ends, the task requests an observation.
+    bench.observations.panic_on(Some("a"));
     for job in ["sync a", "sync b"] {
         bench.script(job, [Act::Acts(Outcome::Done)]);
     }
@@ -120,30 +120,30 @@ async fn panic_in_the_task_of_all_workers_is_the_failure_of_its_pod_alone() {
     bench.sync("b").await;
     let of_b = bench.after(seconds(1)).await.iter().filter(|job| *job == "sync b").count();
     assert!(of_b >= 3, "{:?}", bench.jobs());
-    bench.looks.panic_on(None);
+    bench.observations.panic_on(None);
     bench.kill("a", 20).await;
-    assert_eq!(bench.news().await, News::Finished("a".into()));
+    assert_eq!(bench.event().await, WorkerEvent::Finished("a".into()));
     assert!(!bench.tasks.is_empty());
 }
 
 // behaviour: WRK-38
 #[test]
-fn steps_of_a_worker_that_panicked_are_repeated_in_their_order() {
+fn panicked_worker_steps_are_repeated_in_order() {
     let (now, uid) = (seconds(0), PodUid::from("a"));
-    let asked = |update| Work::Event(Event::Asked("a".into(), update));
+    let requested = |update| Work::Event(Event::Updated("a".into(), update));
     let kill = Update::Kill { target: Bench::target("a"), grace: None, evict: false };
     let mut redo = PodRetries::default();
-    redo.panicked(&uid, asked(Update::Sync), now);
-    redo.keep(&uid, asked(kill));
-    redo.keep(&uid, asked(Update::Sync));
+    redo.panicked(&uid, requested(Update::Sync), now);
+    redo.keep(&uid, requested(kill));
+    redo.keep(&uid, requested(Update::Sync));
     redo.keep(&uid, Work::Command(Command::Terminated(uid.clone())));
     let due = redo.take_due(now + seconds(1));
     let kinds: Vec<&str> = due[0]
         .1
         .iter()
         .map(|work| match work {
-            Work::Event(Event::Asked(_, Update::Kill { .. })) => "kill",
-            Work::Event(Event::Asked(_, Update::Sync)) => "sync",
+            Work::Event(Event::Updated(_, Update::Kill { .. })) => "kill",
+            Work::Event(Event::Updated(_, Update::Sync)) => "sync",
             Work::Command(Command::Terminated(_)) => "terminated",
             _ => "other",
         })
@@ -152,21 +152,21 @@ fn steps_of_a_worker_that_panicked_are_repeated_in_their_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_while_a_pod_ends_does_not_keep_it_from_ending() {
+async fn panic_during_termination_does_not_prevent_it() {
     let mut bench = Bench::new();
     bench.script("terminate a 20", [Act::Panics]);
     bench.script("clean up a", [Act::Panics]);
     bench.create("a").await;
     bench.nth(1).await;
     bench.kill("a", 20).await;
-    assert_eq!(bench.news().await, News::Finished("a".into()));
+    assert_eq!(bench.event().await, WorkerEvent::Finished("a".into()));
     let jobs = bench.jobs();
     let ending = ["terminate a 20", "terminate a 20", "clean up a", "clean up a"];
     assert_eq!(jobs[1..], ending);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shorter_grace_starts_the_termination_again_at_once() {
+async fn shorter_grace_restarts_termination_immediately() {
     let mut bench = Bench::new();
     bench.script("terminate a 20", [Act::Hangs]);
     bench.create("a").await;
@@ -178,11 +178,11 @@ async fn a_shorter_grace_starts_the_termination_again_at_once() {
     bench.kill("a", 5).await;
     let (jobs, at) = bench.nth(3).await;
     assert_eq!((jobs[2].as_str(), at.as_secs()), ("terminate a 5", 3));
-    assert_eq!(bench.news().await, News::Finished("a".into()));
+    assert_eq!(bench.event().await, WorkerEvent::Finished("a".into()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sync_is_never_broken_off() {
+async fn running_sync_is_never_dropped() {
     let bench = Bench::new();
     bench.script("sync a", [Act::Takes(seconds(5))]);
     bench.create("a").await;
@@ -193,32 +193,32 @@ async fn a_sync_is_never_broken_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sync_that_has_not_begun_gives_way_to_the_end_of_the_pod() {
-    let bench = Bench::without_looks();
+async fn waiting_sync_is_cancelled_by_termination() {
+    let bench = Bench::without_observations();
     bench.create("a").await;
     assert!(bench.after(seconds(1)).await.is_empty());
     bench.kill("a", 20).await;
     assert!(bench.after(seconds(1)).await.is_empty());
-    bench.looks.look("a", bench.stamps.next());
+    bench.observations.observe("a", bench.seq.next());
     assert_eq!(bench.nth(1).await.0, ["terminate a 20"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_termination_that_is_done_is_not_done_again_for_what_was_heard_meanwhile() {
+async fn completed_termination_is_not_repeated_for_updates_during_it() {
     let mut bench = Bench::new();
     bench.script("terminate a 20", [Act::Takes(seconds(5))]);
     bench.create("a").await;
     bench.nth(1).await;
     bench.kill("a", 20).await;
     bench.nth(2).await;
-    // The death of its containers is heard of while the pod is ended.
+    // The exit of its containers is reported while the pod terminates.
     bench.sync("a").await;
-    assert_eq!(bench.news().await, News::Finished("a".into()));
+    assert_eq!(bench.event().await, WorkerEvent::Finished("a".into()));
     assert_eq!(bench.jobs(), ["sync a", "terminate a 20", "clean up a"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_outcome_waits_its_time() {
+async fn each_outcome_has_its_requeue_delay() {
     let rows = [
         (Outcome::Done, 60.0, 90.0),
         (Outcome::Again(Retry::Resync), 60.0, 90.0),
@@ -235,21 +235,21 @@ async fn each_outcome_waits_its_time() {
         }
         bench.nth(4).await;
         tokio::time::sleep(Duration::from_millis(1)).await;
-        bench.looks.relist(&["a", "b", "c", "d"]);
+        bench.observations.relist(&["a", "b", "c", "d"]);
         bench.nth(8).await;
         for (job, at) in bench.times().into_iter().skip(4) {
             let waited = at.as_secs_f64();
             assert!((least..=most).contains(&waited), "{outcome:?}: {job} after {waited}");
             waits.insert(at);
         }
-        // Regular looks may fall together; what failed for all at once is not tried by all at once.
+        // Periodic syncs may be aligned; failures of all pods must not be retried at the same time.
         let apart = if least > 15.0 { 2 } else { 4 };
-        assert!(waits.len() >= apart, "pods that began together do not stay together");
+        assert!(waits.len() >= apart, "requeues of pods that started together spread out");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_must_wait_until_then_waits_until_then() {
+async fn retry_at_a_fixed_time_waits_until_then() {
     let bench = Bench::new();
     let then = bench.clock.now() + seconds(5);
     bench.script("sync a", [Act::Ends(Outcome::Again(Retry::At(then)))]);
@@ -259,142 +259,142 @@ async fn what_must_wait_until_then_waits_until_then() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_ends_with_whatever_is_asked_and_is_not_made_up_for() {
+async fn update_ends_a_wait_and_the_old_wait_is_dropped() {
     let bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
     tokio::time::sleep(seconds(50)).await;
-    // Still at work when the first wait would have been over.
+    // The job still runs when the first wait would have ended.
     bench.script("sync a", [Act::Takes(seconds(60))]);
     bench.sync("a").await;
     assert_eq!(bench.nth(2).await.1, seconds(50));
     tokio::time::sleep(seconds(61)).await;
-    bench.looks.relist(&["a"]);
+    bench.observations.relist(&["a"]);
     let (_, at) = bench.nth(3).await;
     assert!((seconds(170)..=seconds(200)).contains(&at), "{at:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_has_finished_is_not_woken_again() {
+async fn finished_pod_is_not_synced_again() {
     let mut bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
     bench.kill("a", 1).await;
-    bench.news().await;
+    bench.event().await;
     assert_eq!(bench.after(Duration::from_mins(10)).await.len(), 3);
 }
 
 // behaviour: WRK-35
 #[tokio::test(start_paused = true)]
-async fn what_appears_of_a_pod_that_has_finished_is_found_by_whoever_looks() {
+async fn remains_of_a_finished_pod_are_found_by_observations() {
     let mut bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
     bench.kill("a", 20).await;
-    bench.news().await;
-    bench.looks.remains("a");
+    bench.event().await;
+    bench.observations.remains("a");
     bench.sync("a").await;
     bench.desired(["a"]).await;
-    assert_eq!(bench.after(seconds(1)).await.len(), 3, "nothing of it lives");
-    bench.looks.life("a", bench.stamps.next());
+    assert_eq!(bench.after(seconds(1)).await.len(), 3, "nothing of it runs");
+    bench.observations.life("a", bench.seq.next());
     bench.sync("a").await;
-    assert_eq!(bench.news().await, News::Finished("a".into()));
+    assert_eq!(bench.event().await, WorkerEvent::Finished("a".into()));
     assert_eq!(bench.jobs()[3..], ["terminate a 1", "clean up a"]);
-    // Also when nobody was told of it.
-    bench.looks.life("a", bench.stamps.next());
+    // Also without a notification.
+    bench.observations.life("a", bench.seq.next());
     bench.desired(["a"]).await;
-    assert_eq!(bench.news().await, News::Finished("a".into()));
+    assert_eq!(bench.event().await, WorkerEvent::Finished("a".into()));
     assert_eq!(bench.jobs()[5..], ["terminate a 1", "clean up a"]);
 }
 
 // behaviour: WRK-35
 #[tokio::test(start_paused = true)]
-async fn what_appears_of_a_pod_that_is_cleaned_up_after_is_not_missed() {
-    let mut bench = Bench::without_looks();
-    bench.looks.look("a", bench.stamps.next());
+async fn remains_that_appear_during_clean_up_are_terminated() {
+    let mut bench = Bench::without_observations();
+    bench.observations.observe("a", bench.seq.next());
     bench.create("a").await;
     bench.nth(1).await;
-    bench.looks.look("a", bench.stamps.next());
+    bench.observations.observe("a", bench.seq.next());
     bench.script("clean up a", [Act::Takes(seconds(5))]);
     bench.kill("a", 20).await;
     assert_eq!(bench.after(seconds(1)).await.len(), 2);
-    bench.looks.look("a", bench.stamps.next());
+    bench.observations.observe("a", bench.seq.next());
     assert_eq!(bench.after(seconds(1)).await[2..], ["clean up a"]);
-    bench.looks.life("a", bench.stamps.next());
+    bench.observations.life("a", bench.seq.next());
     bench.sync("a").await;
     assert_eq!(bench.after(seconds(1)).await.len(), 3);
-    assert_eq!(bench.news().await, News::Finished("a".into()));
+    assert_eq!(bench.event().await, WorkerEvent::Finished("a".into()));
     assert_eq!(bench.nth(4).await.0[3], "terminate a 1");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_is_asked_for_once_and_only_when_it_is_needed() {
+async fn observation_is_requested_once_and_only_when_needed() {
     let bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
-    assert_eq!(bench.looks.asked(), 1, "nothing was known of it");
-    bench.looks.look("a", bench.stamps.next());
+    assert_eq!(bench.observations.requested(), 1, "its status was unknown");
+    bench.observations.observe("a", bench.seq.next());
     bench.sync("a").await;
     bench.nth(2).await;
-    assert_eq!(bench.looks.asked(), 1, "a fresh look was there");
-    bench.looks.look("a", bench.stamps.next());
+    assert_eq!(bench.observations.requested(), 1, "a recent observation existed");
+    bench.observations.observe("a", bench.seq.next());
     bench.script("sync a", [Act::Acts(Outcome::Done)]);
     bench.sync("a").await;
     bench.nth(3).await;
     bench.after(seconds(1)).await;
-    assert_eq!(bench.looks.asked(), 2, "what it did is looked at");
+    assert_eq!(bench.observations.requested(), 2, "the effect of the job is observed");
     bench.sync("a").await;
     bench.nth(4).await;
-    assert_eq!(bench.looks.asked(), 2, "that look will do");
+    assert_eq!(bench.observations.requested(), 2, "that observation is used");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_comes_back_is_not_judged_by_what_was_left_of_it_once() {
-    let bench = Bench::without_looks();
-    bench.looks.remains("a");
+async fn recreated_pod_is_not_judged_by_its_old_remains() {
+    let bench = Bench::without_observations();
+    bench.observations.remains("a");
     bench.create("a").await;
     assert!(bench.after(seconds(1)).await.is_empty());
-    assert_eq!(bench.looks.asked(), 1);
-    bench.looks.remains("a");
-    assert_eq!(bench.nth(1).await.0, ["sync a"], "there is nothing newer than that");
+    assert_eq!(bench.observations.requested(), 1);
+    bench.observations.remains("a");
+    assert_eq!(bench.nth(1).await.0, ["sync a"], "the old status is not used");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_look_that_follows_a_job_also_serves_the_next_one() {
-    let bench = Bench::without_looks();
-    bench.looks.look("a", bench.stamps.next());
+async fn observation_after_a_job_is_used_by_the_next_job() {
+    let bench = Bench::without_observations();
+    bench.observations.observe("a", bench.seq.next());
     bench.script("sync a", [Act::Acts(Outcome::Finished)]);
     bench.create("a").await;
     assert_eq!(bench.after(seconds(1)).await, ["sync a"]);
-    assert_eq!(bench.looks.asked(), 1);
-    bench.looks.look("a", bench.stamps.next());
+    assert_eq!(bench.observations.requested(), 1);
+    bench.observations.observe("a", bench.seq.next());
     assert_eq!(bench.nth(2).await.0[1], "terminate a 30");
 }
 
 // behaviour: WRK-15
 #[tokio::test(start_paused = true)]
-async fn the_look_that_shows_that_a_pod_has_ended_also_serves_its_clean_up() {
-    let bench = Bench::without_looks();
-    bench.looks.look("a", bench.stamps.next());
+async fn observation_of_termination_is_used_for_clean_up() {
+    let bench = Bench::without_observations();
+    bench.observations.observe("a", bench.seq.next());
     bench.create("a").await;
     assert_eq!(bench.after(seconds(1)).await, ["sync a"]);
-    bench.looks.look("a", bench.stamps.next());
+    bench.observations.observe("a", bench.seq.next());
     bench.script("terminate a 20", [Act::Takes(seconds(5))]);
     bench.kill("a", 20).await;
     tokio::time::sleep(seconds(3)).await;
-    let during = bench.stamps.next();
+    let during = bench.seq.next();
     bench.after(seconds(3)).await;
-    assert_eq!(bench.looks.asked(), 1, "whether it has ended is looked at");
-    bench.looks.look("a", during);
-    assert_eq!(bench.after(seconds(1)).await, ["sync a", "terminate a 20"], "that look is too old");
-    bench.looks.look("a", bench.stamps.next());
+    assert_eq!(bench.observations.requested(), 1, "the termination is verified");
+    bench.observations.observe("a", during);
+    assert_eq!(bench.after(seconds(1)).await, ["sync a", "terminate a 20"], "it is too old");
+    bench.observations.observe("a", bench.seq.next());
     assert_eq!(bench.nth(3).await.0[2], "clean up a");
     bench.after(seconds(1)).await;
-    assert_eq!(bench.looks.asked(), 1, "and not again");
+    assert_eq!(bench.observations.requested(), 1, "only once");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_waits_for_no_job_and_starts_none() {
+async fn stop_does_not_wait_for_jobs_and_starts_none() {
     let mut bench = Bench::new();
     bench.script("sync a", [Act::Hangs]);
     bench.create("a").await;
@@ -409,36 +409,36 @@ async fn a_stop_waits_for_no_job_and_starts_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn resync_waits_for_a_relist_and_asks_for_no_look() {
+async fn resync_waits_for_a_relist_and_requests_no_observation() {
     let bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
-    let asked = bench.looks.asked();
+    let requested = bench.observations.requested();
     assert_eq!(bench.after(Duration::from_mins(10)).await.len(), 1);
-    assert_eq!(bench.looks.asked(), asked);
-    bench.looks.relist(&["a"]);
+    assert_eq!(bench.observations.requested(), requested);
+    bench.observations.relist(&["a"]);
     bench.nth(2).await;
 }
 
 // behaviour: WRK-13
 #[tokio::test(start_paused = true)]
-async fn unchanged_pod_is_synced_every_sync_frequency_without_a_look() {
+async fn unchanged_pod_is_synced_every_sync_frequency_without_observation() {
     let bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
-    let asked = bench.looks.asked();
+    let requested = bench.observations.requested();
     for count in 2..6 {
         let before = bench.times()[count - 2].1;
         bench.after(seconds(30)).await;
-        bench.looks.relist_unchanged("a");
+        bench.observations.relist_unchanged("a");
         let waited = bench.nth(count).await.1.saturating_sub(before);
         assert!((seconds(60)..=seconds(90)).contains(&waited), "{waited:?}");
     }
-    assert_eq!(bench.looks.asked(), asked);
+    assert_eq!(bench.observations.requested(), requested);
 }
 
 #[test]
-fn regular_looks_of_many_pods_fall_together_within_the_time_they_have() {
+fn periodic_syncs_are_aligned_within_their_window() {
     let epoch = Instant::now();
     let mut points = BTreeSet::new();
     for millisecond in (0..60_000).step_by(7) {
@@ -451,14 +451,14 @@ fn regular_looks_of_many_pods_fall_together_within_the_time_they_have() {
         }
     }
     assert!(points.len() <= 18, "{}", points.len());
-    // Where the time is too short for a point of the grid, it stays as it is.
+    // A window without a grid point is left unchanged.
     let at = epoch + GRID / 2;
     assert_eq!(together(epoch, epoch + GRID / 4, at), at);
 }
 
 // behaviour: WRK-17
 #[tokio::test(start_paused = true)]
-async fn who_kills_and_waits_hears_when_nothing_of_the_pod_runs() {
+async fn kill_and_wait_returns_when_nothing_of_the_pod_runs() {
     let bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
@@ -469,13 +469,13 @@ async fn who_kills_and_waits_hears_when_nothing_of_the_pod_runs() {
     assert_eq!(before.elapsed(), seconds(4));
     let target = Bench::target("a");
     let again = bench.handle.kill_and_wait("a".into(), target, seconds(5), false).await;
-    assert_eq!((again, before.elapsed()), (Ok(()), seconds(4)), "it has ended already");
+    assert_eq!((again, before.elapsed()), (Ok(()), seconds(4)), "it has already terminated");
     assert!(bench.events.all().is_empty());
 }
 
 // behaviour: WRK-17
 #[tokio::test(start_paused = true)]
-async fn who_kills_and_waits_gives_up_half_as_long_again_after_the_grace() {
+async fn kill_and_wait_times_out_after_one_and_a_half_grace_periods() {
     let bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
@@ -493,7 +493,7 @@ async fn who_kills_and_waits_gives_up_half_as_long_again_after_the_grace() {
 
 // behaviour: WRK-28
 #[tokio::test(start_paused = true)]
-async fn it_is_timed_how_long_what_is_asked_of_a_worker_takes() {
+async fn update_durations_are_measured() {
     let mut bench = Bench::new();
     bench.script("sync a", [Act::Takes(seconds(5)), Act::Takes(seconds(2))]);
     bench.create("a").await;
@@ -501,10 +501,10 @@ async fn it_is_timed_how_long_what_is_asked_of_a_worker_takes() {
     tokio::time::sleep(seconds(1)).await;
     bench.update("a").await;
     bench.sync("a").await;
-    bench.sync("nobody").await;
+    bench.sync("unknown").await;
     bench.after(seconds(10)).await;
     bench.kill("a", 20).await;
-    bench.news().await;
+    bench.event().await;
     let timed: Vec<(String, u64, f64)> = bench
         .registry
         .gather()
@@ -517,7 +517,7 @@ async fn it_is_timed_how_long_what_is_asked_of_a_worker_takes() {
             (what, histogram.get_sample_count(), histogram.get_sample_sum())
         })
         .collect();
-    // What was asked meanwhile was begun four seconds later; the kill takes no time here.
+    // The update requested meanwhile started four seconds later; the kill takes no time here.
     let expected =
         [("create", 1, 5.0), ("kill", 1, 0.0), ("terminated", 1, 0.0), ("update", 1, 6.0)]
             .map(|(what, count, sum)| (what.to_owned(), count, sum));
@@ -526,7 +526,7 @@ async fn it_is_timed_how_long_what_is_asked_of_a_worker_takes() {
 
 // behaviour: WRK-31
 #[tokio::test(start_paused = true)]
-async fn pods_are_counted_as_what_they_are_now() {
+async fn pods_are_counted_by_current_state() {
     let mut bench = Bench::new();
     let counted = |bench: &Bench| -> Vec<String> {
         let text = prometheus::TextEncoder::new().encode_to_string(&bench.registry.gather());
@@ -544,10 +544,10 @@ async fn pods_are_counted_as_what_they_are_now() {
     bench.nth(3).await;
     let ends = r#"{config="orphan",lifecycle="terminating",static=""} 1"#.to_owned();
     assert_eq!(counted(&bench), [format!("{runs}1"), ends]);
-    assert_eq!(bench.news().await, News::Finished("a".into()));
+    assert_eq!(bench.event().await, WorkerEvent::Finished("a".into()));
     let over = r#"{config="orphan",lifecycle="terminated",static=""} 1"#.to_owned();
     assert_eq!(counted(&bench), [format!("{runs}1"), over]);
     bench.desired(["b"]).await;
-    assert_eq!(bench.news().await, News::Forgotten("a".into()));
+    assert_eq!(bench.event().await, WorkerEvent::Forgotten("a".into()));
     assert_eq!(counted(&bench), [format!("{runs}1")]);
 }

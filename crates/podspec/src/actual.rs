@@ -1,4 +1,4 @@
-//! What containers have of the node.
+//! The resources that running containers actually have.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use model::observed::ContainerStatus;
 
 use crate::Size;
 
-/// What containers were given since they were made.
+/// The resources applied to containers since their creation.
 pub type Sizes = BTreeMap<ContainerId, Actual>;
 
-/// What a container has.
+/// The resources of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Actual {
-    /// What it was given last, as far as is known.
+    /// The resources applied last, as far as they are known.
     pub size: Size,
     /// The size of a later update whose outcome is unknown.
     pub unsure: Option<Size>,
@@ -27,20 +27,20 @@ impl From<Size> for Actual {
 }
 
 impl Actual {
-    /// The most that it may have.
+    /// The maximum that it may have.
     #[must_use]
     pub fn most(self) -> Size {
         self.unsure.map_or(self.size, |unsure| self.size.most(unsure))
     }
 
-    /// Whether it has just that for sure.
+    /// Whether it certainly has exactly this size.
     pub fn is(self, size: Size) -> bool {
         self.unsure.is_none() && self.size == size
     }
 }
 
-/// What a running instance was given last: what is on record, or what it was made with. It is unknown for an
-/// instance that another agent made.
+/// The resources of a running instance: those recorded, or those it was created with. They are unknown for an
+/// instance that another agent created.
 pub fn actual(running: &ContainerStatus, sizes: &Sizes) -> Option<Actual> {
     let made_with = || running.annotations.get(labels::CONTAINER_SIZE)?.parse::<Size>().ok();
     sizes.get(&running.id).copied().or_else(|| made_with().map(Actual::from))

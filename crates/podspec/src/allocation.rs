@@ -1,4 +1,4 @@
-//! What of a pod's resources can be changed while it runs, as numbers.
+//! The resizable resources of a pod, as numbers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,28 +14,28 @@ use crate::quantity::Quantity;
 use crate::resources::{self, Amounts, CPU, MEMORY, ResourceList};
 use crate::view;
 
-/// What a container, or a pod as a whole, asks for and may use of processors and memory. Zero is as
-/// good as nothing.
+/// CPU and memory requests and limits of a container, or of a pod as a whole. Zero means
+/// not set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Size {
-    /// Thousandths of a processor that it asks for.
+    /// CPU request in thousandths.
     pub cpu_request: i64,
-    /// Thousandths of a processor that it may use.
+    /// CPU limit in thousandths.
     pub cpu_limit: i64,
-    /// Bytes of memory that it asks for.
+    /// Memory request in bytes.
     pub memory_request: i64,
-    /// Bytes of memory that it may use.
+    /// Memory limit in bytes.
     pub memory_limit: i64,
 }
 
-/// A text that is no size.
+/// A text that cannot be parsed as a size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a size is four numbers")]
 pub struct SizeError;
 
 impl Size {
-    /// As resources of the API say.
+    /// The size in resources of the API.
     pub fn of(resources: Option<&ResourceRequirements>) -> Self {
         let requests = resources::amounts(resources.and_then(|part| part.requests.as_ref()));
         let limits = resources::amounts(resources.and_then(|part| part.limits.as_ref()));
@@ -53,7 +53,7 @@ impl Size {
         }
     }
 
-    /// What a container gets: where it has no limit of its own, that of its pod is one for it.
+    /// The size of a container: if it has no own limit, that of its pod applies.
     pub fn effective(pod: &Pod, container: &Container) -> Self {
         let own = Self::of(container.resources.as_ref());
         let whole = Self::of_amounts(&Amounts::new(), &resources::limits_of_whole(pod));
@@ -65,7 +65,7 @@ impl Size {
         }
     }
 
-    /// Of each the larger one.
+    /// The larger value of each field.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl Size {
         }
     }
 
-    /// Of each what allows more; of limits, none does.
+    /// The more permissive value of each field; for limits, none is the most permissive.
     #[must_use]
     pub fn most(self, other: Self) -> Self {
         let limit = |own: i64, other: i64| if own == 0 || other == 0 { 0 } else { own.max(other) };
@@ -87,8 +87,8 @@ impl Size {
         }
     }
 
-    /// Puts it in place of what resources of the API say. What they say already stays as it is
-    /// written.
+    /// Writes it into resources of the API. Equal values keep their
+    /// notation.
     fn put_into(self, resources: &mut Option<ResourceRequirements>) {
         if Self::of(resources.as_ref()) == self {
             return;
@@ -116,12 +116,12 @@ fn put(list: &mut Option<ResourceList>, cpu: i64, memory: i64) {
     *list = Some(all).filter(|all| !all.is_empty());
 }
 
-/// So many thousandths, as the API writes them.
+/// A number of thousandths in the API's notation.
 pub fn thousandths(number: i64) -> ApiQuantity {
     written(format!("{number}m"))
 }
 
-/// So many bytes, as the API writes them.
+/// A number of bytes in the API's notation.
 pub fn bytes(number: i64) -> ApiQuantity {
     if number % 1024 == 0 {
         written(format!("{}Ki", number / 1024))
@@ -158,8 +158,8 @@ impl FromStr for Size {
     }
 }
 
-/// The sizes of containers by their names. Kept of every pod, of which most have a container or two: a list in
-/// the order of the names, with no room to spare.
+/// The sizes of containers by name. Stored for every pod, most of which have one or two containers: a sorted list
+/// without spare capacity.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContainerSizes(Box<[(Box<str>, Size)]>);
 
@@ -169,7 +169,7 @@ impl ContainerSizes {
         self.position(name).map(|position| &self.0[position].1)
     }
 
-    /// The same, to be changed.
+    /// The size of a container, mutable.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Size> {
         self.position(name).map(|position| &mut self.0[position].1)
     }
@@ -178,12 +178,12 @@ impl ContainerSizes {
         self.0.binary_search_by(|(known, _)| (**known).cmp(name)).ok()
     }
 
-    /// All of them, in the order of the names.
+    /// All sizes, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Size)> {
         self.0.iter().map(|(name, size)| (&**name, size))
     }
 
-    /// The same, to be changed.
+    /// All sizes, mutable.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&str, &mut Size)> {
         self.0.iter_mut().map(|(name, size)| (&**name, size))
     }
@@ -197,7 +197,7 @@ impl Index<&str> for ContainerSizes {
     }
 }
 
-/// Of several of one name the last counts.
+/// Of several entries with one name the last is used.
 impl FromIterator<(Box<str>, Size)> for ContainerSizes {
     fn from_iter<T: IntoIterator<Item = (Box<str>, Size)>>(all: T) -> Self {
         let sorted: BTreeMap<Box<str>, Size> = all.into_iter().collect();
@@ -218,18 +218,18 @@ impl<'de> Deserialize<'de> for ContainerSizes {
     }
 }
 
-/// What a pod was given of the node: the sizes of its containers, and of itself as a whole.
+/// The allocated resources of a pod: those of its containers, and pod-level ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocation {
-    /// Of the pod as a whole, if it says.
+    /// Pod-level resources, if set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<Size>,
-    /// Of its init and regular containers, by name.
+    /// Resources of init and regular containers, by name.
     pub containers: ContainerSizes,
 }
 
 impl Allocation {
-    /// What a pod asks for.
+    /// The requested resources of a pod.
     pub fn of(pod: &Pod) -> Self {
         let whole = view::spec(pod).and_then(|spec| spec.resources.as_ref());
         let all = view::init_containers(pod).iter().chain(view::containers(pod));
@@ -241,8 +241,8 @@ impl Allocation {
         }
     }
 
-    /// The pod with this in place of what it asks for; the pod itself where that is the same. Of
-    /// containers that this does not know, what they ask for counts.
+    /// The pod with these resources in place of the requested ones; the same pod if they are equal. Containers
+    /// that are missing here keep their requested resources.
     pub fn applied(&self, pod: &Arc<Pod>) -> Arc<Pod> {
         if self.is_of(pod) {
             return Arc::clone(pod);
@@ -263,7 +263,7 @@ impl Allocation {
         Arc::new(pod)
     }
 
-    /// Whether a pod asks for just this.
+    /// Whether a pod requests exactly these resources.
     pub fn is_of(&self, pod: &Pod) -> bool {
         let wanted = Self::of(pod);
         let is_same =
@@ -271,17 +271,17 @@ impl Allocation {
         self.whole == wanted.whole && wanted.containers.iter().all(is_same)
     }
 
-    /// As a text that a sandbox bears.
+    /// The text for the annotation of a sandbox.
     pub fn note(&self) -> String {
-        serde_json::to_string(self).expect("names and numbers are always JSON")
+        serde_json::to_string(self).expect("names and numbers serialize to JSON")
     }
 
-    /// What a note says; nothing of a text that is none.
+    /// Parses such a text; `None` if it is invalid.
     pub fn noted(note: &str) -> Option<Self> {
         serde_json::from_str(note).ok()
     }
 
-    /// Of each the larger one.
+    /// The larger value of each field.
     #[must_use]
     pub fn max(&self, other: &Self) -> Self {
         let mut containers: BTreeMap<Box<str>, Size> = self.containers.0.iter().cloned().collect();
@@ -313,12 +313,12 @@ mod tests {
         pod(&format!("containers: [{{name: a, resources: {{{resources}}}}}, {{name: b}}]"))
     }
 
-    fn told(pod: &Pod) -> String {
+    fn resources(pod: &Pod) -> String {
         serde_json::to_string(&view::containers(pod)[0].resources).unwrap()
     }
 
     #[test]
-    fn what_a_pod_was_given_takes_the_place_of_what_it_asks_for() {
+    fn allocation_replaces_requested_resources() {
         let wanted = "requests: {cpu: 200m, memory: 2Gi, example.com/x: 1}, limits: {cpu: 0.5}";
         let rows = [
             ("requests: {cpu: 0.2, memory: 2Gi}, limits: {cpu: 500m}", true, ""),
@@ -336,20 +336,20 @@ mod tests {
             assert_eq!(Arc::ptr_eq(&applied, &desired), is_same, "{given:?}");
             assert_eq!(Allocation::of(&applied), given);
             if !is_same {
-                assert_eq!(told(&applied), expected);
+                assert_eq!(resources(&applied), expected);
             }
         }
     }
 
     #[test]
-    fn sizes_are_found_by_name_and_written_as_a_map() {
+    fn sizes_are_found_by_name_and_serialized_as_a_map() {
         let size = |cpu_request| Size { cpu_request, ..Size::default() };
         let given_in_turn = [("b", 1), ("a", 2), ("c", 3), ("a", 4)];
         let mut sizes: ContainerSizes =
             given_in_turn.map(|(name, cpu)| (name.into(), size(cpu))).into_iter().collect();
         let all: Vec<(&str, i64)> =
             sizes.iter().map(|(name, one)| (name, one.cpu_request)).collect();
-        assert_eq!(all, [("a", 4), ("b", 1), ("c", 3)], "the last of one name");
+        assert_eq!(all, [("a", 4), ("b", 1), ("c", 3)], "the last entry of a name");
         assert_eq!((sizes.get("b"), sizes.get("d"), sizes["c"]), (Some(&size(1)), None, size(3)));
         *sizes.get_mut("b").unwrap() = size(7);
         sizes.iter_mut().filter(|(name, _)| *name == "c").for_each(|(_, one)| *one = size(8));
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_came_later_counts_as_it_is() {
+    fn container_without_allocation_keeps_its_requests() {
         let given = Allocation::of(&pod("containers: [{name: other}]"));
         let desired = sized("requests: {cpu: 1}");
         assert!(given.is_of(&desired));
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_the_whole_is_one_for_each_container_without() {
+    fn pod_limit_applies_to_containers_without_limit() {
         let pod = pod("resources: {limits: {cpu: 2, memory: 1Gi}}, \
                        containers: [{name: a, resources: {limits: {cpu: 1}}}]");
         let size = Size::effective(&pod, &view::containers(&pod)[0]);
@@ -387,7 +387,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_size_comes_back_from_its_text(
+        fn size_round_trips_through_text(
             cpu in (0_i64..1 << 40, 0_i64..1 << 40),
             memory in (0_i64..1 << 60, 0_i64..1 << 60),
         ) {
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pod_was_given_comes_back_from_its_note() {
+    fn allocation_round_trips_through_its_note() {
         let whole = "resources: {limits: {cpu: 2, memory: 1Gi}}, containers: [{name: a}]";
         for pod in [sized("requests: {cpu: 1}, limits: {memory: 2Gi}"), pod(whole)] {
             let given = Allocation::of(&pod);
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_sizes() {
+    fn invalid_size_is_rejected() {
         for text in ["", "1 2 3", "1 2 3 4 5", "a 2 3 4", "1  2 3 4"] {
             assert_eq!(text.parse::<Size>(), Err(SizeError), "{text}");
         }

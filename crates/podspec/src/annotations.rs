@@ -1,15 +1,15 @@
-//! The annotations by which a node tells pods of its own from pods of the API.
+//! The annotations that distinguish static pods of a node from pods of the API.
 
-/// Uid of a static pod at its first sight, on the static pod.
+/// The uid of a static pod when it was first seen, on the static pod.
 pub const CONFIG_HASH: &str = "kubernetes.io/config.hash";
-/// Uid of the static pod, on its mirror in the API.
+/// The uid of the static pod, on its mirror pod in the API.
 pub const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
-/// When a pod was first seen; set by the source that saw it.
+/// When a pod was first seen; set by its source.
 pub const CONFIG_SEEN: &str = "kubernetes.io/config.seen";
-/// Which source a pod comes from.
+/// The source of a pod.
 pub const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
 
-/// All of them.
+/// All of these annotations.
 pub(crate) const ALL: &[&str] = &[CONFIG_HASH, CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE];
 
 /// Value of [`CONFIG_SOURCE`] for pods from manifests in a directory.

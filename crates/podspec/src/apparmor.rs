@@ -4,11 +4,11 @@ use k8s_openapi::api::core::v1::{AppArmorProfile, Container, Pod};
 
 use crate::view;
 
-/// Where a pod's annotations name a profile for a container, in the old way.
+/// The prefix of the deprecated annotation with the profile of a container.
 pub const APPARMOR_ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
 
-/// The profile for a container: its own, then the annotation, since a static pod's is not turned into
-/// a field by anybody, then the pod's.
+/// The profile of a container: its own, then that of the annotation, since nothing converts the annotation of a static
+/// pod into a field, then the pod's.
 pub fn apparmor_profile(pod: &Pod, container: &Container) -> Option<AppArmorProfile> {
     let own = container.security_context.as_ref().and_then(|own| own.app_armor_profile.clone());
     let annotated = || {
@@ -18,7 +18,7 @@ pub fn apparmor_profile(pod: &Pod, container: &Container) -> Option<AppArmorProf
     own.or_else(annotated).or_else(|| of_whole_pod(pod).cloned())
 }
 
-/// The profile of the pod as a whole.
+/// The profile of the pod.
 pub fn of_whole_pod(pod: &Pod) -> Option<&AppArmorProfile> {
     view::spec(pod)?.security_context.as_ref()?.app_armor_profile.as_ref()
 }

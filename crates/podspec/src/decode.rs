@@ -1,8 +1,8 @@
-//! From the bytes of a manifest to pods.
+//! Decodes a manifest to pods.
 //!
-//! The bytes become a JSON value first and a pod second, so that YAML is read as everywhere in
-//! Kubernetes (`0644` is 420, `yes` is true) and so that a mistake of type is reported with the
-//! path of its field. Unknown fields are warnings: a manifest for a newer version still runs.
+//! The bytes are first decoded to a JSON value and then to a pod, so that YAML has the same meaning as elsewhere in
+//! Kubernetes (`0644` is 420, `yes` is true) and type errors are reported with the
+//! path of their field. Unknown fields are warnings: a manifest for a newer version still runs.
 
 mod document;
 mod node;
@@ -17,18 +17,18 @@ use crate::field_error::FieldPath;
 
 pub use document::MAX_MANIFEST_BYTES;
 
-/// What a manifest held.
+/// The content of a manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decoded {
-    /// The pods, as written: neither defaulted nor checked.
+    /// The pods as written: without defaults and not validated.
     pub pods: Vec<Pod>,
-    /// Whether they stood in a list.
+    /// Whether they were in a list.
     pub is_list: bool,
     /// What was ignored.
     pub warnings: Vec<Warning>,
 }
 
-/// Something in a manifest that has no effect, and that its author should hear of.
+/// A part of a manifest that has no effect, for its author.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Warning {
     /// The API has no such field.
@@ -51,10 +51,10 @@ impl fmt::Display for Warning {
     }
 }
 
-/// The language a manifest is written in.
+/// The format of a manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
-    /// Recognised by an opening brace.
+    /// Recognized by an opening brace.
     Json,
     /// Everything else.
     Yaml,
@@ -69,62 +69,62 @@ impl fmt::Display for Language {
     }
 }
 
-/// Why a manifest holds no pod.
+/// Why a manifest contains no pod.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// Too many bytes.
+    /// It has too many bytes.
     #[error("manifest is longer than {MAX_MANIFEST_BYTES} bytes")]
     TooLong,
-    /// Bytes that are no text.
+    /// It is not UTF-8.
     #[error("line {line}: manifest is not UTF-8 text")]
     NotText {
         /// Counted from 1.
         line: usize,
     },
-    /// Nothing there.
+    /// It is empty.
     #[error("manifest is empty")]
     Empty,
-    /// Not in the language.
+    /// It has a syntax error.
     #[error("line {line}, column {column}: {language}: {problem}")]
     Syntax {
-        /// The language that was expected.
+        /// The expected format.
         language: Language,
         /// Counted from 1.
         line: u64,
         /// Counted from 1.
         column: u64,
-        /// What the parser says.
+        /// The message of the parser.
         problem: String,
     },
-    /// More nesting, nodes or repetition than any pod has: an accident or an attack.
+    /// It has more nesting, nodes or repetition than any pod: by accident or as an attack.
     #[error("line {line}, column {column}: manifest is too complex: {problem}")]
     TooComplex {
         /// Counted from 1.
         line: u64,
         /// Counted from 1.
         column: u64,
-        /// Which limit it hits.
+        /// The exceeded limit.
         problem: String,
     },
-    /// Another object than the expected one.
+    /// It is another object than the expected one.
     #[error("expected {expected}, found {found}")]
     WrongKind {
-        /// What is read from here.
+        /// The expected object.
         expected: &'static str,
-        /// What the manifest says it is.
+        /// The object in the manifest.
         found: String,
     },
-    /// A field has a value of another type.
+    /// A field has a value of the wrong type.
     #[error("{path}: {problem}")]
     Type {
         /// The field.
         path: FieldPath,
-        /// What is there and what should be.
+        /// The actual and the expected type.
         problem: String,
     },
 }
 
-/// Reads the one pod of a manifest in YAML or JSON.
+/// Decodes the one pod of a manifest in YAML or JSON.
 pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     let (value, mut warnings) = read(bytes, document::MAX_POD_NODES)?;
     expect_kind(&value, "v1 Pod", |kind| kind == "Pod")?;
@@ -132,7 +132,7 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     Ok(Decoded { pods: vec![pod], is_list: false, warnings })
 }
 
-/// Reads the one pod or the list of pods that a URL serves.
+/// Decodes the pod or the list of pods that a URL serves.
 pub fn decode_list(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     let (mut value, mut warnings) = read(bytes, document::MAX_LIST_NODES)?;
     let is_list = value.get("kind").and_then(Value::as_str) == Some("PodList");

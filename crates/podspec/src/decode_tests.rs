@@ -17,14 +17,14 @@ fn warnings(manifest: &str) -> Vec<String> {
     decoded.warnings.iter().map(ToString::to_string).collect()
 }
 
-/// A pod whose grace period is written in some way.
+/// A pod with the grace period in this notation.
 fn with_grace_period(text: &str) -> String {
     format!("apiVersion: v1\nkind: Pod\nspec:\n  terminationGracePeriodSeconds: {text}\n")
 }
 
 // behaviour: SRC-63
 #[test]
-fn yaml_and_json_give_the_same_pod() {
+fn yaml_and_json_decode_to_the_same_pod() {
     let yaml =
         "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\nspec:\n  containers:\n  - name: b\n";
     let json = r#" {"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"b"}]}}"#;
@@ -34,7 +34,7 @@ fn yaml_and_json_give_the_same_pod() {
 }
 
 #[test]
-fn numbers_are_read_as_everywhere_in_kubernetes() {
+fn numbers_are_decoded_as_yaml_1_1() {
     let cases = [
         ("30", 30),
         ("0644", 420),
@@ -55,7 +55,7 @@ fn numbers_are_read_as_everywhere_in_kubernetes() {
 }
 
 #[test]
-fn words_are_read_as_everywhere_in_kubernetes() {
+fn booleans_are_decoded_as_yaml_1_1() {
     let host_network = |text: &str| {
         as_json(&format!("apiVersion: v1\nkind: Pod\nspec:\n  hostNetwork: {text}\n"))["spec"]
             ["hostNetwork"]
@@ -107,7 +107,7 @@ fn quantities_may_be_numbers() {
 }
 
 #[test]
-fn mistakes_in_the_language_are_reported_with_their_place() {
+fn syntax_errors_are_reported_with_line_and_column() {
     let cases = [
         ("a tab", "a:\n\t- b", "line 2, column 2: YAML: tabs disallowed"),
         ("two colons", "a: b: c", "line 1, column 5: YAML: mapping values are not allowed"),
@@ -129,19 +129,19 @@ fn mistakes_in_the_language_are_reported_with_their_place() {
 }
 
 #[test]
-fn what_is_quoted_from_a_manifest_cannot_reach_a_terminal() {
+fn quoted_manifest_text_is_escaped() {
     let text = error("a: 1\n\"x\\e[31m\": 2\n\"x\\e[31m\": 3\n");
     assert!(text.contains("duplicate"), "{text}");
     assert!(!text.contains('\u{1b}'), "{text:?}");
 }
 
 #[test]
-fn bytes_that_are_no_text_are_reported_with_their_line() {
+fn non_utf8_bytes_are_reported_with_their_line() {
     assert_eq!(decode(b"a: b\nc: \xff\n").unwrap_err(), DecodeError::NotText { line: 2 });
 }
 
 #[test]
-fn nothing_is_no_pod() {
+fn empty_manifest_is_rejected() {
     for manifest in ["", "\n\n", "# only a comment\n", "---\n", "null", "---\n---\nkind: Pod\n"] {
         assert_eq!(decode(manifest.as_bytes()).unwrap_err(), DecodeError::Empty, "{manifest:?}");
     }
@@ -166,7 +166,7 @@ fn another_object_is_named() {
 }
 
 #[test]
-fn values_of_a_wrong_type_are_reported_with_the_path_of_the_field() {
+fn wrong_types_are_reported_with_the_field_path() {
     let cases = [
         (
             "spec: {containers: [{name: a, ports: [{containerPort: http}]}]}",
@@ -217,7 +217,7 @@ fn unknown_fields_are_warnings_with_their_path() {
 }
 
 #[test]
-fn further_documents_are_a_warning() {
+fn further_documents_yield_a_warning() {
     let first = "apiVersion: v1\nkind: Pod\n";
     let expected = ["line 4: only the first document of a manifest is read"];
     assert_eq!(warnings(&format!("{first}---\napiVersion: v1\nkind: Pod\n")), expected);
@@ -228,7 +228,7 @@ fn further_documents_are_a_warning() {
 
 // behaviour: SRC-63
 #[test]
-fn a_url_may_serve_a_list() {
+fn url_may_serve_a_list() {
     let list = "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: a}\n- apiVersion: v1\n  \
                 kind: Pod\n  metadata: {name: b, foo: c}\n";
     let decoded = decode_list(list.as_bytes()).unwrap();
@@ -256,7 +256,7 @@ fn a_url_may_serve_a_list() {
 }
 
 #[test]
-fn a_manifest_has_a_largest_size() {
+fn oversized_manifest_is_rejected() {
     let fits = format!("apiVersion: v1\nkind: Pod\n#{}", "x".repeat(MAX_MANIFEST_BYTES - 26));
     assert_eq!(fits.len(), MAX_MANIFEST_BYTES);
     assert!(decode(fits.as_bytes()).is_ok());
@@ -265,18 +265,18 @@ fn a_manifest_has_a_largest_size() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(text in "\\PC{0,200}") {
+    fn any_text_is_decoded_or_rejected(text in "\\PC{0,200}") {
         let _ignored = decode(text.as_bytes()).is_ok();
         let _ignored = decode_list(text.as_bytes()).is_ok();
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_decoded_or_rejected(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ignored = decode(&bytes).is_ok();
     }
 
     #[test]
-    fn anything_like_yaml_is_read_or_refused(
+    fn any_yaml_like_text_is_decoded_or_rejected(
         text in "([ ]{0,4}(- |\\? |&a |\\*a |!!int |<<: )?[a-z0-9'\"{}\\[\\],:#|>]{0,8}(: |:\n|\n|, )){0,20}"
     ) {
         let manifest = format!("apiVersion: v1\nkind: Pod\n{text}");

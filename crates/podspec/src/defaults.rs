@@ -1,7 +1,7 @@
-//! The values that the API gives to fields nobody set.
+//! The API's defaults of fields that are not set.
 //!
-//! An empty word counts as not set, as everywhere in the API. Setting defaults twice changes
-//! nothing.
+//! An empty string counts as not set, as everywhere in the API. Setting defaults is
+//! idempotent.
 
 mod container;
 mod resources;
@@ -14,7 +14,7 @@ use crate::ephemeral;
 /// Default of `terminationGracePeriodSeconds`.
 const TERMINATION_GRACE_PERIOD_SECONDS: i64 = 30;
 
-/// Gives every field that was not set, and that has a default, its default.
+/// Sets the default of every field that is not set.
 pub fn set_defaults(pod: &mut Pod) {
     let spec = pod.spec.get_or_insert_default();
     pod_fields(spec);
@@ -46,14 +46,14 @@ fn pod_fields(spec: &mut PodSpec) {
     set_word(&mut spec.scheduler_name, "default-scheduler");
     spec.security_context.get_or_insert_default();
     spec.enable_service_links.get_or_insert(true);
-    // Less than no time is made the shortest, as upstream, and is no error.
+    // A negative value is raised to the minimum, as upstream, and is no error.
     let grace = &mut spec.termination_grace_period_seconds;
     *grace = Some(match *grace {
         None => TERMINATION_GRACE_PERIOD_SECONDS,
         Some(seconds) if seconds < 0 => 1,
         Some(seconds) => seconds,
     });
-    // Two names for one field; the newer one wins.
+    // Two names of one field; the newer one takes precedence.
     if let Some(old) = spec.service_account.take_if(|name| !name.is_empty()) {
         set_word(&mut spec.service_account_name, &old);
     }
@@ -66,14 +66,14 @@ fn containers_mut(
     spec.init_containers.iter_mut().flatten().chain(&mut spec.containers)
 }
 
-/// Sets a word that is missing or empty.
+/// Sets a string that is missing or empty.
 fn set_word(field: &mut Option<String>, value: &str) {
     if field.as_deref().is_none_or(str::is_empty) {
         *field = Some(value.to_owned());
     }
 }
 
-/// Sets a value that is missing, or that counts as missing.
+/// Sets a value that is missing, or counts as missing.
 fn set_if<T>(field: &mut Option<T>, is_missing: impl Fn(&T) -> bool, value: T) {
     if field.as_ref().is_none_or(is_missing) {
         *field = Some(value);

@@ -21,7 +21,7 @@ fn volume(fields: &str) -> Value {
 }
 
 #[test]
-fn a_pod_gets_what_every_pod_has() {
+fn pod_defaults_are_set() {
     let expected = json!({
         "containers": [],
         "dnsPolicy": "ClusterFirst",
@@ -32,12 +32,12 @@ fn a_pod_gets_what_every_pod_has() {
         "terminationGracePeriodSeconds": 30,
     });
     assert_eq!(spec(""), expected);
-    // An empty word counts as not set.
+    // An empty string counts as not set.
     assert_eq!(spec("restartPolicy: '', dnsPolicy: '', schedulerName: ''"), expected);
 }
 
 #[test]
-fn what_is_set_stays() {
+fn set_values_are_kept() {
     let fields = "dnsPolicy: None, enableServiceLinks: false, restartPolicy: Never, \
                   schedulerName: s, terminationGracePeriodSeconds: 0";
     let expected = json!({
@@ -53,13 +53,13 @@ fn what_is_set_stays() {
 }
 
 #[test]
-fn less_than_no_grace_is_a_second() {
+fn negative_grace_period_defaults_to_one_second() {
     let grace = spec("terminationGracePeriodSeconds: -5")["terminationGracePeriodSeconds"].clone();
     assert_eq!(grace, json!(1));
 }
 
 #[test]
-fn the_service_account_has_two_names() {
+fn service_account_has_two_names() {
     let accounts = |fields| {
         let spec = spec(fields);
         (spec["serviceAccountName"].clone(), spec["serviceAccount"].clone())
@@ -70,7 +70,7 @@ fn the_service_account_has_two_names() {
 }
 
 #[test]
-fn a_container_gets_what_every_container_has() {
+fn container_defaults_are_set() {
     let expected = json!({
         "image": "i:1",
         "imagePullPolicy": "IfNotPresent",
@@ -90,7 +90,7 @@ fn a_container_gets_what_every_container_has() {
 }
 
 #[test]
-fn the_pull_policy_follows_from_the_tag() {
+fn pull_policy_follows_from_the_tag() {
     let digest = format!("a@sha256:{}", "0".repeat(64));
     let cases = [
         ("a", "Always"),
@@ -99,7 +99,7 @@ fn the_pull_policy_follows_from_the_tag() {
         ("a:1", "IfNotPresent"),
         ("localhost:5000/a:1", "IfNotPresent"),
         (&digest, "IfNotPresent"),
-        // No name that can be pulled: validation is for others to do.
+        // An invalid image name: validation reports it.
         ("UPPER:latest", "IfNotPresent"),
         ("", "IfNotPresent"),
     ];
@@ -113,7 +113,7 @@ fn the_pull_policy_follows_from_the_tag() {
 }
 
 #[test]
-fn ports_speak_tcp_and_on_the_network_of_the_host_are_ports_of_the_host() {
+fn port_protocol_and_host_port_defaults_are_set() {
     let ports = |fields: &str| spec(fields)["containers"][0]["ports"].clone();
     assert_eq!(
         ports("containers: [{ports: [{containerPort: 80}, {containerPort: 53, protocol: UDP}]}]"),
@@ -132,7 +132,7 @@ fn ports_speak_tcp_and_on_the_network_of_the_host_are_ports_of_the_host() {
 }
 
 #[test]
-fn probes_get_their_numbers_and_handlers_their_words() {
+fn probe_and_handler_defaults_are_set() {
     let numbers = json!({
         "exec": {},
         "failureThreshold": 3,
@@ -158,7 +158,7 @@ fn probes_get_their_numbers_and_handlers_their_words() {
 }
 
 #[test]
-fn variables_get_the_version_of_the_field_and_whether_the_file_is_needed() {
+fn variable_source_defaults_are_set() {
     let source = |source: &str| {
         container(&format!("env: [{{name: A, valueFrom: {source}}}]"))["env"][0]["valueFrom"]
             .clone()
@@ -182,7 +182,7 @@ fn requests_follow_limits() {
 }
 
 #[test]
-fn quantities_are_written_in_one_way() {
+fn quantities_are_normalized() {
     let resources =
         container("resources: {requests: {cpu: 1000m, memory: 1024Mi, x/y: 1n, z: bad}}");
     assert_eq!(
@@ -194,7 +194,7 @@ fn quantities_are_written_in_one_way() {
 }
 
 #[test]
-fn a_pod_as_a_whole_asks_for_what_its_containers_ask_for() {
+fn pod_level_requests_default_to_container_requests() {
     let resources = |containers: &str, pod: &str| {
         spec(&format!("containers: [{containers}], resources: {{{pod}}}"))["resources"].clone()
     };
@@ -203,7 +203,7 @@ fn a_pod_as_a_whole_asks_for_what_its_containers_ask_for() {
         resources(&format!("{one}, {one}"), "limits: {cpu: 4, memory: 1Gi}"),
         json!({"limits": {"cpu": "4", "memory": "1Gi"}, "requests": {"cpu": "2", "memory": "1Gi"}})
     );
-    // Without limits of its own it asks for nothing as a whole.
+    // Without pod-level limits it has no pod-level requests.
     assert_eq!(resources(one, "requests: {memory: 1Gi}"), json!({"requests": {"memory": "1Gi"}}));
     let pages = "{resources: {limits: {hugepages-2Mi: 4Mi, cpu: 1}}}";
     assert_eq!(
@@ -220,7 +220,7 @@ fn a_pod_as_a_whole_asks_for_what_its_containers_ask_for() {
 }
 
 #[test]
-fn volumes_get_their_defaults() {
+fn volume_defaults_are_set() {
     let cases = [
         ("", json!({"emptyDir": {}})),
         ("secret: {}", json!({"secret": {"defaultMode": 420}})),
@@ -278,7 +278,7 @@ fn volumes_get_their_defaults() {
 
 proptest! {
     #[test]
-    fn setting_defaults_twice_is_setting_them_once(mut pod in arbitrary_pod()) {
+    fn setting_defaults_is_idempotent(mut pod in arbitrary_pod()) {
         set_defaults(&mut pod);
         let once = pod.clone();
         set_defaults(&mut pod);

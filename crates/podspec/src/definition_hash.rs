@@ -1,13 +1,13 @@
-//! The hash by which a running container is compared with its definition.
+//! The hash that compares a running container with its definition.
 //!
-//! It is kept on the container in the runtime, so it must be the same in every version of the
-//! agent, and the same as the kubelet's: a node that changes hands must not restart everything.
+//! It is stored on the container in the runtime, so it must be the same in every version of the
+//! agent, and the same as the kubelet's: replacing the agent must not restart all containers.
 
 use std::fmt::Write as _;
 
 use crate::fnv::fnv1a_32;
 
-/// The hash of a container's definition. Only its name and image count: a change of anything else
+/// The hash of a container's definition. Only its name and image are included: a change of other fields
 /// does not restart a running container.
 ///
 /// The kubelet hashes a dump of the bytes of a JSON object, so this does too: FNV-1a 32 over
@@ -23,13 +23,13 @@ pub fn definition_hash(name: &str, image: &str) -> u32 {
     fnv1a_32(format!("([]uint8)[{}]", bytes.join(" ")).as_bytes())
 }
 
-/// [`definition_hash`] as it is written on the container.
+/// [`definition_hash`] as it is stored on the container.
 pub fn definition_hash_hex(name: &str, image: &str) -> String {
     format!("{:x}", definition_hash(name, image))
 }
 
-/// A JSON string as Go's encoder writes it: besides what JSON demands it escapes what HTML and
-/// JavaScript would trip over.
+/// A JSON string as written by Go's encoder, which also escapes characters that are special in HTML and
+/// JavaScript.
 fn push_go_json_string(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {
@@ -42,7 +42,7 @@ fn push_go_json_string(out: &mut String, text: &str) {
             '\u{8}' => out.push_str("\\b"),
             '\u{c}' => out.push_str("\\f"),
             '\0'..='\u{1f}' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
-                write!(out, "\\u{:04x}", u32::from(c)).expect("a string takes every write");
+                write!(out, "\\u{:04x}", u32::from(c)).expect("writing to a string cannot fail");
             }
             c => out.push(c),
         }
@@ -55,12 +55,12 @@ mod tests {
     use super::{definition_hash, definition_hash_hex, push_go_json_string};
 
     #[test]
-    fn the_hash_is_the_one_the_kubelet_writes() {
+    fn hash_equals_that_of_the_kubelet() {
         assert_eq!(definition_hash_hex("test_container", "foo/image:v1"), "8e45cbd0");
     }
 
     #[test]
-    fn name_and_image_both_count() {
+    fn hash_depends_on_name_and_image() {
         let hash = definition_hash("a", "b");
         assert_ne!(hash, definition_hash("a", "c"));
         assert_ne!(hash, definition_hash("c", "b"));
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_escaped_as_go_escapes_it() {
+    fn json_is_escaped_like_go() {
         let cases = [
             ("plain:v1", r#""plain:v1""#),
             ("<a>&b", r#""\u003ca\u003e\u0026b""#),

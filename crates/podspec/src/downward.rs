@@ -1,4 +1,4 @@
-//! Values of the downward API that variables and files have in common.
+//! Values of the downward API for variables and files.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::quantity::Quantity;
 use crate::resources::{self, Amounts, CPU, EPHEMERAL_STORAGE, HUGE_PAGES_PREFIX, MEMORY};
 use crate::view;
 
-/// A field of the pod's metadata, by its path; `None` for a path that is none.
+/// A field of the pod's metadata, by its path; `None` for an unknown path.
 pub fn metadata_field(pod: &Pod, path: &str) -> Option<String> {
     let metadata = &pod.metadata;
     let text = |field: &Option<String>| Some(field.clone().unwrap_or_default());
@@ -29,7 +29,7 @@ fn lines(map: Option<&BTreeMap<String, String>>) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// `metadata.labels['key']` in its two parts.
+/// `metadata.labels['key']` as its two parts.
 pub fn subscript(path: &str) -> Option<(&str, &str)> {
     path.strip_suffix("']")?.split_once("['").filter(|(map, _)| !map.is_empty())
 }
@@ -41,7 +41,7 @@ pub fn container_named<'a>(pod: &'a Pod, name: &str) -> Option<(&'a Container, b
     regular.chain(init).find(|(container, _)| container.name == name)
 }
 
-/// The limits of a container. One that is not set is the first of the defaults that is.
+/// The limits of a container. A missing one is taken from the first default that has it.
 pub fn limits_or(container: &Container, defaults: &[&Amounts]) -> Amounts {
     let mut limits = resources::limits(container);
     for name in [CPU, MEMORY, EPHEMERAL_STORAGE] {
@@ -54,7 +54,7 @@ pub fn limits_or(container: &Container, defaults: &[&Amounts]) -> Amounts {
     limits
 }
 
-/// A request or limit of a container in the unit that is asked for, rounded up; `None` for an unknown resource.
+/// A request or limit of a container in the requested unit, rounded up; `None` for an unknown resource.
 pub fn resource(
     selector: &ResourceFieldSelector,
     container: &Container,
@@ -80,7 +80,7 @@ pub fn resource(
     Some(divided(amount, divisor).to_string())
 }
 
-/// Rounded up.
+/// The quotient, rounded up.
 fn divided(amount: i64, divisor: i64) -> i64 {
     let (amount, divisor) = (i128::from(amount), i128::from(divisor.max(1)));
     i64::try_from((amount + divisor - 1).div_euclid(divisor)).unwrap_or(i64::MAX)

@@ -1,6 +1,6 @@
 //! Ephemeral containers as containers.
 //!
-//! The API gives them the fields of a container under another type. Rules for containers are
+//! The API has the same fields in another type. Rules for containers are
 //! written once, for [`Container`].
 
 use k8s_openapi::api::core::v1::{Container, EphemeralContainer};
@@ -39,12 +39,12 @@ macro_rules! convert {
     }};
 }
 
-/// The container that an ephemeral container is.
+/// The container with the fields of an ephemeral container.
 pub(crate) fn to_container(ephemeral: EphemeralContainer) -> Container {
     convert!(ephemeral, Container {})
 }
 
-/// The other way round.
+/// The ephemeral container with the fields of a container.
 pub(crate) fn from_container(
     container: Container,
     target_container_name: Option<String>,

@@ -1,14 +1,14 @@
 //! References to variables in texts: `$(NAME)`.
 
-/// The most bytes of one name, value or argument.
+/// The maximum size of a name, value or argument.
 pub const MOST_OF_STRING: usize = 128 * 1024;
 
-/// Replaces `$(NAME)` by the variable's value. `$$` stands for `$`, so `$$(NAME)` stays text; a
-/// reference that cannot be resolved stays as written. Nothing if the result is longer than a string may
-/// be; no more than that is ever built.
+/// Replaces `$(NAME)` by the variable's value. `$$` stands for `$`, so `$$(NAME)` stays text; an unresolved
+/// reference stays as written. `None` if the result exceeds the maximum size;
+/// it is never built beyond that.
 pub fn expand<'v>(text: &str, value: impl Fn(&str) -> Option<&'v str>) -> Option<String> {
     let mut expanded = Bounded(String::with_capacity(text.len().min(MOST_OF_STRING)));
-    // Without it, every `$(` that is never closed would search the whole rest.
+    // Without this check, every unclosed `$(` would search the whole rest.
     let last_close = text.rfind(')');
     let mut rest = text;
     while let Some(dollar) = rest.find('$') {
@@ -34,7 +34,7 @@ pub fn expand<'v>(text: &str, value: impl Fn(&str) -> Option<&'v str>) -> Option
     Some(expanded.0)
 }
 
-/// A text that stays within the limit of a string.
+/// A text within the maximum size.
 struct Bounded(String);
 
 impl Bounded {
@@ -47,7 +47,7 @@ impl Bounded {
     }
 }
 
-/// The name in `(NAME)…` and what comes after it.
+/// The name in `(NAME)…` and the rest.
 fn reference(text: &str) -> Option<(&str, &str)> {
     text.strip_prefix('(')?.split_once(')')
 }

@@ -1,10 +1,10 @@
-//! Problems with fields of an object, worded as the API words them.
+//! Problems with fields of an object, in the API's words.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// Where in an object: `spec.containers[0].resources.limits[cpu]`.
+/// A path in an object: `spec.containers[0].resources.limits[cpu]`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct FieldPath(String);
 
@@ -32,7 +32,7 @@ impl FieldPath {
         Self(format!("{}[{key}]", self.0))
     }
 
-    /// This path in an object that stands at another path.
+    /// This path below another path.
     #[must_use]
     pub fn below(&self, base: &Self) -> Self {
         if self.0.is_empty() { base.clone() } else { base.child(&self.0) }
@@ -56,20 +56,20 @@ impl fmt::Display for FieldPath {
     }
 }
 
-/// What kind of problem a field has.
+/// The kind of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ErrorKind {
     /// It is missing or empty.
     Required,
     /// Its value is malformed or out of range.
     Invalid,
-    /// Its value is none of the allowed words.
+    /// Its value is none of the supported ones.
     NotSupported,
     /// Its value occurs twice where it must be unique.
     Duplicate,
     /// It may not be set here.
     Forbidden,
-    /// It names something that does not exist.
+    /// It refers to something that does not exist.
     NotFound,
     /// Its text is too long.
     TooLong,
@@ -92,16 +92,16 @@ impl ErrorKind {
     }
 }
 
-/// One problem with one field.
+/// A problem with a field.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub struct FieldError {
     /// The field.
     pub path: FieldPath,
-    /// What kind of problem.
+    /// The kind.
     pub kind: ErrorKind,
-    /// The value it has, for kinds that show it.
+    /// The value, for kinds that show it.
     pub value: Option<Value>,
-    /// What would be right; may be empty.
+    /// Details; may be empty.
     pub detail: String,
 }
 
@@ -120,7 +120,7 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// The problems found so far. Every check adds to it, none stops at the first.
+/// The problems found so far. No check stops at the first one.
 #[derive(Debug, Default)]
 pub(crate) struct FieldErrors(Vec<FieldError>);
 
@@ -138,7 +138,7 @@ impl FieldErrors {
         self.push(path, ErrorKind::Invalid, Some(value.into()), detail);
     }
 
-    /// One problem for each thing that is wrong with a value.
+    /// One problem for each message about a value.
     pub(crate) fn invalid_each(
         &mut self,
         path: &FieldPath,
@@ -207,14 +207,14 @@ mod tests {
     }
 
     #[test]
-    fn paths_read_as_the_api_writes_them() {
+    fn paths_have_the_notation_of_the_api() {
         let path = FieldPath::root().child("spec").child("containers").index(2);
         assert_eq!(path.child("name").as_str(), "spec.containers[2].name");
         assert_eq!(path.child("limits").key("cpu").as_str(), "spec.containers[2].limits[cpu]");
     }
 
     #[test]
-    fn problems_read_as_the_api_writes_them() {
+    fn problems_have_the_texts_of_the_api() {
         let mut errors = FieldErrors::default();
         let path = FieldPath::from("spec.restartPolicy");
         errors.required(&path, "");

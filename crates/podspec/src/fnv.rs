@@ -1,6 +1,6 @@
-//! The FNV-1a hashes: small, stable, and what Kubernetes uses to recognise content.
+//! The FNV-1a hashes, which Kubernetes uses to identify content.
 //!
-//! They find accidental change. They are no protection against somebody who wants a collision.
+//! They detect accidental changes, and do not protect against intended collisions.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ pub(crate) fn fnv1a_32(bytes: &[u8]) -> u32 {
     bytes.iter().fold(OFFSET_32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(PRIME_32))
 }
 
-/// The 128-bit hash, fed piece by piece.
+/// The 128-bit hash, updated piece by piece.
 #[derive(Debug, Clone)]
 pub(crate) struct Fnv1a128(u128);
 
@@ -50,7 +50,7 @@ mod tests {
     use super::{Fnv1a128, fnv1a_32};
 
     #[test]
-    fn the_published_test_vectors_hold() {
+    fn published_test_vectors_match() {
         assert_eq!(fnv1a_32(b""), 0x811c_9dc5);
         assert_eq!(fnv1a_32(b"a"), 0xe40c_292c);
         assert_eq!(fnv1a_32(b"foobar"), 0xbf9c_f968);

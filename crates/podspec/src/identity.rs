@@ -1,4 +1,4 @@
-//! What makes a pod from a manifest a static pod of this node.
+//! Turns a pod from a manifest into a static pod of this node.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::field_error::{FieldError, FieldErrors, FieldPath};
 use crate::fnv::Fnv1a128;
 use crate::references;
 
-/// Where a manifest comes from.
+/// The origin of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
     /// A file on this node.
@@ -19,7 +19,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The name of the source, as it stands in the annotation of its pods.
+    /// The name of the source for the annotation of its pods.
     pub fn source(&self) -> &'static str {
         match self {
             Self::File(_) => annotations::SOURCE_FILE,
@@ -28,14 +28,14 @@ impl Origin {
     }
 }
 
-/// Makes a pod, which has its defaults, a static pod of the node. Refuses one without a name, and
-/// one that refers to objects of the API: a static pod must run without it.
+/// Turns a pod with defaults into a static pod of the node. Rejects one without a name, and
+/// one that refers to objects of the API: a static pod must run without the API.
 pub fn static_pod(pod: Pod, origin: &Origin, node_name: &str) -> Result<Pod, Vec<FieldError>> {
     let errors = obstacles(&pod).into_vec();
     if errors.is_empty() { Ok(with_identity(pod, origin, node_name)) } else { Err(errors) }
 }
 
-/// Why a pod cannot be a static pod.
+/// The reasons why a pod cannot be a static pod.
 pub(crate) fn obstacles(pod: &Pod) -> FieldErrors {
     let mut errors = FieldErrors::default();
     if pod.metadata.name.as_deref().is_none_or(str::is_empty) {
@@ -47,7 +47,7 @@ pub(crate) fn obstacles(pod: &Pod) -> FieldErrors {
     errors
 }
 
-/// Gives the pod its uid, its name on this node, and the marks of a static pod.
+/// Sets the uid, the name on this node, and the annotations of a static pod.
 pub(crate) fn with_identity(mut pod: Pod, origin: &Origin, node_name: &str) -> Pod {
     forget_former_life(&mut pod);
     let uid = match pod.metadata.uid.take().filter(|uid| !uid.is_empty()) {
@@ -73,7 +73,7 @@ pub(crate) fn with_identity(mut pod: Pod, origin: &Origin, node_name: &str) -> P
     pod
 }
 
-/// Notes on a static pod when its source first saw it: as it was noted before, if that was the same pod.
+/// Sets when a source first saw a static pod; the time of `known`, if that is the same pod.
 pub fn mark_seen(pod: &mut Pod, known: Option<&Pod>, now: &str) {
     let known = known.filter(|known| known.metadata.uid == pod.metadata.uid);
     let marks = known.and_then(|known| known.metadata.annotations.as_ref());
@@ -83,8 +83,8 @@ pub fn mark_seen(pod: &mut Pod, known: Option<&Pod>, now: &str) {
     marks.insert(annotations::CONFIG_SEEN.to_owned(), seen);
 }
 
-/// Drops what only an object in the API can have. Manifests are often copies of such objects, and
-/// a copied deletion or mirror mark would mean something here.
+/// Drops fields that only an object in the API may have. Manifests are often copies of such objects, and
+/// a copied deletion timestamp or mirror annotation would take effect here.
 fn forget_former_life(pod: &mut Pod) {
     pod.status = None;
     pod.metadata.deletion_timestamp = None;
@@ -96,19 +96,19 @@ fn forget_former_life(pod: &mut Pod) {
     }
 }
 
-/// Whether a uid looks as if it follows from the content of a manifest: an API server gives others, with dashes.
+/// Whether a uid looks like the hash of a manifest: an API server assigns uids with dashes.
 pub fn is_content_uid(uid: &str) -> bool {
     uid.len() == 32 && uid.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// A uid that follows from the content of the manifest, its place and its node: the same after a
+/// A uid that is computed from the content of the manifest, its origin and its node: the same after a
 /// restart of the agent, another one after every edit.
 ///
-/// The content is hashed as the API would write it, with its defaults. Maps are sorted there, so
-/// their order in the manifest makes no difference.
+/// The content is hashed as serialized by the API, with defaults. Maps are sorted there, so
+/// their order in the manifest does not matter.
 fn content_uid(pod: &Pod, origin: &Origin, node_name: &str) -> String {
     let mut hash = Fnv1a128::new();
-    serde_json::to_writer(&mut hash, pod).expect("a pod has text keys, and the hash takes it all");
+    serde_json::to_writer(&mut hash, pod).expect("a pod serializes to JSON");
     hash.update(b"host:");
     hash.update(node_name.as_bytes());
     match origin {
@@ -124,7 +124,7 @@ fn content_uid(pod: &Pod, origin: &Origin, node_name: &str) -> String {
     hash.hex()
 }
 
-/// Trouble with the node is no reason to stop what belongs to the node.
+/// Taints for problems of the node must not stop static pods.
 fn tolerate_no_execute(tolerations: &mut Vec<Toleration>) {
     let all = Toleration {
         effect: Some("NoExecute".to_owned()),
@@ -142,7 +142,7 @@ fn tolerate_no_execute(tolerations: &mut Vec<Toleration>) {
         *other = all;
         return;
     }
-    // Kept for every pod, so no larger than it needs to be.
+    // Stored for every pod, so without spare capacity.
     tolerations.reserve_exact(1);
     tolerations.push(all);
 }

@@ -30,7 +30,7 @@ fn uid(pod: Pod, origin: &Origin, node: &str) -> String {
 
 // behaviour: SRC-60
 #[test]
-fn a_static_pod_has_the_marks_of_its_node_and_source() {
+fn static_pod_has_node_name_and_source_annotations() {
     let pod = static_pod(pod("name: a", ""), &file("/m/a.yaml"), "Node-1").unwrap();
     let uid = pod_uid(&pod).to_string();
     assert!(is_content_uid(&uid), "{uid}");
@@ -46,7 +46,7 @@ fn a_static_pod_has_the_marks_of_its_node_and_source() {
 
 // behaviour: SRC-60
 #[test]
-fn a_namespace_and_a_uid_that_are_given_stay() {
+fn specified_namespace_and_uid_are_kept() {
     let pod = pod("name: a, namespace: b, uid: c", "");
     let pod = static_pod(pod, &url("http://x"), "n").unwrap();
     assert_eq!(pod_name(&pod).to_string(), "b/a-n");
@@ -57,7 +57,7 @@ fn a_namespace_and_a_uid_that_are_given_stay() {
 
 // behaviour: SRC-60
 #[test]
-fn a_static_pod_from_a_file_tolerates_trouble_with_its_node() {
+fn static_pod_from_a_file_tolerates_no_execute_taints() {
     let all = Toleration {
         effect: Some("NoExecute".to_owned()),
         operator: Some("Exists".to_owned()),
@@ -76,7 +76,7 @@ fn a_static_pod_from_a_file_tolerates_trouble_with_its_node() {
 }
 
 #[test]
-fn a_copy_of_an_object_of_the_api_forgets_its_former_life() {
+fn api_only_fields_of_a_copied_object_are_dropped() {
     let manifest = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a",
         "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 5,
         "annotations": {"kubernetes.io/config.mirror": "x", "kubernetes.io/config.seen": "y",
@@ -94,7 +94,7 @@ fn a_copy_of_an_object_of_the_api_forgets_its_former_life() {
 
 // behaviour: SRC-61
 #[test]
-fn the_uid_follows_from_content_place_and_node() {
+fn uid_follows_from_content_origin_and_node() {
     let pod = |image: &str| pod("name: a", &format!("containers: [{{name: c, image: {image}}}]"));
     let base = uid(pod("i"), &file("/a"), "n");
     assert_eq!(base, uid(pod("i"), &file("/a"), "n"));
@@ -109,16 +109,16 @@ fn the_uid_follows_from_content_place_and_node() {
     }
 }
 
-/// A uid that changes with a version of the agent restarts every static pod of every node.
+/// A uid that changes with a version of the agent would restart every static pod of every node.
 // behaviour: SRC-61
 #[test]
-fn the_uid_of_a_known_pod_is_known() {
+fn uid_of_a_fixed_pod_is_stable() {
     let pod = pod("name: a", "containers: [{name: c, image: 'i:1'}]");
     assert_eq!(uid(pod, &file("/etc/pods/a.yaml"), "node"), "378fa5c2a9e8a43d52e461b028d589a8");
 }
 
 #[test]
-fn writing_a_default_out_does_not_change_the_uid() {
+fn explicit_default_does_not_change_the_uid() {
     let short = pod("name: a", "containers: [{name: c, image: i}]");
     let long = pod("name: a", "restartPolicy: Always, containers: [{image: i, name: c, tty: }]");
     assert_eq!(uid(short, &file("/a"), "n"), uid(long, &file("/a"), "n"));
@@ -126,7 +126,7 @@ fn writing_a_default_out_does_not_change_the_uid() {
 
 // behaviour: SRC-62
 #[test]
-fn references_to_the_api_are_refused_with_their_path() {
+fn api_references_are_rejected_with_their_path() {
     let container = |fields: &str| format!("containers: [{{name: c, {fields}}}]");
     let volume = |source: &str| format!("volumes: [{{name: v, {source}}}]");
     let secret = "secretRef: {name: s}";
@@ -220,7 +220,7 @@ fn references_to_the_api_are_refused_with_their_path() {
 
 // behaviour: SRC-62
 #[test]
-fn projections_of_the_api_are_refused_with_their_path() {
+fn api_projections_are_rejected_with_their_path() {
     let cases = [
         ("configMap: {name: a}", "configMap", "configmaps (via projected volumes)"),
         ("secret: {name: a}", "secret", "secrets (via projected volumes)"),
@@ -251,7 +251,7 @@ fn projections_of_the_api_are_refused_with_their_path() {
 
 // behaviour: SRC-62
 #[test]
-fn what_needs_no_api_is_allowed() {
+fn pod_without_api_references_is_accepted() {
     let spec = "volumes: [{name: a}, {name: b, hostPath: {path: /}}, {name: c, downwardAPI: {}}, \
                 {name: d, projected: {sources: [{downwardAPI: {}}]}}, {name: e, nfs: {}}, {name: f, \
                 image: {}}, {name: g, iscsi: {secretRef: {}}}], imagePullSecrets: [{}]";
@@ -259,7 +259,7 @@ fn what_needs_no_api_is_allowed() {
 }
 
 #[test]
-fn a_pod_without_a_name_is_refused() {
+fn pod_without_a_name_is_rejected() {
     for metadata in ["", "name: ''", "generateName: a"] {
         let errors = static_pod(pod(metadata, ""), &file("/a"), "n").unwrap_err();
         assert_eq!(
@@ -271,8 +271,8 @@ fn a_pod_without_a_name_is_refused() {
 
 proptest! {
     #[test]
-    fn the_order_of_keys_does_not_change_the_uid(manifest in arbitrary_manifest()) {
-        // JSON objects are sorted by key; this turns every one of them round.
+    fn key_order_does_not_change_the_uid(manifest in arbitrary_manifest()) {
+        // JSON objects are sorted by key; this reverses every one of them.
         fn reversed(value: &serde_json::Value) -> String {
             match value {
                 serde_json::Value::Object(map) => {

@@ -1,13 +1,13 @@
-//! Image names: taken apart, and why a text is none, by the rules of registries and in upstream's words.
+//! Parses and validates image names, by the rules of registries and in upstream's words.
 
-/// Bytes in a name without its registry.
+/// The maximum length of a name without its registry.
 const NAME_MAX: usize = 255;
-/// What a name without a registry means.
+/// The registry of a name without one.
 const DEFAULT_REGISTRY: &str = "docker.io";
-/// Another name of the same.
+/// The former name of the same registry.
 const OLD_DEFAULT_REGISTRY: &str = "index.docker.io";
 
-/// What an image name says after its repository.
+/// The parts of an image name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageName<'a> {
     /// Registry and repository, as written.
@@ -21,39 +21,39 @@ pub struct ImageName<'a> {
 /// Why a text is no image name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImageNameError {
-    /// It is an id.
+    /// It is an image id.
     #[error("invalid repository name ({0}), cannot specify 64-byte hexadecimal strings")]
     Id(String),
-    /// Its path is not in lower case.
+    /// Its path has upper-case letters.
     #[error("invalid reference format: repository name ({0}) must be lowercase")]
     PathCase(String),
-    /// It would be one in lower case.
+    /// It would be valid in lower case.
     #[error("repository name must be lowercase")]
     Case,
-    /// It is none.
+    /// It is malformed.
     #[error("invalid reference format")]
     Format,
     /// It is too long.
     #[error("repository name must not be more than {NAME_MAX} characters")]
     TooLong,
-    /// Its digest is none.
+    /// Its digest is malformed.
     #[error("invalid checksum digest format")]
     DigestFormat,
     /// Its digest is too long or too short.
     #[error("invalid checksum digest length")]
     DigestLength,
-    /// Nobody knows how its digest is made.
+    /// Its digest algorithm is unknown.
     #[error("unsupported digest algorithm")]
     DigestAlgorithm,
 }
 
 impl<'a> ImageName<'a> {
-    /// Takes a name apart. No name that a registry could not serve has parts.
+    /// Parses a name; `None` if no registry could serve it.
     pub fn parse(text: &'a str) -> Option<Self> {
         Self::read(text).ok()
     }
 
-    /// The same, and why a text has no parts.
+    /// Parses a name, or returns why it is invalid.
     pub fn read(text: &'a str) -> Result<Self, ImageNameError> {
         if text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
             return Err(ImageNameError::Id(text.to_owned()));
@@ -76,7 +76,7 @@ impl<'a> ImageName<'a> {
         Ok(parts)
     }
 
-    /// The parts of a text that may be no name.
+    /// The parts of a text that may be invalid.
     fn split(text: &'a str) -> Self {
         let (rest, digest) =
             text.split_once('@').map_or((text, None), |(rest, digest)| (rest, Some(digest)));
@@ -87,7 +87,7 @@ impl<'a> ImageName<'a> {
         Self { repository, tag, digest }
     }
 
-    /// Whether the name means whatever the registry calls `latest` when it is pulled.
+    /// Whether the name refers to the current `latest` of the registry.
     pub fn is_latest(&self) -> bool {
         match self.tag {
             Some(tag) => tag == "latest",
@@ -106,7 +106,7 @@ impl<'a> ImageName<'a> {
     }
 }
 
-/// The registry that a name means, and the rest of the name there.
+/// The registry of a name, and the rest of the name there.
 fn in_registry(text: &str) -> (&str, String) {
     let (registry, path) = match text.split_once('/') {
         Some((OLD_DEFAULT_REGISTRY, rest)) => (DEFAULT_REGISTRY, rest),
@@ -117,12 +117,12 @@ fn in_registry(text: &str) -> (&str, String) {
     (registry, if is_short { format!("library/{path}") } else { path.to_owned() })
 }
 
-/// Whether the first component of a name is a registry and not the first part of a path.
+/// Whether the first component of a name is a registry rather than the first part of a path.
 fn is_registry_position(first: &str) -> bool {
     first.contains(['.', ':']) || first == "localhost" || first.to_lowercase() != first
 }
 
-/// The path of a name with its registry, if that is well formed.
+/// The path of a name with its registry, if it is well formed.
 fn path_of(full: &str) -> Option<&str> {
     let ImageName { repository, tag, digest } = ImageName::split(full);
     if !(tag.is_none_or(is_tag) && digest.is_none_or(is_digest)) {
@@ -190,7 +190,7 @@ fn is_tag(text: &str) -> bool {
         && text.bytes().all(|byte| is_word(byte) || matches!(byte, b'.' | b'-'))
 }
 
-/// A digest by its form alone.
+/// Whether it is a digest by its form.
 fn is_digest(text: &str) -> bool {
     let Some((algorithm, hex)) = text.split_once(':') else {
         return false;
@@ -204,7 +204,7 @@ fn is_digest(text: &str) -> bool {
         && hex.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Whether what has the form of a digest is one.
+/// Checks algorithm and length of a digest.
 fn check_digest(text: &str) -> Result<(), ImageNameError> {
     let has_upper_case = |text: &str| text.bytes().any(|byte| byte.is_ascii_uppercase());
     let (algorithm, hex) = text.split_once(':').unwrap_or_default();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn names_come_apart() {
+    fn names_are_parsed() {
         let digested = format!("a@{DIGEST}");
         let both = format!("a:1@{DIGEST}");
         let cases = [
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn names_in_full_have_a_registry() {
+    fn full_names_have_a_registry() {
         let both = format!("a:1@{DIGEST}");
         let digested = format!("docker.io/library/a@{DIGEST}");
         let cases = [
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_registry_serves_has_no_parts() {
+    fn invalid_names_are_rejected() {
         let bare_id = "0123456789abcdef".repeat(4);
         let long = "a".repeat(248);
         let cases = [
@@ -308,7 +308,7 @@ mod tests {
 
     // behaviour: ACT-79
     #[test]
-    fn why_a_text_is_no_name_is_told_in_upstreams_words() {
+    fn invalid_names_have_upstream_errors() {
         use ImageNameError::{
             Case, DigestAlgorithm, DigestFormat, DigestLength, Format, Id, PathCase, TooLong,
         };
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn no_tag_and_no_digest_means_latest() {
+    fn name_without_tag_and_digest_is_latest() {
         let digested = format!("a@{DIGEST}");
         let tagged = format!("a:latest@{DIGEST}");
         let cases = [

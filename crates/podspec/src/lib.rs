@@ -1,12 +1,12 @@
-//! What an API server does for a pod, for pods that come from a manifest.
+//! Prepares pods of manifests like an API server.
 //!
-//! Purpose: a static pod never meets an API server, so its node does here what the server would do:
-//! read the manifest, set defaults, check every field that a node acts on, and give the pod its
+//! Purpose: an API server never sees a static pod, so its node does the same work here:
+//! decode the manifest, set defaults, validate every field that a node acts on, and assign the pod's
 //! identity.
 //!
-//! Inputs: the bytes of a manifest in YAML or JSON, where they come from, the name of the node.
-//! Outputs: pods that can run, with warnings; or everything that is wrong, with the paths of the
-//! fields. [`read_manifest`] goes the whole way, in this order:
+//! Inputs: the bytes of a manifest in YAML or JSON, its origin, the name of the node.
+//! Outputs: pods that can run, with warnings; or all problems, with the paths of the
+//! fields. [`read_manifest`] does all steps, in this order:
 //!
 //! ```text
 //! bytes ─ decode ─> Pod ─ set_defaults ─> Pod ─ static_pod ─> Pod ─ validate ─> ready
@@ -14,15 +14,15 @@
 //!
 //! Invariants:
 //! - no input panics, and limits stop every one that would take more than seconds or megabytes;
-//! - setting defaults twice is setting them once;
-//! - equal content at an equal place on an equal node has an equal uid, and every edit changes it;
+//! - setting defaults is idempotent;
+//! - equal content at an equal origin on an equal node has an equal uid, and every edit changes it;
 //! - all problems of a pod are reported together;
-//! - no I/O, no clock: the same input gives the same output.
+//! - no I/O, no clock: the same input yields the same output.
 //!
-//! Besides, for all pods: [`definition_hash`], which tells whether a running container is still the
-//! one that is wanted, [`restart`] for whether an ended container runs again, [`qos_class`],
-//! [`quantity`] for amounts, [`Allocation`] for what can be changed while a pod runs, [`resources`]
-//! for what containers ask for and may use, [`image_name`] for image names, and [`objects`] for the
+//! Also, for all pods: [`definition_hash`], which shows whether a running container matches its
+//! specification, [`restart`] for restart policies, [`qos_class`],
+//! [`quantity`] for quantities, [`Allocation`] for resizable resources, [`resources`]
+//! for requests and limits, [`image_name`] for image names, and [`objects`] for the
 //! secrets and config maps that a pod refers to.
 
 mod actual;

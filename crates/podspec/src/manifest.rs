@@ -1,4 +1,4 @@
-//! The whole way from the bytes of a manifest to static pods that can run.
+//! All steps from the bytes of a manifest to static pods that can run.
 
 use std::fmt;
 
@@ -10,31 +10,31 @@ use crate::field_error::FieldError;
 use crate::identity::{self, Origin};
 use crate::validate::validate;
 
-/// More problems than this are counted, not printed.
+/// Problems beyond this number are counted, not printed.
 const PRINTED_PROBLEMS: usize = 20;
 
 /// Static pods that can run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
-    /// One pod of a file; one or any number of a URL.
+    /// One pod of a file; any number of a URL.
     pub pods: Vec<Pod>,
     /// What was ignored.
     pub warnings: Vec<Warning>,
 }
 
-/// Why a manifest gives no static pods. One bad pod spoils its list: half of it is not what its
-/// author wrote.
+/// Why a manifest has no static pods. One bad pod invalidates its list: a part of the list is not what its
+/// author intended.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ManifestError {
-    /// It holds no pod.
+    /// It cannot be decoded.
     #[error("decode manifest")]
     Decode(#[source] DecodeError),
-    /// It holds a pod that breaks rules.
+    /// It contains an invalid pod.
     #[error("invalid pod: {0}")]
     Invalid(Problems),
 }
 
-/// Everything that is wrong with the fields of a manifest; never empty.
+/// All problems of the fields of a manifest; never empty.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problems(Vec<FieldError>);
 
@@ -58,7 +58,7 @@ impl fmt::Display for Problems {
     }
 }
 
-/// Decodes, defaults, identifies and validates. A file holds one pod, a URL may serve a list.
+/// Decodes, defaults, identifies and validates. A file contains one pod, a URL may serve a list.
 pub fn read_manifest(
     bytes: &[u8],
     origin: &Origin,

@@ -15,7 +15,7 @@ const GOOD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  c
                     {name: c, image: 'i:1'}\n";
 
 #[test]
-fn a_good_manifest_is_ready_to_run() {
+fn valid_manifest_is_ready_to_run() {
     let manifest = read_manifest(GOOD.as_bytes(), &file(), "node").unwrap();
     assert_eq!((manifest.pods.len(), manifest.warnings.len()), (1, 0));
     let pod = &manifest.pods[0];
@@ -65,7 +65,7 @@ fn all_problems_are_reported_together() {
 }
 
 #[test]
-fn a_node_name_that_spoils_the_name_of_a_pod_is_a_problem() {
+fn node_name_that_makes_the_pod_name_invalid_is_rejected() {
     let error = read_manifest(GOOD.as_bytes(), &file(), "no_de").unwrap_err().to_string();
     assert!(error.contains("metadata.name: Invalid value: \"web-no_de\""), "{error}");
     assert!(error.contains("spec.nodeName: Invalid value: \"no_de\""), "{error}");
@@ -73,7 +73,7 @@ fn a_node_name_that_spoils_the_name_of_a_pod_is_a_problem() {
 
 // behaviour: SRC-63
 #[test]
-fn a_list_comes_from_a_url_only() {
+fn list_is_accepted_from_a_url_only() {
     let text = "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: a}\n  spec: {containers: \
                 [{name: c, image: i}]}\n- metadata: {name: b}\n  spec: {containers: [{name: c}]}\n";
     let error = read_manifest(text.as_bytes(), &url(), "n").unwrap_err();
@@ -87,10 +87,10 @@ fn a_list_comes_from_a_url_only() {
 
 proptest! {
     #[test]
-    fn any_manifest_is_ready_or_refused_with_reasons(manifest in arbitrary_manifest()) {
+    fn any_manifest_is_ready_or_rejected_with_problems(manifest in arbitrary_manifest()) {
         match read_manifest(manifest.as_bytes(), &file(), "node") {
             Ok(ready) => {
-                // What is ready stays so: defaults are set, and the rules hold.
+                // A valid pod stays valid: defaults are set, and the rules hold.
                 let mut pod = ready.pods[0].clone();
                 set_defaults(&mut pod);
                 prop_assert_eq!(&pod, &ready.pods[0]);
@@ -107,18 +107,18 @@ proptest! {
     }
 
     #[test]
-    fn a_pod_survives_being_written_and_read(pod in arbitrary_pod()) {
+    fn pod_round_trips_through_json(pod in arbitrary_pod()) {
         let text = serde_json::to_string(&pod).unwrap();
         let decoded = decode(text.as_bytes()).unwrap();
         prop_assert_eq!(&decoded.pods[0], &pod);
         prop_assert_eq!(decoded.warnings, vec![]);
-        // As YAML it is the same: every JSON text is one.
+        // The same as YAML: every JSON text is YAML.
         let yaml = format!("# YAML\n{text}");
         prop_assert_eq!(&decode(yaml.as_bytes()).unwrap().pods[0], &pod);
     }
 
     #[test]
-    fn the_rules_hold_or_not_for_any_pod(pod in arbitrary_pod()) {
+    fn validation_accepts_any_pod_without_panic(pod in arbitrary_pod()) {
         let problems = validate(&pod);
         prop_assert!(problems.iter().all(|problem| !problem.to_string().is_empty()));
     }

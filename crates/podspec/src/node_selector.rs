@@ -1,11 +1,11 @@
-//! Whether a node is one of those that a node selector means.
+//! Matches nodes against node selectors.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm};
 use model::names::{label_value, qualified_name};
 
-/// Whether one of the terms matches a node. Without the node's name, requirements of fields are met.
+/// Whether one of the terms matches a node. Without the node's name, field requirements are met.
 pub fn matches_any(
     terms: &[NodeSelectorTerm],
     labels: &BTreeMap<String, String>,
@@ -26,7 +26,7 @@ fn matches(term: &NodeSelectorTerm, labels: &BTreeMap<String, String>, name: Opt
     expressions.chain(fields).all(|matches| matches == Some(true))
 }
 
-/// Whether a label is as required; `None` for an invalid requirement.
+/// Whether a label meets a requirement; `None` for an invalid requirement.
 fn label_matches(
     required: &NodeSelectorRequirement,
     labels: &BTreeMap<String, String>,
@@ -55,7 +55,7 @@ fn label_matches(
     }
 }
 
-/// Whether a field of the node is as required. The node's name is the only field.
+/// Whether a field of the node meets a requirement. The node's name is the only field.
 fn field_matches(required: &NodeSelectorRequirement, name: Option<&str>) -> Option<bool> {
     let [value] = required.values.as_deref().unwrap_or_default() else { return None };
     let holds = |is_in: bool| {

@@ -7,8 +7,8 @@ use model::objects::ObjectKey;
 
 use crate::{references, view};
 
-/// All that a pod refers to: for its variables and its volumes. References without a name refer to
-/// nothing. Images are pulled without secrets, so those of images are nobody's to follow.
+/// All objects that a pod refers to: for its variables, its volumes and the pulls of its images. References without a
+/// name are ignored.
 pub fn pod_objects(pod: &Pod) -> BTreeSet<ObjectKey> {
     let namespace = &view::pod_name(pod).namespace;
     let mut found = BTreeSet::new();
@@ -19,13 +19,16 @@ pub fn pod_objects(pod: &Pod) -> BTreeSet<ObjectKey> {
     for container in view::ephemeral_containers(pod) {
         found.append(&mut environment_objects(namespace, &container));
     }
+    for secret in spec.image_pull_secrets.iter().flatten() {
+        add(&mut found, ObjectKey::secret(namespace, &secret.name));
+    }
     for volume in spec.volumes.iter().flatten() {
         add_volume(&mut found, namespace, volume);
     }
     found
 }
 
-/// What the variables of a container come from.
+/// The objects that the variables of a container refer to.
 pub fn environment_objects(namespace: &str, container: &Container) -> BTreeSet<ObjectKey> {
     let mut found = BTreeSet::new();
     for source in container.env_from.iter().flatten() {
@@ -98,7 +101,7 @@ mod tests {
 
     // behaviour: OBJ-1
     #[test]
-    fn variables_and_volumes_refer_to_objects_and_images_do_not() {
+    fn variables_volumes_and_pull_secrets_refer_to_objects() {
         let env = |kind: &str, name: &str| {
             let key = json!({ "name": name, "key": "k" });
             json!([{ "name": "A", "valueFrom": { kind: key } }, { "name": "B", "value": "b" }])
@@ -117,6 +120,7 @@ mod tests {
             "secret ns/all",
             "secret ns/of-env",
             "secret ns/of-ephemeral",
+            "secret ns/pull",
             "configmap ns/all",
             "configmap ns/of-init",
         ];
@@ -126,7 +130,7 @@ mod tests {
 
     // behaviour: OBJ-1
     #[test]
-    fn every_kind_of_volume_names_its_objects_in_its_own_way() {
+    fn objects_of_every_volume_type_are_found() {
         let secret = json!({ "name": "s" });
         let rows = [
             (json!({ "secret": { "secretName": "s" } }), "secret ns/s"),

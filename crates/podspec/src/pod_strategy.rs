@@ -1,4 +1,4 @@
-//! Pods for property tests: fields of a pod with values that fit, nearly fit, or do not.
+//! Pods for property tests, with valid, almost valid and invalid values.
 
 use k8s_openapi::api::core::v1::Pod;
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ pub(crate) fn arbitrary_pod() -> impl Strategy<Value = Pod> {
     })
 }
 
-/// Any manifest that says it is a pod.
+/// Any manifest of kind pod.
 pub(crate) fn arbitrary_manifest() -> impl Strategy<Value = String> {
     (metadata(), spec()).prop_map(|(metadata, spec)| {
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}).to_string()
@@ -69,7 +69,7 @@ fn text_map() -> impl Strategy<Value = Value> {
     prop::collection::btree_map("[a-z/]{0,3}", word(), 0..3).prop_map(|map| json!(map))
 }
 
-/// An object that has each of some fields or not.
+/// An object with any subset of some fields.
 fn object(fields: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
     let fields = fields.into_iter().map(|(name, value)| {
         prop::option::weighted(0.3, value).prop_map(move |value| (name, value))

@@ -1,23 +1,23 @@
-//! The quality of service that a pod's resources ask for.
+//! The QoS class of a pod.
 
 use k8s_openapi::api::core::v1::{Pod, ResourceRequirements};
 
 use crate::resources::{self, Amounts, CPU, MEMORY};
 use crate::view;
 
-/// How a pod is treated when resources run short.
+/// The QoS class, which decides which pods lose resources first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QosClass {
-    /// Asks for nothing, is promised nothing.
+    /// No requests and limits.
     BestEffort,
-    /// Asks for something, and may use more.
+    /// Some requests or limits.
     Burstable,
-    /// Uses exactly what it asks for.
+    /// Limits equal to the requests.
     Guaranteed,
 }
 
 impl QosClass {
-    /// The name that the API has for it.
+    /// The name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::BestEffort => "BestEffort",
@@ -27,8 +27,8 @@ impl QosClass {
     }
 }
 
-/// The class of a pod by its specification; upstream's `ComputePodQOS`. Amounts for the pod as a
-/// whole count instead of those of its containers.
+/// The class of a pod by its specification; upstream's `ComputePodQOS`. Pod-level
+/// resources count instead of those of its containers.
 pub fn qos_class(pod: &Pod) -> QosClass {
     let of_pod = view::spec(pod).and_then(|spec| spec.resources.as_ref());
     let each: Vec<Option<&ResourceRequirements>> = match of_pod {
@@ -58,7 +58,7 @@ pub fn qos_class(pod: &Pod) -> QosClass {
     }
 }
 
-/// Processor and memory alone make a class, and only amounts of something.
+/// Only CPU and memory count, and only quantities above zero.
 fn counted(mut amounts: Amounts) -> Amounts {
     amounts.retain(|name, amount| {
         matches!(name.as_str(), CPU | MEMORY) && !amount.is_zero() && !amount.is_negative()
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_and_limits_for_processor_and_memory_make_the_class() {
+    fn cpu_and_memory_resources_determine_the_class() {
         let full =
             "{resources: {requests: {cpu: 1, memory: 1Gi}, limits: {cpu: '1', memory: 1024Mi}}}";
         let rows = [

@@ -1,7 +1,7 @@
 //! References to objects of the API, which a static pod must not have.
 //!
-//! A static pod runs before there is an API, and when it is gone. The API also must not be the way
-//! around its own access rules: whoever can write a manifest has no rights there.
+//! A static pod runs without an API. It also must not bypass the API's
+//! access control: the author of a manifest has no rights there.
 
 use k8s_openapi::api::core::v1::{
     Container, LocalObjectReference, PodSpec, Volume, VolumeProjection,
@@ -43,7 +43,7 @@ fn refuse(what: &str, path: &FieldPath, errors: &mut FieldErrors) {
     errors.forbidden(path, format!("static pods may not reference {what}"));
 }
 
-/// References without a name refer to nothing.
+/// References without a name are ignored.
 fn check_secret(secret: Option<&LocalObjectReference>, path: &FieldPath, errors: &mut FieldErrors) {
     if secret.is_some_and(|secret| !secret.name.is_empty()) {
         refuse("secrets", path, errors);
@@ -103,7 +103,7 @@ fn check_volume(volume: &Volume, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// The secrets of volumes that may be used without one.
+/// The secrets of volumes that may also be used without one.
 pub(crate) fn secrets(volume: &Volume) -> [(&'static str, Option<&LocalObjectReference>); 7] {
     [
         ("cephfs", volume.cephfs.as_ref().and_then(|source| source.secret_ref.as_ref())),

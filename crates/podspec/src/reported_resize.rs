@@ -1,19 +1,19 @@
-//! How far a resize is, as the status of a pod reports it.
+//! The state of a resize in the status of a pod.
 
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
 use model::admission::PendingResize;
 
-/// The condition of a pod that was not allocated what it requests.
+/// The condition of a pod whose requested resources are not allocated.
 pub const RESIZE_PENDING: &str = "PodResizePending";
-/// The condition of a pod that does not yet have what it was allocated.
+/// The condition of a pod whose allocated resources are not applied.
 pub const RESIZE_IN_PROGRESS: &str = "PodResizeInProgress";
 
-/// The resize that a status reports, which an earlier agent may have written.
+/// The resize in a status, which an earlier agent may have written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReportedResize {
-    /// Why the pod was not allocated what it requested, and the generation of that request.
+    /// Why the requested resources were not allocated, and the generation of that request.
     pub pending: Option<(PendingResize, Option<i64>)>,
-    /// Whether it did not yet have what it was allocated.
+    /// Whether the allocated resources were not applied.
     pub in_progress: bool,
     /// The error that prevented that.
     pub error: Option<String>,

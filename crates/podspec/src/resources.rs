@@ -1,4 +1,4 @@
-//! Resource lists: names, amounts, and what the containers of a pod need together.
+//! Resource lists: names, quantities, and the sums over containers.
 
 use std::collections::BTreeMap;
 
@@ -9,31 +9,31 @@ use model::names::qualified_name;
 use crate::quantity::Quantity;
 use crate::view::is_sidecar;
 
-/// Resource name to amount, as the API keeps it.
+/// Resource name to quantity, as in the API.
 pub(crate) type ResourceList = BTreeMap<String, ApiQuantity>;
-/// Resource name to amount, as numbers.
+/// Resource name to quantity, as numbers.
 pub type Amounts = BTreeMap<String, Quantity>;
 
-/// Processors.
+/// CPU.
 pub const CPU: &str = "cpu";
 /// Memory.
 pub const MEMORY: &str = "memory";
-/// Disk for logs, writable layers and the like.
+/// Local ephemeral storage.
 pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
-/// Huge pages; their size follows.
+/// The prefix of huge pages; their size follows.
 pub const HUGE_PAGES_PREFIX: &str = "hugepages-";
 
-/// How many pods there can be.
+/// The number of pods.
 pub const PODS: &str = "pods";
 
-/// Whether a vendor adds it to nodes.
+/// Whether it is an extended resource.
 pub fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with("requests.")
         && qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-/// Whether it is counted in whole numbers, and is none of those that every node has.
+/// Whether it is counted in whole numbers, and is no standard resource.
 pub fn is_scalar(name: &str) -> bool {
     is_extended(name)
         || is_huge_pages(name)
@@ -41,7 +41,7 @@ pub fn is_scalar(name: &str) -> bool {
         || name.starts_with("attachable-volumes-")
 }
 
-/// Whether it is a resource of the system itself and not one that a vendor adds.
+/// Whether it is a native resource rather than an extended one.
 pub(crate) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
@@ -50,17 +50,17 @@ pub(crate) fn is_huge_pages(name: &str) -> bool {
     name.starts_with(HUGE_PAGES_PREFIX)
 }
 
-/// Whether a container may use more of it than it asks for.
+/// Whether a container's limit may exceed its request.
 pub(crate) fn may_overcommit(name: &str) -> bool {
     is_native(name) && !is_huge_pages(name)
 }
 
-/// Whether a pod as a whole can ask for it.
+/// Whether it may be a pod-level resource.
 pub(crate) fn is_pod_level(name: &str) -> bool {
     name == CPU || name == MEMORY || is_huge_pages(name)
 }
 
-/// The list as numbers, without what is no quantity: that is reported elsewhere.
+/// The list as numbers, without invalid quantities, which validation reports.
 pub(crate) fn amounts(list: Option<&ResourceList>) -> Amounts {
     list.into_iter()
         .flatten()
@@ -68,25 +68,25 @@ pub(crate) fn amounts(list: Option<&ResourceList>) -> Amounts {
         .collect()
 }
 
-/// What a pod asks for without its overhead: as a whole, and else what its containers need together.
+/// The requests of a pod without overhead: pod-level ones, and else the sum of its containers.
 pub fn pod_requests(pod: &Pod) -> Amounts {
     whole(pod, |part| part.requests.as_ref())
 }
 
-/// What a pod may use without its overhead: as a whole, and else what its containers may use together.
+/// The limits of a pod without overhead: pod-level ones, and else the sum of its containers.
 pub fn pod_limits(pod: &Pod) -> Amounts {
     whole(pod, |part| part.limits.as_ref())
 }
 
-/// What a pod asks for together with what it takes to run it.
+/// The requests of a pod with overhead.
 pub fn pod_requests_with_overhead(pod: &Pod) -> Amounts {
     let mut requests = pod_requests(pod);
     add(&mut requests, &overhead(pod));
     requests
 }
 
-/// What a pod may use together with what it takes to run it. That is not limited alone, and a limit of
-/// nothing is none.
+/// The limits of a pod with overhead. Overhead alone is no limit, and a limit of
+/// zero is none.
 pub fn pod_limits_with_overhead(pod: &Pod) -> Amounts {
     let mut limits = pod_limits(pod);
     let mut overhead = overhead(pod);
@@ -95,27 +95,27 @@ pub fn pod_limits_with_overhead(pod: &Pod) -> Amounts {
     limits
 }
 
-/// What it takes to run a pod besides its containers.
+/// The overhead of a pod.
 pub fn overhead(pod: &Pod) -> Amounts {
     amounts(pod.spec.as_ref().and_then(|spec| spec.overhead.as_ref()))
 }
 
-/// What the containers of a pod need together, whatever the pod asks for as a whole.
+/// The sum of container requests, regardless of pod-level requests.
 pub fn containers_requests(pod: &Pod) -> Amounts {
     pod.spec.as_ref().map(|spec| aggregate(spec, |part| part.requests.as_ref())).unwrap_or_default()
 }
 
-/// What a pod asks for as a whole, if it does.
+/// The pod-level requests, if any.
 pub fn requests_of_whole(pod: &Pod) -> Amounts {
     of_whole(pod, |part| part.requests.as_ref())
 }
 
-/// What a pod may use as a whole, if it says.
+/// The pod-level limits, if any.
 pub fn limits_of_whole(pod: &Pod) -> Amounts {
     of_whole(pod, |part| part.limits.as_ref())
 }
 
-/// Picks one of the two lists.
+/// Selects requests or limits.
 type Select = fn(&ResourceRequirements) -> Option<&ResourceList>;
 
 fn whole(pod: &Pod, select: Select) -> Amounts {
@@ -132,17 +132,17 @@ fn of_whole(pod: &Pod, select: Select) -> Amounts {
     amounts
 }
 
-/// What a container asks for.
+/// The requests of a container.
 pub fn requests(container: &Container) -> Amounts {
     amounts(container.resources.as_ref().and_then(|part| part.requests.as_ref()))
 }
 
-/// What a container may use.
+/// The limits of a container.
 pub fn limits(container: &Container) -> Amounts {
     amounts(container.resources.as_ref().and_then(|part| part.limits.as_ref()))
 }
 
-/// What the containers of a pod need together: all regular ones and sidecars, or a regular init
+/// The sum over containers: all regular ones and sidecars, or a regular init
 /// container with the sidecars before it, whichever is more.
 pub(crate) fn aggregate(spec: &PodSpec, select: Select) -> Amounts {
     let of = |container: &Container| amounts(container.resources.as_ref().and_then(select));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn regular_init_containers_run_alone_and_one_after_the_other() {
+    fn regular_init_containers_run_one_by_one() {
         let container = |cpu| format!("{{resources: {{requests: {{cpu: {cpu}}}}}}}");
         let spec = |a, b| {
             format!(
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn sidecars_run_beside_what_starts_after_them() {
+    fn sidecars_run_beside_later_containers() {
         let sidecar = "{restartPolicy: Always, resources: {requests: {cpu: 1}}}";
         let init = "{resources: {requests: {cpu: 5}}}";
         let regular = "{resources: {requests: {cpu: 2}}}";
@@ -232,13 +232,13 @@ mod tests {
         assert_eq!(requests(&spec(&format!("{sidecar}, {init}"))), cpu("6"));
         assert_eq!(requests(&spec(&format!("{init}, {sidecar}"))), cpu("5"));
     }
-    fn told(amounts: Amounts) -> String {
-        let told = amounts.into_iter().map(|(name, amount)| format!("{name} {amount}"));
-        told.collect::<Vec<_>>().join(", ")
+    fn text(amounts: Amounts) -> String {
+        let texts = amounts.into_iter().map(|(name, amount)| format!("{name} {amount}"));
+        texts.collect::<Vec<_>>().join(", ")
     }
 
     #[test]
-    fn what_a_pod_says_of_itself_counts_instead_of_its_containers() {
+    fn pod_level_resources_count_instead_of_containers() {
         let container = "{name: a, resources: {requests: {cpu: 1, memory: 1Gi}, limits: {cpu: 2}}}";
         let rows = [
             ("", "cpu 1, memory 1Gi", "cpu 2", "cpu 1, memory 1Gi", "cpu 2"),
@@ -276,10 +276,10 @@ mod tests {
                 "# YAML\n{{apiVersion: v1, kind: Pod, spec: {{containers: [{container}], {more}}}}}"
             );
             let pod = decode(manifest.as_bytes()).unwrap().pods.remove(0);
-            assert_eq!(told(pod_requests(&pod)), requests, "{more}");
-            assert_eq!(told(pod_limits(&pod)), limits, "{more}");
-            assert_eq!(told(pod_requests_with_overhead(&pod)), with, "{more}");
-            assert_eq!(told(pod_limits_with_overhead(&pod)), limited_with, "{more}");
+            assert_eq!(text(pod_requests(&pod)), requests, "{more}");
+            assert_eq!(text(pod_limits(&pod)), limits, "{more}");
+            assert_eq!(text(pod_requests_with_overhead(&pod)), with, "{more}");
+            assert_eq!(text(pod_limits_with_overhead(&pod)), limited_with, "{more}");
         }
     }
 }

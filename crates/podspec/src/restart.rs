@@ -1,22 +1,22 @@
-//! Whether a container that is not running runs again.
+//! Decides whether a terminated container is restarted.
 
 use k8s_openapi::api::core::v1::{Container, ContainerRestartRule, Pod};
-use model::observed::{ContainerState, ContainerStatus, PodStatus};
+use model::observed::{ContainerState, ContainerStatus, RuntimePodStatus};
 
 use crate::view;
 
 const INIT_CONTAINERS: &str = "initContainers";
 const RESTART: &str = "Restart";
 const RESTART_ALL: &str = "RestartAllContainers";
-/// Why a container has ended of which the kernel killed something for want of memory.
+/// The reason of a container that terminated because the kernel killed a process out of memory.
 const OOM_KILLED: &str = "OOMKilled";
-/// The exit code of what was killed.
+/// The exit code of a killed container.
 const KILLED: i32 = 137;
 
-/// When an ended container is started again.
+/// When a terminated container is restarted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartPolicy {
-    /// Whatever its exit code.
+    /// Always.
     Always,
     /// If its exit code is not 0.
     OnFailure,
@@ -43,20 +43,20 @@ impl RestartPolicy {
     }
 }
 
-/// The policy that counts for a container: its own, else the pod's.
+/// The effective policy of a container: its own, else the pod's.
 pub fn restart_policy(pod: &Pod, container: &Container) -> RestartPolicy {
     let own = RestartPolicy::parse(container.restart_policy.as_deref());
     own.unwrap_or_else(|| pod_restart_policy(pod))
 }
 
-/// The pod's policy; `Always` unless it says otherwise, as the API server defaults it.
+/// The pod's policy; `Always` by default.
 pub fn pod_restart_policy(pod: &Pod) -> RestartPolicy {
     let policy = view::spec(pod).and_then(|spec| spec.restart_policy.as_deref());
     RestartPolicy::parse(policy).unwrap_or(RestartPolicy::Always)
 }
 
-/// Whether a container is to be started, given its latest instance; upstream's
-/// `ShouldContainerBeRestarted`. An instance that was made and never started is started anew.
+/// Whether a container must be started, given its latest instance; upstream's
+/// `ShouldContainerBeRestarted`. An instance that was created and never started is started again.
 pub fn should_restart(pod: &Pod, container: &Container, latest: Option<&ContainerStatus>) -> bool {
     if view::is_being_deleted(pod) {
         return false;
@@ -69,16 +69,16 @@ pub fn should_restart(pod: &Pod, container: &Container, latest: Option<&Containe
     }
 }
 
-/// Whether rules and policies start a container again that ended with `exit_code`, whatever else
-/// happens to the pod; upstream's `ContainerShouldRestart`.
+/// Whether rules and policies restart a container that terminated with `exit_code`, regardless of
+/// the pod's state; upstream's `ContainerShouldRestart`.
 pub fn restarts_after(pod: &Pod, container: &Container, exit_code: i32) -> bool {
     let by_rule = matching_rule(container, exit_code)
         .is_some_and(|rule| matches!(rule.action.as_str(), RESTART | RESTART_ALL));
     by_rule || restart_policy(pod, container).restarts(exit_code)
 }
 
-/// With which code an init container that has ended failed, if it did. One of which the kernel killed something for
-/// want of memory has, whatever it made of that.
+/// The exit code of a failed init container; `None` if it succeeded. An init container that was OOM-killed has
+/// failed, with any exit code.
 pub fn init_failure(exit_code: i32, reason: &str) -> Option<i32> {
     match exit_code {
         0 if reason == OOM_KILLED => Some(KILLED),
@@ -87,12 +87,12 @@ pub fn init_failure(exit_code: i32, reason: &str) -> Option<i32> {
     }
 }
 
-/// Whether a rule of the container answers `exit_code` with a restart of all containers.
+/// Whether a rule of the container requires a restart of all containers for `exit_code`.
 pub fn restarts_all_after(container: &Container, exit_code: i32) -> bool {
     matching_rule(container, exit_code).is_some_and(|rule| rule.action == RESTART_ALL)
 }
 
-/// Whether a rule of the pod can restart all its containers.
+/// Whether a rule of the pod may restart all its containers.
 pub fn may_restart_all(pod: &Pod) -> bool {
     view::containers(pod)
         .iter()
@@ -101,8 +101,8 @@ pub fn may_restart_all(pod: &Pod) -> bool {
         .any(|rule| rule.action == RESTART_ALL)
 }
 
-/// The paths of what containers of the pod say of their own restarts. That an init container is a sidecar
-/// is something else.
+/// The paths of restart policies and rules of containers. The restart policy that makes an init container a sidecar
+/// is not included.
 pub fn own_rules(pod: &Pod) -> Vec<String> {
     let mut paths = Vec::new();
     let mut look = |list: &str, containers: &[Container]| {
@@ -121,7 +121,7 @@ pub fn own_rules(pod: &Pod) -> Vec<String> {
     paths
 }
 
-/// Drops what containers of the pod say of their own restarts.
+/// Drops restart policies and rules of containers.
 pub fn drop_own_rules(pod: &mut Pod) {
     let Some(spec) = &mut pod.spec else { return };
     for init in spec.init_containers.iter_mut().flatten() {
@@ -136,13 +136,13 @@ pub fn drop_own_rules(pod: &mut Pod) {
     }
 }
 
-/// The rules of a container. They refine its own policy and mean nothing without one.
+/// The rules of a container. They require a restart policy of the container.
 fn rules(container: &Container) -> &[ContainerRestartRule] {
     let rules = container.restart_policy.as_ref().and(container.restart_policy_rules.as_deref());
     rules.unwrap_or_default()
 }
 
-/// The first rule that speaks of `exit_code`.
+/// The first rule that matches `exit_code`.
 fn matching_rule(container: &Container, exit_code: i32) -> Option<&ContainerRestartRule> {
     rules(container).iter().find(|rule| {
         rule.exit_codes.as_ref().is_some_and(|codes| {
@@ -156,9 +156,9 @@ fn matching_rule(container: &Container, exit_code: i32) -> Option<&ContainerRest
     })
 }
 
-/// Whether the pod has run to its end: every regular container ended and none will run again, or an
-/// init container failed for good. Sidecars and ephemeral containers do not keep a pod alive.
-pub fn has_finished(pod: &Pod, status: &PodStatus) -> bool {
+/// Whether the pod has finished: every regular container terminated and none will be restarted, or an
+/// init container failed for good. Sidecars and ephemeral containers do not keep a pod running.
+pub fn has_finished(pod: &Pod, status: &RuntimePodStatus) -> bool {
     let containers = view::containers(pod);
     if has_failed_to_initialize(pod, status) {
         return true;
@@ -171,9 +171,9 @@ pub fn has_finished(pod: &Pod, status: &PodStatus) -> bool {
         })
 }
 
-/// Whether an init container failed that will not run again. Once regular containers run, init
-/// containers have done their work, whatever is left of them.
-fn has_failed_to_initialize(pod: &Pod, status: &PodStatus) -> bool {
+/// Whether an init container failed and will not be restarted. Once regular containers run, init
+/// containers have completed, whatever is left of them.
+fn has_failed_to_initialize(pod: &Pod, status: &RuntimePodStatus) -> bool {
     let running = |container: &Container| {
         let latest = status.latest(&container.name);
         latest.is_some_and(|latest| latest.state == ContainerState::Running)

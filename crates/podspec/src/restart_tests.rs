@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use model::observed::ContainerState::{Created, Exited, Running, Unknown};
-use model::observed::{ContainerState, ContainerStatus, PodStatus};
+use model::observed::{ContainerState, ContainerStatus, RuntimePodStatus};
 
 use crate::restart::{
     drop_own_rules, has_finished, may_restart_all, own_rules, restarts_all_after, should_restart,
@@ -45,8 +45,8 @@ fn instance(name: &str, state: ContainerState, exit_code: i32) -> ContainerStatu
     }
 }
 
-fn status(containers: Vec<ContainerStatus>) -> PodStatus {
-    PodStatus { containers, ..PodStatus::empty("uid".into()) }
+fn status(containers: Vec<ContainerStatus>) -> RuntimePodStatus {
+    RuntimePodStatus { containers, ..RuntimePodStatus::empty("uid".into()) }
 }
 
 fn rule(action: &str, operator: &str, values: Vec<i32>) -> ContainerRestartRule {
@@ -68,7 +68,7 @@ fn with_rules(policy: Option<&str>, rules: Vec<ContainerRestartRule>) -> Contain
 }
 
 #[test]
-fn the_policy_and_the_last_instance_decide() {
+fn policy_and_last_instance_decide() {
     let rows = [
         ("Always", None, true),
         ("Never", None, true),
@@ -91,7 +91,7 @@ fn the_policy_and_the_last_instance_decide() {
 }
 
 #[test]
-fn the_containers_own_policy_wins_over_the_pods() {
+fn container_policy_takes_precedence_over_the_pod() {
     let main = Container { restart_policy: Some("Never".to_owned()), ..container("main") };
     let latest = instance("main", Exited, 1);
     assert!(!should_restart(&pod("Always", vec![]), &main, Some(&latest)));
@@ -120,7 +120,7 @@ fn rules_restart_by_exit_code_where_the_container_has_a_policy() {
 }
 
 #[test]
-fn the_first_matching_rule_says_whether_all_containers_restart() {
+fn first_matching_rule_decides_whether_all_containers_restart() {
     let all = rule("RestartAllContainers", "In", vec![7]);
     let one = rule("Restart", "In", vec![7]);
     let rows = [
@@ -142,14 +142,14 @@ fn the_first_matching_rule_says_whether_all_containers_restart() {
 }
 
 #[test]
-fn nothing_of_a_pod_that_is_being_deleted_restarts() {
+fn deleted_pod_is_not_restarted() {
     let mut pod = pod("Always", vec![]);
     pod.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
     assert!(!should_restart(&pod, &container("main"), None));
 }
 
 #[test]
-fn a_pod_has_finished_when_every_container_ended_for_good() {
+fn pod_has_finished_when_every_container_terminated_for_good() {
     let rows = [
         ("Never", vec![instance("a", Exited, 0), instance("b", Exited, 1)], true),
         ("OnFailure", vec![instance("a", Exited, 0), instance("b", Exited, 0)], true),
@@ -169,7 +169,7 @@ fn a_pod_has_finished_when_every_container_ended_for_good() {
 
 // behaviour: ACT-22, ACT-75
 #[test]
-fn a_pod_has_finished_when_an_init_container_failed_for_good() {
+fn pod_has_finished_when_an_init_container_failed_for_good() {
     let always =
         |name: &str| Container { restart_policy: Some("Always".to_owned()), ..container(name) };
     let mut of_memory = instance("i", Exited, 0);
@@ -182,7 +182,7 @@ fn a_pod_has_finished_when_an_init_container_failed_for_good() {
         ("OnFailure", container("i"), vec![instance("i", Exited, 1)], false),
         ("Never", always("i"), vec![instance("i", Exited, 1)], false),
         ("Never", container("i"), vec![instance("i", Running, 0)], false),
-        // Its work was done once what comes after it runs.
+        // It had completed once later containers run.
         ("Never", container("i"), vec![instance("a", Running, 0), instance("i", Exited, 1)], false),
     ];
     for (policy, init, instances, expected) in rows {
@@ -195,7 +195,7 @@ fn a_pod_has_finished_when_an_init_container_failed_for_good() {
 
 // behaviour: ACT-49
 #[test]
-fn what_containers_say_of_their_own_restarts_can_be_dropped() {
+fn container_restart_rules_can_be_dropped() {
     let ruled = with_rules(Some("Never"), vec![rule("Restart", "In", vec![42])]);
     let sidecar = with_rules(Some("Always"), vec![]);
     let mut pod = pod("Always", vec![ruled.clone()]);

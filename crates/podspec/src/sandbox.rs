@@ -1,27 +1,27 @@
-//! Whether a pod's sandbox can be used.
+//! Decides whether a pod's sandbox can be used.
 
 use k8s_openapi::api::core::v1::Pod;
-use model::observed::{PodStatus, SandboxState, SandboxStatus};
+use model::observed::{RuntimePodStatus, SandboxState, SandboxStatus};
 
 use crate::view;
 
-/// How a pod stands with its sandboxes; upstream's `PodSandboxChanged`, with one difference: a live
-/// sandbox beside the newest in which nothing was ever made is one that the runtime finished after its
-/// call was given up, and no reason to restart the pod.
+/// The state of a pod's sandboxes; upstream's `PodSandboxChanged`, with one difference: a live
+/// sandbox beside the newest that never had a container was completed by the runtime after its
+/// call had timed out, and is no reason to restart the pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SandboxFit<'a> {
     /// The newest one can be used.
     Usable(&'a SandboxStatus),
-    /// There never was one.
+    /// There is no sandbox.
     Missing,
-    /// The newest one is dead, has no address, or is not the only live one that was used.
+    /// The newest one is dead, has no address, or is not the only live one with containers.
     Broken(&'a SandboxStatus),
-    /// The newest one is on another network than the pod wants.
+    /// The newest one is in another network than the pod requires.
     OtherNetwork(&'a SandboxStatus),
 }
 
-/// How a pod stands with its sandboxes.
-pub fn sandbox_fit<'a>(pod: &Pod, status: &'a PodStatus) -> SandboxFit<'a> {
+/// The state of a pod's sandboxes.
+pub fn sandbox_fit<'a>(pod: &Pod, status: &'a RuntimePodStatus) -> SandboxFit<'a> {
     let Some(newest) = status.sandboxes.first() else {
         return SandboxFit::Missing;
     };
@@ -40,7 +40,7 @@ pub fn sandbox_fit<'a>(pod: &Pod, status: &'a PodStatus) -> SandboxFit<'a> {
 }
 
 /// The live sandboxes of a pod that are not its newest.
-pub fn live_beside_newest(status: &PodStatus) -> impl Iterator<Item = &SandboxStatus> {
+pub fn live_beside_newest(status: &RuntimePodStatus) -> impl Iterator<Item = &SandboxStatus> {
     let others = status.sandboxes.iter().skip(1);
     others.filter(|sandbox| sandbox.state == SandboxState::Ready)
 }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_live_sandbox_on_the_right_network_with_an_address_can_be_used() {
+    fn usable_sandbox_is_the_only_live_one_with_the_right_network_and_address() {
         let good = || sandbox(Ready, false, true);
         let unused = || SandboxStatus { id: "unused".into(), ..good() };
         let rows = [
@@ -122,7 +122,8 @@ mod tests {
             let mut pod = Pod::default();
             pod.spec.get_or_insert_default().host_network = Some(host_network);
             let containers = vec![container_in("s")];
-            let status = PodStatus { sandboxes, containers, ..PodStatus::empty("uid".into()) };
+            let status =
+                RuntimePodStatus { sandboxes, containers, ..RuntimePodStatus::empty("uid".into()) };
             let fit = format!("{:?}", sandbox_fit(&pod, &status));
             assert!(fit.starts_with(expected), "{row}: {fit}");
         }

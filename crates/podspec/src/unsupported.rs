@@ -1,27 +1,27 @@
-//! Fields of a pod that would be ignored. A pod that relies on one is refused: running it without
+//! Fields of a pod that the agent does not support. A pod that relies on one is rejected: running it without
 //! its probes, limits or security settings would be worse than not running it.
 //!
-//! Every field of the specification is named here, by taking the types apart: a field that a new
-//! version of the API adds does not compile until somebody has decided about it.
+//! Every field of the specification is named here, by destructuring the types: a field that a new
+//! version of the API adds does not compile until it is handled.
 
 use crate::view;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
-/// Annotations that ask for something of the node. Upstream too acts on the field alone by now, so a
+/// Annotations with security settings. Upstream also uses only the fields by now, so a
 /// pod that relies on the annotation would run unconfined.
 const ANNOTATIONS: [&str; 2] =
     ["container.seccomp.security.alpha.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/pod"];
 
-/// Of which pods a field is not acted on.
+/// The pods for which a field is unsupported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
-    /// Of all.
+    /// All pods.
     Any,
-    /// Of those that manifests give. A pod of a cluster has what its cluster knows.
+    /// Pods of manifests. For a pod of the API the cluster provides the feature.
     Manifests,
 }
 
-/// The paths of fields that the pod sets and the agent does not act on yet.
+/// The paths of fields that the pod sets and the agent does not support.
 pub fn unsupported(pod: &Pod) -> Vec<String> {
     let Some(spec) = view::spec(pod) else { return Vec::new() };
     let is_static = view::is_static(pod);
@@ -39,7 +39,7 @@ pub fn unsupported(pod: &Pod) -> Vec<String> {
     paths
 }
 
-/// Those of a manifest. On a pod of the API they may come at any time, and mean nothing.
+/// The annotations of a manifest. On a pod of the API they may be added at any time, and have no effect.
 fn annotations(pod: &Pod) -> Vec<String> {
     let names = pod.metadata.annotations.iter().flatten().map(|(name, _)| name);
     let asked = names.filter(|name| ANNOTATIONS.iter().any(|known| name.starts_with(known)));
@@ -58,22 +58,22 @@ fn set_fields(fields: &[(&'static str, Of, bool)], is_static: bool) -> Vec<&'sta
 #[rustfmt::skip]
 fn pod_fields(spec: &PodSpec, is_static: bool) -> Vec<&'static str> {
     let PodSpec {
-        // Acted on.
+        // Supported.
         active_deadline_seconds: _, containers: _, dns_config: _, dns_policy: _,
         ephemeral_containers: _, host_aliases: _, host_ipc: _, host_network: _, host_pid: _,
         host_users: _, hostname: _, hostname_override: _, init_containers: _, os: _, overhead: _,
         restart_policy: _,
         resources: _, security_context: _, set_hostname_as_fqdn: _, share_process_namespace: _,
         subdomain: _, termination_grace_period_seconds: _, volumes: _,
-        // For others than the node: schedulers, controllers, and the API server.
+        // For other components: schedulers, controllers, and the API server.
         affinity: _, automount_service_account_token: _, enable_service_links: _, node_name: _,
         node_selector: _, preemption_policy: _, priority: _, priority_class_name: _,
         scheduler_name: _, scheduling_gates: _, service_account: _, service_account_name: _,
         tolerations: _, topology_spread_constraints: _,
-        // Not acted on yet, and no reason not to run: a cluster gives them to pods that need none, and an
+        // Ignored: a cluster sets them on pods that need none, and an
         // image that needs one is not pulled.
         image_pull_secrets: _,
-        // Not acted on yet.
+        // Not supported.
         readiness_gates, resource_claims, runtime_class_name, scheduling_group,
     } = spec;
     set_fields(&[
@@ -87,13 +87,13 @@ fn pod_fields(spec: &PodSpec, is_static: bool) -> Vec<&'static str> {
 #[rustfmt::skip]
 fn container_fields(container: &Container, is_static: bool) -> Vec<&'static str> {
     let Container {
-        // Acted on.
+        // Supported.
         args: _, command: _, env: _, image: _, image_pull_policy: _, lifecycle: _, liveness_probe: _, name: _,
         ports: _, readiness_probe: _, resize_policy: _, restart_policy: _, restart_policy_rules: _,
         security_context: _, startup_probe: _, stdin: _, stdin_once: _,
         termination_message_path: _, termination_message_policy: _, tty: _, volume_devices: _, volume_mounts: _,
         working_dir: _,
-        // Not acted on yet, or not in every form.
+        // Not supported, or not in every form.
         env_from, resources,
     } = container;
     let claims = resources.as_ref().and_then(|resources| resources.claims.as_ref());
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use crate::{Origin, read_manifest};
 
-    /// The fields that keep a pod from running, from its manifest as an agent reads it.
+    /// The unsupported fields of a pod in a manifest.
     fn refused(spec: &str, container: &str) -> Vec<String> {
         let manifest = format!(
             "apiVersion: v1\nkind: Pod\nmetadata: {{name: web}}\nspec:\n  {spec}\n  containers:\n  \
@@ -124,7 +124,7 @@ mod tests {
 
     // behaviour: OBJ-31
     #[test]
-    fn what_is_acted_on_is_supported() {
+    fn supported_fields_are_accepted() {
         let spec = "hostNetwork: true\n  hostPID: true\n  restartPolicy: OnFailure\n  \
                     overhead: {cpu: 250m, memory: 64Mi}\n  \
                     terminationGracePeriodSeconds: 5\n  activeDeadlineSeconds: 60\n  \
@@ -151,7 +151,7 @@ mod tests {
 
     // behaviour: SRC-26
     #[test]
-    fn fields_that_would_be_ignored_are_named() {
+    fn unsupported_fields_are_named() {
         let rows = [
             ("readinessGates: [{conditionType: x}]", "", "spec.readinessGates"),
             ("runtimeClassName: fast", "", "spec.runtimeClassName"),
@@ -163,7 +163,7 @@ mod tests {
 
     // behaviour: API-10
     #[test]
-    fn a_pod_of_the_api_is_not_refused_for_its_volumes_and_what_its_cluster_has() {
+    fn api_pod_is_not_refused_for_volumes_and_cluster_features() {
         let volume = Volume { name: "v".to_owned(), ..Volume::default() };
         let spec = PodSpec {
             volumes: Some(vec![volume]),
@@ -177,11 +177,11 @@ mod tests {
     }
 
     #[test]
-    fn annotations_that_ask_for_confinement_are_named() {
+    fn security_annotations_are_named() {
         let mut pod = Pod { spec: Some(PodSpec::default()), ..Pod::default() };
         let name = "container.seccomp.security.alpha.kubernetes.io/main".to_owned();
         pod.metadata.annotations = Some([(name.clone(), "localhost/tight.json".to_owned())].into());
-        assert!(unsupported(&pod).is_empty(), "the API's may be annotated at any time");
+        assert!(unsupported(&pod).is_empty(), "pods of the API may be annotated at any time");
         let source = (crate::annotations::CONFIG_SOURCE.to_owned(), "file".to_owned());
         pod.metadata.annotations.get_or_insert_default().extend([source]);
         assert_eq!(unsupported(&pod), [format!("metadata.annotations[{name}]")]);

@@ -1,9 +1,9 @@
-//! The rules that the API has for a new pod, for every field that a node agent acts on.
+//! The validation rules of the API for a new pod, for every field that a node agent acts on.
 //!
-//! The pod has its defaults already. All problems are reported together, worded as the API words
-//! them; a path differs where the API names no field of a pod (it says `spec.HostPID`, or leaves
-//! the index out). Rules about fields that only the scheduler, controllers or another operating
-//! system act on are left out.
+//! The pod already has its defaults. All problems are reported together, in the API's words;
+//! a path differs where the API names no field of a pod (it says `spec.HostPID`, or leaves
+//! the index out). Rules for fields that only the scheduler, controllers or another operating
+//! system use are left out.
 
 mod container;
 mod containers;
@@ -33,7 +33,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec, Volume};
 
 use crate::field_error::{FieldError, FieldErrors, FieldPath};
 
-/// Everything that is wrong with a pod that has its defaults.
+/// All problems of a pod with defaults.
 pub fn validate(pod: &Pod) -> Vec<FieldError> {
     let mut errors = FieldErrors::default();
     metadata::check(pod, &FieldPath::from("metadata"), &mut errors);
@@ -45,13 +45,13 @@ pub fn validate(pod: &Pod) -> Vec<FieldError> {
     errors.into_vec()
 }
 
-/// What the rules for one part of a pod need to know of the rest.
+/// Properties of the pod that rules for its parts depend on.
 struct PodContext<'a> {
     volumes: BTreeMap<&'a str, &'a Volume>,
     claim_names: BTreeSet<&'a str>,
     restart_policy: &'a str,
     os: Option<&'a str>,
-    /// Whether user ids inside the pod are those of the host.
+    /// Whether the pod uses the host's user namespace.
     host_users: bool,
     termination_grace_period_seconds: Option<i64>,
 }
@@ -75,12 +75,12 @@ impl<'a> PodContext<'a> {
     }
 }
 
-/// A word that was not set is an empty one.
+/// The string, empty if it is not set.
 fn word(field: Option<&String>) -> &str {
     field.map_or("", String::as_str)
 }
 
-/// Every container of a pod that is written as one, with its path.
+/// The containers of a pod, without ephemeral ones, with their paths.
 fn containers_with_path<'a>(
     spec: &'a PodSpec,
     path: &FieldPath,
@@ -94,7 +94,7 @@ fn containers_with_path<'a>(
     })
 }
 
-/// A word that must be one of some.
+/// Checks that a string is one of the allowed ones.
 fn check_word(word: &str, allowed: &[&str], path: &FieldPath, errors: &mut FieldErrors) {
     if word.is_empty() {
         errors.required(path, "");
@@ -103,7 +103,7 @@ fn check_word(word: &str, allowed: &[&str], path: &FieldPath, errors: &mut Field
     }
 }
 
-/// A word that may be missing, and else must be one of some.
+/// Checks that an optional string is one of the allowed ones.
 fn check_optional_word(
     word: Option<&String>,
     allowed: &[&str],
@@ -117,7 +117,7 @@ fn check_optional_word(
     }
 }
 
-/// A number that must not be less than nothing.
+/// Checks that a number is not negative.
 fn check_not_negative(number: Option<i64>, path: &FieldPath, errors: &mut FieldErrors) {
     if let Some(number) = number
         && number < 0

@@ -1,5 +1,5 @@
-//! What is asked of a pod all the time. A pod that reached the agent has a name, a namespace, a uid
-//! and a specification: sources see to that.
+//! Frequently used properties of a pod. A pod that reached the agent has a name, a namespace, a uid
+//! and a specification: sources ensure that.
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use model::cluster::PodPhase;
@@ -28,13 +28,13 @@ pub fn init_containers(pod: &Pod) -> &[Container] {
     spec(pod).and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default()
 }
 
-/// The pod's ephemeral containers, as containers: rules are written once, for those.
+/// The pod's ephemeral containers, converted to containers.
 pub fn ephemeral_containers(pod: &Pod) -> Vec<Container> {
     let ephemeral = spec(pod).and_then(|spec| spec.ephemeral_containers.as_deref());
     ephemeral.unwrap_or_default().iter().cloned().map(ephemeral::to_container).collect()
 }
 
-/// Whether an init container keeps running beside the regular ones.
+/// Whether an init container is a sidecar.
 pub fn is_sidecar(init_container: &Container) -> bool {
     init_container.restart_policy.as_deref() == Some("Always")
 }
@@ -44,22 +44,22 @@ pub fn spec(pod: &Pod) -> Option<&PodSpec> {
     pod.spec.as_ref()
 }
 
-/// Whether the pod uses the host's network.
+/// Whether the pod uses the host network.
 pub fn host_network(pod: &Pod) -> bool {
     spec(pod).and_then(|spec| spec.host_network).unwrap_or(false)
 }
 
-/// Whether somebody asked for the pod to go.
+/// Whether the pod is being deleted.
 pub fn is_being_deleted(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
 }
 
-/// Whether the pod comes from a manifest of this node and not from an API server.
+/// Whether the pod is a static pod.
 pub fn is_static(pod: &Pod) -> bool {
     annotation(pod, annotations::CONFIG_SOURCE).is_some_and(|from| from != annotations::SOURCE_API)
 }
 
-/// Whether a pod of the API only shows a static pod: it has the annotation, and its node owns it. The annotation alone
+/// Whether a pod of the API is a mirror pod: it has the annotation, and its node owns it. The annotation alone
 /// proves nothing: every user who may create pods can write it.
 pub fn is_mirror(pod: &Pod) -> bool {
     mirrored(pod).is_some()
@@ -76,18 +76,18 @@ fn is_owned_by_its_node(pod: &Pod) -> bool {
     owners.any(|owner| (&*owner.api_version, &*owner.kind, &*owner.name) == ("v1", "Node", node))
 }
 
-/// The version of the object in the API; empty for one that is not from there.
+/// The resource version; empty for an object that is not from the API.
 pub fn version(pod: &Pod) -> &str {
     pod.metadata.resource_version.as_deref().unwrap_or_default()
 }
 
-/// Whether the pod's status says that it has ended.
-pub fn is_over(pod: &Pod) -> bool {
+/// Whether the pod's phase is terminal.
+pub fn is_terminal(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     phase.is_some_and(|phase| PodPhase::named(phase).is_final())
 }
 
-/// Whether the pod's status says that it was evicted, whoever did that.
+/// Whether the pod's status shows an eviction, by any component.
 pub fn is_evicted(pod: &Pod) -> bool {
     pod.status.as_ref().is_some_and(|status| {
         let is_failed = status.phase.as_deref().map(PodPhase::named) == Some(PodPhase::Failed);
@@ -95,16 +95,16 @@ pub fn is_evicted(pod: &Pod) -> bool {
     })
 }
 
-/// Pods of this priority and above are those that a node or a cluster cannot do without.
+/// The priority from which on pods are critical.
 const CRITICAL: i32 = 2_000_000_000;
 
-/// The classes that every cluster has, and what they are worth.
+/// The built-in priority classes and their values.
 const SYSTEM_CLASSES: [(&str, i32); 2] =
     [("system-cluster-critical", CRITICAL), ("system-node-critical", CRITICAL + 1000)];
 
-/// How much the pod matters compared with others, if it says. An API server writes the number of a class
-/// into the pod and vouches for it: a class is what anybody can write. Nobody does that for manifests, of
-/// which the classes count that are always there.
+/// The pod's priority, if it is set. An API server resolves the class and writes its value
+/// into the pod; users could write any class name. For manifests only the built-in
+/// classes are resolved.
 pub fn priority(pod: &Pod) -> Option<i32> {
     let spec = spec(pod)?;
     let class = spec.priority_class_name.as_deref().filter(|_| is_static(pod));
@@ -112,7 +112,7 @@ pub fn priority(pod: &Pod) -> Option<i32> {
     spec.priority.or_else(|| of_class().map(|(_, priority)| *priority))
 }
 
-/// Whether the node or the cluster cannot do without the pod; static pods are of that kind.
+/// Whether the pod is critical; static pods are.
 pub fn is_critical(pod: &Pod) -> bool {
     is_static(pod) || is_mirror(pod) || priority(pod).is_some_and(|priority| priority >= CRITICAL)
 }

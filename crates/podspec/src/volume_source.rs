@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::core::v1::Volume;
 
-/// Names of the sources that a volume has, which should be one. In the order in which the API
-/// looks at them: of several, it takes the first for the one that was meant.
+/// The names of the sources of a volume, which should be one. In the order in which the API
+/// checks them: of several, it validates the first.
 pub fn names(volume: &Volume) -> Vec<&'static str> {
     let sources = [
         ("emptyDir", volume.empty_dir.is_some()),

@@ -1,4 +1,4 @@
-//! No manifest costs more time or memory than a few times its size. In a program of its own, so
+//! The time and memory for any manifest is bounded by a few times its size. A separate program, so
 //! that the memory is that of these manifests alone.
 #![allow(clippy::disallowed_methods, reason = "measures real time and reads /proc")]
 
@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 use podspec::{MAX_MANIFEST_BYTES, Origin, read_manifest};
 
-/// Generous, for a debug build on a busy machine. What is followed to the end takes minutes.
+/// Generous, for a debug build on a busy machine. Without limits these manifests take minutes.
 const LONGEST: Duration = Duration::from_secs(20);
-/// A list of as many volumes as it can have takes about 170 MiB.
+/// The largest list of volumes takes about 170 MiB.
 const MOST_BYTES: u64 = 256 << 20;
 
 fn peak_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+    let status = std::fs::read_to_string("/proc/self/status").expect("read /proc/self/status");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("VmHWM");
     let kib = peak.trim().strip_suffix(" kB").and_then(|kib| kib.parse::<u64>().ok());
-    kib.expect("a number of kilobytes") << 10
+    kib.expect("VmHWM is a number") << 10
 }
 
-/// What is wrong with a manifest, with the chain of causes.
+/// The problems of a manifest, with the chain of causes.
 fn problem(manifest: &str) -> String {
     let origin = Origin::Url("http://example/".to_owned());
     let error = read_manifest(manifest.as_bytes(), &origin, "node").expect_err("an attack");
@@ -41,7 +41,7 @@ fn pod(spec: &str) -> String {
     format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec:\n{spec}")
 }
 
-/// What it is, how to make it, and what is said of it.
+/// The name, the manifest, and the expected problem.
 type Attack = (&'static str, fn() -> String, &'static str);
 
 const ATTACKS_ON_THE_PARSER: &[Attack] = &[
@@ -87,7 +87,7 @@ const ATTACKS_ON_THE_PARSER: &[Attack] = &[
     ("documents", || "---\n".repeat(MAX_MANIFEST_BYTES / 4), "is empty"),
 ];
 
-/// Pods that are read, and that have as many wrong parts as fit.
+/// Pods that are decoded, with as many problems as possible.
 const ATTACKS_ON_THE_RULES: &[Attack] = &[
     (
         "containers",
@@ -122,7 +122,7 @@ const ATTACKS_ON_THE_RULES: &[Attack] = &[
 ];
 
 #[test]
-fn every_attack_fails_soon_and_small() {
+fn malicious_manifests_are_rejected_within_time_and_memory() {
     let before = peak_bytes();
     for (what, manifest, expected) in ATTACKS_ON_THE_PARSER.iter().chain(ATTACKS_ON_THE_RULES) {
         let manifest = manifest();

@@ -20,7 +20,7 @@ use crate::state::WorkerId;
 /// How often an attempt that ends without a verdict is repeated at once.
 const TRIES: u32 = 3;
 
-/// How long the runtime may take to kill a command whose time is over. Without an answer by then, the call is given up.
+/// How long the runtime may take to kill a command whose time is over. Without a response by then, the call is cancelled.
 const KILL_TIME: Duration = Duration::from_secs(5);
 
 /// The bytes of a command's output that are kept.
@@ -34,7 +34,7 @@ pub(crate) struct Target {
     pub(crate) pod: Arc<Pod>,
     /// Whether the container is an init container: a sidecar.
     pub(crate) is_init: bool,
-    /// Its place in its list.
+    /// Its index in its list.
     pub(crate) index: usize,
     pub(crate) kind: ProbeKind,
     /// The part of the pod that events are about.
@@ -95,7 +95,7 @@ pub(crate) struct AttemptResult {
     pub(crate) worker: WorkerId,
     pub(crate) class: Class,
     pub(crate) instance: ContainerId,
-    /// What it returned; an error is no verdict.
+    /// Its result; an error is no verdict.
     pub(crate) returned: Result<ProbeOutput, String>,
     pub(crate) took: Duration,
     pub(crate) due: Instant,

@@ -44,11 +44,11 @@ pub struct ManagerParts {
     pub panics: PanicGuard,
     /// Whether containers that already run count as not started and not ready until their probes pass again.
     pub resets_on_restart: bool,
-    /// A number from zero to one, another one each time.
+    /// Returns a random number from zero to one.
     pub jitter: fn() -> f64,
 }
 
-/// The probe manager. Clones are the same one.
+/// The probe manager. Clones share the state.
 #[derive(Debug, Clone)]
 pub struct ProbeManager {
     pub(crate) shared: Arc<Shared>,
@@ -64,7 +64,7 @@ pub(crate) struct Shared {
     pub(crate) wake: Notify,
     /// A result changed.
     pub(crate) changed: Notify,
-    /// There is something to save.
+    /// Notified when there is something to save.
     pub(crate) unsaved: Notify,
 }
 
@@ -85,7 +85,7 @@ impl ProbeManager {
             Ok(saved) => self.shared.state().load(saved.unwrap_or_default()),
             Err(error) => {
                 let path = self.shared.checkpoint.path().display();
-                warn!(%path, %error, "Cannot read probe results of an earlier run; probing anew");
+                warn!(%path, %error, "Cannot read probe results of an earlier run, starting without them");
             }
         }
     }
@@ -110,7 +110,7 @@ impl ProbeManager {
         }
     }
 
-    /// A pod terminates: its liveness and startup probes end, its readiness probes go on.
+    /// A pod terminates: its liveness and startup probes end, its readiness probes continue.
     pub fn stop_liveness_and_startup(&self, uid: &PodUid) {
         self.shared.remove(|state| state.stop_liveness_and_startup(uid));
     }

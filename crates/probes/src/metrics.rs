@@ -58,7 +58,7 @@ impl Metrics {
     /// Removes the series of a probe that has ended.
     pub(crate) fn remove(&self, of: Series<'_>) {
         for result in ["successful", "failed", "unknown"] {
-            // A series that was never counted is not there.
+            // A series that was never counted does not exist.
             self.attempts.remove_label_values(&of.labels(result)).ok();
         }
         self.durations.remove_label_values(&of.timed()).ok();

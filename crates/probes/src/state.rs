@@ -36,7 +36,7 @@ const fn limit(class: Class) -> usize {
     }
 }
 
-/// What a worker waits for.
+/// The event that a worker waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WorkerState {
     /// There is nothing to probe.
@@ -54,7 +54,7 @@ struct Record {
     target: Arc<Target>,
     worker: Worker,
     state: WorkerState,
-    /// Whether the container is to be probed, by its status.
+    /// Whether to probe the container, by its status.
     is_active: bool,
     /// Before this moment the current instance is not probed.
     first_at: Option<Instant>,
@@ -196,7 +196,7 @@ impl State {
             }
         }
         if self.records(uid).all(|record| record.worker.instance().is_some()) {
-            // What is left is of instances that are gone.
+            // The rest belongs to removed instances.
             self.saved.remove(uid);
         }
         true
@@ -387,7 +387,7 @@ impl State {
         self.is_unsaved
     }
 
-    /// What is to be saved, if anything changed.
+    /// The state to save, if it changed.
     pub(crate) fn take_unsaved(&mut self) -> Option<Vec<SavedProbe>> {
         if !std::mem::take(&mut self.is_unsaved) {
             return None;

@@ -13,7 +13,7 @@ use crate::attempt::AttemptResult;
 use crate::decide::events::event;
 use crate::manager::{ProbeManager, Shared};
 
-/// The least time from one write of the results to the next.
+/// The shortest time between two writes of the results.
 const SAVE_PERIOD: Duration = Duration::from_secs(1);
 
 impl ProbeManager {
@@ -54,7 +54,7 @@ impl ProbeManager {
             }
         };
         stop.run_until_cancelled(save).await;
-        // What changed within the last second.
+        // Changes of the last second.
         self.shared.save().await;
     }
 }

@@ -1,4 +1,4 @@
-//! Logs in the formats that readers of node logs know: klog's text, and its JSON.
+//! Logs in the formats of Kubernetes components: klog's text, and its JSON.
 //!
 //! ```text
 //! I1115 10:22:33.123456   12345 act.rs:120] "container runs" pod="default/web" container="main"
@@ -22,7 +22,7 @@ use tracing_subscriber::{Registry, fmt as layer, reload};
 
 use crate::traces::Traces;
 
-/// How lines look.
+/// The format of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// klog's header and quoted fields.
@@ -31,7 +31,7 @@ pub enum Format {
     Json,
 }
 
-/// How much is logged; can be changed while the program runs.
+/// The log level; can be changed while the program runs.
 #[derive(Debug, Clone)]
 pub struct Verbosity(reload::Handle<Targets, Registry>);
 
@@ -140,7 +140,7 @@ where
     }
 }
 
-/// What a line of text begins with.
+/// The header of a text line.
 struct Header<'a> {
     level: Level,
     pid: u32,
@@ -168,7 +168,7 @@ fn write_text(mut writer: impl fmt::Write, header: &Header<'_>, fields: &Fields)
     )?;
     for (name, value) in &fields.others {
         match value {
-            // Quoted and escaped, so that nothing a pod says can look like another line or field.
+            // Quoted and escaped, so that content of pods cannot forge another line or field.
             Value::String(text) => write!(writer, " {name}={text:?}")?,
             other => write!(writer, " {name}={other}")?,
         }
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "the crates there are")]
-    fn events_of_every_crate_are_logged() {
+    fn log_events_of_every_crate_are_logged() {
         let crates = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
         let mut names: Vec<String> = std::fs::read_dir(crates)
             .unwrap()
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_klogs_shape_and_cannot_be_broken_by_its_content() {
+    fn log_line_has_klog_format_and_escapes_its_content() {
         let now: Timestamp = "2026-11-15T10:02:33.000123Z".parse().unwrap();
         let now = now.to_zoned(TimeZone::UTC);
         let mut line = String::new();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_line_is_one_object() {
+    fn json_log_line_is_one_object() {
         let now: Timestamp = "2026-11-15T10:02:33.000123Z".parse().unwrap();
         let mut line = String::new();
         write_json(&mut line, Level::WARN, now, "act.rs:12", fields()).unwrap();

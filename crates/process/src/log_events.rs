@@ -28,8 +28,8 @@ impl NodeEvents for LoggedEvents {
     fn record(&self, event: NodeEvent) {
         let NodeEvent { kind, reason, message } = event;
         match kind {
-            EventType::Normal => info!(reason, note = %message, "event of the node"),
-            EventType::Warning => warn!(reason, note = %message, "event of the node"),
+            EventType::Normal => info!(reason, note = %message, "Node event"),
+            EventType::Warning => warn!(reason, note = %message, "Node event"),
         }
     }
 }

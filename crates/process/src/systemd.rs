@@ -13,7 +13,7 @@ use tracing::{debug, error, warn};
 /// The watchdog of a unit must be longer than this.
 const SHORTEST_WATCHDOG: Duration = Duration::from_secs(1);
 
-/// The period of the watchdog is too short to be kept.
+/// The period of the watchdog is too short.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the unit's watchdog of {0:?} is too short: more than {SHORTEST_WATCHDOG:?} is needed")]
 pub struct TooShort(Duration);
@@ -35,7 +35,7 @@ pub fn stopping(status: &str) {
 
 fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        warn!(%error, "cannot tell the service manager");
+        warn!(%error, "Cannot notify systemd");
     }
 }
 
@@ -68,11 +68,11 @@ async fn stay_alive_by(
         match failed {
             Some(check) => {
                 let why = check.result.err().unwrap_or_default();
-                error!(check = check.name, why, "not well; the watchdog is not told otherwise");
+                error!(check = check.name, why, "Health check failed, not notifying the watchdog");
             }
             None => match notify() {
-                Ok(()) => debug!("the watchdog knows that the agent is well"),
-                Err(error) => warn!(%error, "cannot tell the watchdog that the agent is well"),
+                Ok(()) => debug!("Watchdog notified"),
+                Err(error) => warn!(%error, "Cannot notify the watchdog"),
             },
         }
         sleep(period).await;

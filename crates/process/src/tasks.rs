@@ -22,7 +22,7 @@ pub struct Tasks {
 /// How long tasks may take to stop.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why a task cannot go on.
+/// Why a task fails.
 type Reason = Box<dyn Error + Send + Sync>;
 
 /// A long task that ended too early.
@@ -31,7 +31,7 @@ pub enum TaskEnded {
     /// It returned.
     #[error("task {0} ended")]
     Returned(&'static str),
-    /// It cannot go on.
+    /// It failed.
     #[error("task {0}: {1}")]
     Failed(&'static str, String),
     /// It panicked.
@@ -86,7 +86,7 @@ impl Tasks {
         self.stop.cancel();
         let all = async { while self.set.join_next().await.is_some() {} };
         if tokio::time::timeout(patience, all).await.is_err() {
-            warn!("not all parts stopped in time; leaving them behind");
+            warn!("Not all tasks stopped in time, abandoning them");
         }
     }
 
@@ -127,6 +127,6 @@ mod tests {
             drop(sender);
         });
         tasks.abort().await;
-        assert_eq!(receiver.recv().await, None, "and holds nothing");
+        assert_eq!(receiver.recv().await, None, "the task is dropped");
     }
 }

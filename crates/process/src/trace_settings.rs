@@ -1,4 +1,4 @@
-//! What is traced.
+//! Settings of traces.
 
 /// The sampling of traces and their receiver: the field `tracing` of the configuration.
 #[derive(Debug, Clone, Default)]

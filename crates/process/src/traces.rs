@@ -84,7 +84,7 @@ impl Traces {
         self.spans(CONTAINERS).and_then(self.spans(IMAGES))
     }
 
-    /// Each scope has its own layer. A span has the fields that upstream sends: its times.
+    /// Each scope has its own layer.
     fn spans<S>(&self, sent: Sent) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
@@ -133,8 +133,8 @@ fn sampler(per_million: Option<i32>) -> Sampler {
     Sampler::ParentBased(Box::new(root))
 }
 
-/// The address of an endpoint, which is written by gRPC's rules for names. A name server in it is ignored: the machine's
-/// own resolver is used.
+/// The address of an endpoint, in gRPC's notation for names. A name server in it is ignored: the machine's own
+/// resolver is used.
 fn address(endpoint: &str) -> String {
     if let Some(name) = endpoint.strip_prefix("unix-abstract:") {
         return format!("unix://\0{}", name.strip_prefix("//").unwrap_or(name));

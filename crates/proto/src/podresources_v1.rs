@@ -1,4 +1,4 @@
-// @generated from proto/podresources/v1 by `cargo run -p xtask --features proto -- proto` with prettyplease 0.2.37, prost-build 0.14.4, protox 0.10.0, tonic-build 0.14.9, tonic-prost-build 0.14.9, sha256 4ab4e86b53f8d02fc4b3198191abc20e01d18d6d1627e62cf948648974243e5a
+// @generated from proto/podresources/v1 by `cargo run -p xtask --features proto -- proto` with prettyplease 0.2.37, prost-build 0.14.4, protox 0.10.0, tonic-build 0.14.9, tonic-prost-build 0.14.9, sha256 d92dbf10a8bced7375947a5c999b441528af8cf106e5be9236176c3ad57f834a
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AllocatableResourcesRequest {}
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -44,7 +44,7 @@ pub struct ContainerResources {
     pub name: ::prost::alloc::string::String,
     #[prost(message, repeated, tag = "2")]
     pub devices: ::prost::alloc::vec::Vec<ContainerDevices>,
-    /// Processors that are its own; those that it shares are not told.
+    /// Exclusive CPUs; shared ones are not reported.
     #[prost(int64, repeated, tag = "3")]
     pub cpu_ids: ::prost::alloc::vec::Vec<i64>,
     #[prost(message, repeated, tag = "4")]
@@ -121,7 +121,7 @@ pub mod pod_resources_lister_client {
     )]
     use tonic::codegen::http::Uri;
     use tonic::codegen::*;
-    /// Which resources of the node pods have, for whoever counts or shows them: exporters of metrics, network plugins.
+    /// The resources of the node by pod, for exporters of metrics and network plugins.
     #[derive(Debug, Clone)]
     pub struct PodResourcesListerClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -204,7 +204,7 @@ pub mod pod_resources_lister_client {
             req.extensions_mut().insert(GrpcMethod::new("v1.PodResourcesLister", "List"));
             self.inner.unary(req, path, codec).await
         }
-        /// What there is to be handed out, whoever has it now.
+        /// All allocatable resources, assigned or not.
         pub async fn get_allocatable_resources(
             &mut self,
             request: impl tonic::IntoRequest<super::AllocatableResourcesRequest>,
@@ -258,7 +258,7 @@ pub mod pod_resources_lister_server {
         {
             Err(tonic::Status::unimplemented("Not yet implemented"))
         }
-        /// What there is to be handed out, whoever has it now.
+        /// All allocatable resources, assigned or not.
         async fn get_allocatable_resources(
             &self,
             request: tonic::Request<super::AllocatableResourcesRequest>,
@@ -274,7 +274,7 @@ pub mod pod_resources_lister_server {
             Err(tonic::Status::unimplemented("Not yet implemented"))
         }
     }
-    /// Which resources of the node pods have, for whoever counts or shows them: exporters of metrics, network plugins.
+    /// The resources of the node by pod, for exporters of metrics and network plugins.
     #[derive(Debug)]
     pub struct PodResourcesListerServer<T> {
         inner: Arc<T>,

@@ -1,8 +1,8 @@
-//! What containers were given since they were made, through restarts of the agent.
+//! The resources that containers were given since their creation. They survive restarts of the agent.
 //!
-//! A container carries what it was made with itself; here is what changed since, and nothing of
-//! containers that were never changed. What is about to change is on disk before it does: whoever finds
-//! it so cannot know what the container has, and gives it what it should have.
+//! The resources at creation are in an annotation of the container. This record has the later changes, and only
+//! containers that were changed. A change is on disk before it is applied: an agent that finds it pending
+//! cannot know the actual resources, and applies the desired ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use model::chain::Chain;
-use model::checkpoint::{Aside, Checkpoint, Format, TakenOver};
+use model::checkpoint::{Checkpoint, Format, MovedAside, TakenOver};
 use model::ids::{ContainerId, PodUid};
 use model::ports::files::{FileError, HostFiles};
 use podspec::Size;
@@ -23,29 +23,29 @@ use crate::decide::{Actual, ContainerResize, Sizes};
 const FILE: &str = "ferrolet/state/actuated-resources.json";
 const FORMAT: Format = Format { version: 1, limit: 8 << 20 };
 
-/// How long to wait before a record that cannot be read is tried again by who cannot go on without.
+/// The pause before an unreadable record is tried again, for callers that need it.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What is kept of a container.
+/// The record of a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Given {
+struct ActuatedResources {
     pod: String,
     size: Size,
-    /// What it is about to have.
+    /// The resources of a pending change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     next: Option<Size>,
 }
 
-type Record = BTreeMap<String, Given>;
+type Record = BTreeMap<String, ActuatedResources>;
 
-/// The record; read when it is first asked for.
+/// The record; read at its first use.
 #[derive(Debug)]
 pub(crate) struct Actuated {
     file: Checkpoint<Record>,
     read: OnceCell<()>,
     /// Never held across an await.
     known: Mutex<Known>,
-    /// Held while the file is written, so that the last record is the last one written.
+    /// Held while the file is written, so that the latest record is written last.
     writing: tokio::sync::Mutex<()>,
 }
 
@@ -53,12 +53,12 @@ pub(crate) struct Actuated {
 struct Known {
     record: Record,
     sizes: Arc<Sizes>,
-    /// Whether the file has something else.
+    /// Whether the file is outdated.
     unwritten: bool,
 }
 
 impl Known {
-    /// Whether anything has changed by this.
+    /// Applies a change to the record. Whether anything has changed.
     fn change(&mut self, change: impl FnOnce(&mut Record)) -> bool {
         let before = self.record.clone();
         change(&mut self.record);
@@ -89,14 +89,14 @@ impl Actuated {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the record, if nobody has. A file that cannot be read is an error: it may be as it should, and
+    /// Reads the record, unless it was read. An unreadable file is an error: it may be intact, and
     /// would be overwritten.
     pub(crate) async fn load(&self) -> Result<(), FileError> {
         let read = self.read.get_or_try_init(|| async {
             let TakenOver { value, aside } = self.file.take_over().await?;
-            // Each container tells what it was made with; what was changed is changed again.
-            if let Some(Aside { path, why }) = aside {
-                warn!(path = %path.display(), error = %Chain(&why), "the record of changed containers is lost, and kept here");
+            // The resources at creation are on the containers; changes are applied again.
+            if let Some(MovedAside { path, why }) = aside {
+                warn!(path = %path.display(), error = %Chain(&why), "Record of resized containers is corrupt, moved aside");
             }
             let mut known = self.known();
             known.change(|known| *known = value.unwrap_or_default());
@@ -106,21 +106,21 @@ impl Actuated {
         read.await.copied()
     }
 
-    /// What containers were given; waits as long as that cannot be read.
+    /// The resources of containers. Waits while the record cannot be read.
     pub(crate) async fn sizes(&self) -> Arc<Sizes> {
         while let Err(error) = self.load().await {
-            warn!(error = %Chain(&error), "cannot read the record of changed containers; trying again");
+            warn!(error = %Chain(&error), "Cannot read the record of resized containers, retrying");
             tokio::time::sleep(PAUSE).await;
         }
         self.known_sizes()
     }
 
-    /// The same, as far as it was read.
+    /// The resources of containers, if the record was read.
     pub(crate) fn known_sizes(&self) -> Arc<Sizes> {
         Arc::clone(&self.known().sizes)
     }
 
-    /// Containers of a pod are about to change. Nothing may be done before this is on disk.
+    /// Records pending changes of the containers of a pod. The caller must wait until this is on disk.
     pub(crate) async fn begin(
         &self,
         pod: &PodUid,
@@ -132,12 +132,10 @@ impl Actuated {
         self.sizes().await;
         self.known().change(|record| {
             for change in changes {
-                let given = record.entry(change.id.to_string()).or_insert_with(|| Given {
-                    pod: pod.to_string(),
-                    size: change.from,
-                    next: None,
+                let given = record.entry(change.id.to_string()).or_insert_with(|| {
+                    ActuatedResources { pod: pod.to_string(), size: change.from, next: None }
                 });
-                // What an earlier attempt came to is not known, nor what this one will.
+                // The outcome of an earlier attempt is unknown, and so is that of this one.
                 given.size = change.from;
                 given.next = Some(change.to);
             }
@@ -145,17 +143,17 @@ impl Actuated {
         self.write().await
     }
 
-    /// A container has what it was about to have. The file says so with its next change: whoever reads
-    /// it before that only does the same again.
+    /// Records that a pending change was applied. The file is updated with its next change: an agent that reads
+    /// it before that only applies the change again.
     pub(crate) fn done(&self, pod: &PodUid, id: &ContainerId, size: Size) {
-        info!(uid = %pod, %id, %size, "container has other resources");
-        let given = Given { pod: pod.to_string(), size, next: None };
+        info!(uid = %pod, %id, %size, "Container resources updated");
+        let given = ActuatedResources { pod: pod.to_string(), size, next: None };
         self.known().change(|record| {
             record.insert(id.to_string(), given);
         });
     }
 
-    /// Of a pod only these containers are left.
+    /// Drops all other containers of a pod.
     pub(crate) async fn keep_only(&self, pod: &PodUid, left: &BTreeSet<ContainerId>) {
         let left: BTreeSet<&str> = left.iter().map(ContainerId::as_str).collect();
         self.change(|record| {
@@ -164,9 +162,9 @@ impl Actuated {
         .await;
     }
 
-    /// Only these pods are left.
+    /// Drops all other pods.
     pub(crate) async fn keep_only_of(&self, pods: &BTreeSet<PodUid>) {
-        let is_left = |given: &Given| pods.contains(&PodUid::from(given.pod.as_str()));
+        let is_left = |given: &ActuatedResources| pods.contains(&PodUid::from(given.pod.as_str()));
         self.change(|record| record.retain(|_, given| is_left(given))).await;
     }
 
@@ -176,11 +174,11 @@ impl Actuated {
         self.catch_up().await;
     }
 
-    /// Writes what could not be written before, or was not yet.
+    /// Writes the record if the file is outdated.
     pub(crate) async fn catch_up(&self) {
         if let Err(error) = self.write().await {
             let path = self.file.path().display();
-            warn!(%path, error = %Chain(&error), "cannot keep a record of changed containers; trying again later");
+            warn!(%path, error = %Chain(&error), "Cannot write the record of resized containers, retrying later");
         }
     }
 
@@ -192,7 +190,7 @@ impl Actuated {
         let record = {
             let mut known = self.known();
             if !std::mem::take(&mut known.unwritten) {
-                // Whoever wrote before wrote this too.
+                // An earlier write included this change.
                 return Ok(());
             }
             known.record.clone()
@@ -220,7 +218,7 @@ mod tests {
         ContainerResize { id: id.into(), name: "main".to_owned(), from, to }
     }
 
-    /// Gives a container what it has not.
+    /// Changes the resources of a container.
     async fn set(actuated: &Actuated, pod: &PodUid, id: &str, to: i64) {
         actuated.begin(pod, &[change(id, 0, to)]).await.unwrap();
         actuated.done(pod, &id.into(), size(to));
@@ -228,7 +226,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_containers_were_given_outlives_the_agent_and_goes_with_them() {
+    async fn actuated_resources_survive_a_restart_until_the_container_is_removed() {
         let files = Arc::new(MemoryFiles::new());
         let new = || Actuated::new(Arc::clone(&files) as _, Path::new("/kubelet"));
         let (pod, other) = (PodUid::from("pod"), PodUid::from("other"));
@@ -245,25 +243,25 @@ mod tests {
                 .map(|(id, has)| (id.to_string(), has.size.memory_limit))
                 .collect::<Vec<_>>()
         };
-        let told = |rows: &[(&str, i64)]| -> Vec<(String, i64)> {
+        let sizes_of = |rows: &[(&str, i64)]| -> Vec<(String, i64)> {
             rows.iter().map(|(id, size)| ((*id).to_owned(), *size)).collect()
         };
-        assert_eq!(ids(&next).await, told(&[("a", 4), ("b", 2), ("c", 3)]));
+        assert_eq!(ids(&next).await, sizes_of(&[("a", 4), ("b", 2), ("c", 3)]));
         next.keep_only(&pod, &["b".into()].into()).await;
-        assert_eq!(ids(&new()).await, told(&[("b", 2), ("c", 3)]));
+        assert_eq!(ids(&new()).await, sizes_of(&[("b", 2), ("c", 3)]));
         next.keep_only_of(&[other].into()).await;
-        assert_eq!(ids(&new()).await, told(&[("c", 3)]));
+        assert_eq!(ids(&new()).await, sizes_of(&[("c", 3)]));
     }
 
     // behaviour: RSZ-15
     #[tokio::test]
-    async fn what_is_about_to_change_is_on_disk_and_nobody_is_sure_of_it() {
+    async fn pending_change_is_on_disk_and_its_outcome_is_unknown() {
         let files = Arc::new(MemoryFiles::new());
         let new = || Actuated::new(Arc::clone(&files) as _, Path::new("/kubelet"));
         let (first, pod) = (new(), PodUid::from("pod"));
         first.begin(&pod, &[change("a", 1, 2), change("b", 3, 4)]).await.unwrap();
         first.done(&pod, &"a".into(), size(2));
-        // The agent dies here. Both are told again what they should have, whatever that is by then.
+        // The agent dies here. The next one applies the desired resources to both again.
         let next = new().sizes().await;
         let unsure = |from, to| Actual { size: size(from), unsure: Some(size(to)) };
         assert_eq!(next.values().copied().collect::<Vec<_>>(), [unsure(1, 2), unsure(3, 4)]);
@@ -274,14 +272,14 @@ mod tests {
 
     // behaviour: RSZ-15
     #[tokio::test]
-    async fn a_record_that_could_not_be_written_is_written_later() {
+    async fn failed_write_of_the_record_is_retried() {
         let files = Arc::new(MemoryFiles::new());
         let actuated = Actuated::new(Arc::clone(&files) as _, Path::new("/kubelet"));
         let (pod, changes) = (PodUid::from("pod"), [change("a", 1, 2)]);
         let file = format!("/kubelet/{FILE}");
         assert!(actuated.sizes().await.is_empty());
         files.fail(&file, std::io::ErrorKind::StorageFull);
-        assert!(actuated.begin(&pod, &changes).await.is_err(), "nothing may be done");
+        assert!(actuated.begin(&pod, &changes).await.is_err(), "the change must not be applied");
         actuated.catch_up().await;
         files.repair(&file);
         actuated.catch_up().await;
@@ -291,7 +289,7 @@ mod tests {
 
     // behaviour: RSZ-29
     #[tokio::test(start_paused = true)]
-    async fn a_record_that_cannot_be_read_is_waited_for_and_never_overwritten() {
+    async fn unreadable_record_is_retried_and_never_overwritten() {
         let files = Arc::new(MemoryFiles::new());
         let path = format!("/kubelet/{FILE}");
         let first = Actuated::new(Arc::clone(&files) as _, Path::new("/kubelet"));
@@ -310,7 +308,7 @@ mod tests {
 
     // behaviour: RSZ-29
     #[tokio::test]
-    async fn a_damaged_record_is_none_and_kept_aside() {
+    async fn damaged_record_is_moved_aside() {
         let files = Arc::new(MemoryFiles::new());
         let damaged = "{\"version\":1,\"checksum\":\"0\"}\n{}";
         files.write(format!("/kubelet/{FILE}"), damaged);

@@ -1,4 +1,4 @@
-//! The parts of the API that pods need, in a cluster.
+//! The parts of the Kubernetes API that pods need, in a cluster.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use podspec::view;
 
 use crate::decide::{ApiFacts, ConfigError};
 
-/// The API, as pods need it.
+/// Access to the API for pods.
 #[derive(Debug, Clone)]
 pub struct ApiParts {
     /// The secrets and config maps that pods refer to.
     pub objects: Arc<dyn PodObjects>,
-    /// The variables that tell of services.
+    /// The environment variables of services.
     pub services: Arc<dyn ServiceVariables>,
-    /// What runtime classes stand for.
+    /// The handlers of runtime classes.
     pub classes: Arc<dyn RuntimeHandlers>,
 }
 
@@ -33,7 +33,7 @@ impl ApiParts {
         let links = view::spec(pod).and_then(|spec| spec.enable_service_links).unwrap_or(true);
         let services = match self.services.variables(&namespace, links) {
             Some(services) => services,
-            // It runs without an API, too.
+            // A static pod runs without an API, too.
             None if view::is_static(pod) => Vec::new(),
             None => return Err(ConfigError::NoServices),
         };

@@ -1,7 +1,7 @@
-//! The cgroups of pods: made before their sandboxes, removed after them.
+//! The cgroups of pods: created before their sandboxes, removed after them.
 //!
-//! A pod's cgroup is changed by its worker and, once the pod is gone, by whoever looks for what is
-//! left over. They take turns, pod by pod.
+//! The worker of a pod changes its cgroup; once the pod is gone, the sweep for leftovers removes it. They take
+//! turns, pod by pod.
 
 mod turns;
 
@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::cgroup::{CgroupName, CgroupNameError, CgroupValues};
 use model::chain::Chain;
 use model::ids::{ContainerId, PodName, PodUid};
-use model::observed::{ContainerState, PodStatus};
+use model::observed::{ContainerState, RuntimePodStatus};
 use model::panics::{PanicGuard, PanicStep, PanicSubject};
 use model::ports::cgroups::{CgroupError, Cgroups, Limits};
 use model::ports::clock::WallClock;
@@ -32,42 +32,42 @@ use turns::Turns;
 /// Why a pod has no cgroup, or still has one.
 #[derive(Debug, thiserror::Error)]
 pub enum PodCgroupError {
-    /// Its uid makes no name.
+    /// Its UID is not a valid cgroup name.
     #[error("name the pod's cgroup")]
     Name(#[source] CgroupNameError),
-    /// It could not be looked at.
-    #[error("look at cgroup {name}")]
+    /// It could not be read.
+    #[error("read cgroup {name}")]
     Look {
-        /// Which.
+        /// The cgroup.
         name: CgroupName,
-        /// Why.
+        /// The cause.
         #[source]
         source: CgroupError,
     },
-    /// It could not be made.
-    #[error("make cgroup {name}")]
+    /// It could not be created.
+    #[error("create cgroup {name}")]
     Make {
-        /// Which.
+        /// The cgroup.
         name: CgroupName,
-        /// Why.
+        /// The cause.
         #[source]
         source: CgroupError,
     },
     /// It could not be limited.
-    #[error("limit cgroup {name}")]
+    #[error("set limits of cgroup {name}")]
     Limit {
-        /// Which.
+        /// The cgroup.
         name: CgroupName,
-        /// Why.
+        /// The cause.
         #[source]
         source: CgroupError,
     },
     /// It could not be removed.
     #[error("remove cgroup {name}")]
     Remove {
-        /// Which.
+        /// The cgroup.
         name: CgroupName,
-        /// Why.
+        /// The cause.
         #[source]
         source: CgroupError,
     },
@@ -80,35 +80,35 @@ pub struct PodCgroups {
     clock: Arc<dyn WallClock>,
     settings: PodCgroupSettings,
     turns: Turns,
-    /// The pods whose cgroups are known to be there. Never held across an await.
+    /// The pods whose cgroups exist for certain. Never held across an await.
     known: Mutex<BTreeMap<PodUid, Known>>,
-    /// What the class of pods that may use more than they ask for has; none when nobody knows. Held while it
-    /// is written, so that the last sum is the last one written.
+    /// The CPU shares of the burstable class; none if unknown. Held during
+    /// writes, so that the latest sum is written last.
     written: tokio::sync::Mutex<Option<i64>>,
-    /// Pods of that class that an earlier agent left, with their cgroups, and this one has not met: what they
-    /// ask for is not known yet. None before anybody looked. Never held across an await.
-    unmet: Mutex<Option<BTreeMap<PodUid, CgroupName>>>,
-    /// When this agent began.
+    /// Pods of that class that an earlier agent left, with their cgroups, and this one has not synced: their
+    /// requests are not known yet. None before the first look. Never held across an await.
+    unsynced: Mutex<Option<BTreeMap<PodUid, CgroupName>>>,
+    /// When this agent started.
     began: Instant,
 }
 
-/// How long the class waits for this agent to meet the pods that an earlier one left. After that, those that
-/// it never meets, as one that terminates, count with what the kernel has for them.
-const LONGEST_WAIT_FOR_UNMET: Duration = Duration::from_mins(1);
+/// How long the class waits for this agent to sync the pods of an earlier one. After that, those that
+/// it has not synced, such as terminating ones, count with the values of their cgroups.
+const LONGEST_WAIT_FOR_UNSYNCED: Duration = Duration::from_mins(1);
 
-/// What is known of a pod's cgroup.
+/// The known state of a pod's cgroup.
 #[derive(Debug, Clone, Default)]
 struct Known {
-    /// What the pod adds to its class.
+    /// The CPU request that the pod adds to its class.
     share: i64,
-    /// What the cgroup has; none when it has not what was looked for.
+    /// The values of the cgroup; none if they differ from the expected ones.
     values: Option<CgroupValues>,
 }
 
-/// Says by which rule nothing of a pod runs, nor will; none if something may.
-pub type WhyRunsNothing<'a> = &'a (dyn Fn(&PodUid) -> Option<&'static str> + Sync);
+/// Returns the rule by which nothing of a pod runs or will run; none if something may.
+pub type NothingRunsRule<'a> = &'a (dyn Fn(&PodUid) -> Option<&'static str> + Sync);
 
-/// Makes the cgroups of the classes, or writes to those that are there what they should have.
+/// Creates the cgroups of the QoS classes, or updates the values of existing ones.
 pub async fn make_class_cgroups(
     port: &dyn Cgroups,
     settings: &PodCgroupSettings,
@@ -121,7 +121,7 @@ pub async fn make_class_cgroups(
             continue;
         }
         if class == QosClass::Burstable {
-            // Its pods may run already; what they ask for is known when they were looked at.
+            // Its pods may run already; their requests are known after their first sync.
             values.cpu_shares = None;
         }
         port.update(&name, &values).await?;
@@ -130,33 +130,33 @@ pub async fn make_class_cgroups(
 }
 
 impl PodCgroups {
-    /// Those below the root that the settings name, which is there.
+    /// The cgroups below the root of the settings, which exists.
     pub fn new(
         port: Arc<dyn Cgroups>,
         clock: Arc<dyn WallClock>,
         settings: PodCgroupSettings,
     ) -> Self {
         let (turns, known) = (Turns::default(), Mutex::default());
-        let (written, unmet) = (tokio::sync::Mutex::new(None), Mutex::default());
+        let (written, unsynced) = (tokio::sync::Mutex::new(None), Mutex::default());
         let began = Instant::now();
-        Self { port, clock, settings, turns, known, written, unmet, began }
+        Self { port, clock, settings, turns, known, written, unsynced, began }
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<PodUid, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where the runtime is to put what it makes for a pod.
+    /// The cgroup parent of a pod for the runtime.
     pub(crate) fn parent(&self, pod: &Pod) -> Result<String, CgroupNameError> {
         Ok(pod_cgroup(&self.settings.root, pod)?.path(self.port.driver()))
     }
 
-    /// Looks at the cgroup of a pod. The kernel is asked only for a pod that this agent has not synced yet
-    /// and of which something runs.
+    /// The facts about the cgroup of a pod. Reads the kernel only for a running pod that this agent has not synced
+    /// yet.
     pub(crate) async fn facts(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
     ) -> Result<CgroupFacts, PodCgroupError> {
         if let Some(facts) = self.known_facts(pod) {
             return Ok(facts);
@@ -186,7 +186,7 @@ impl PodCgroups {
         }
     }
 
-    /// Sees to it that a pod has its cgroup.
+    /// Ensures that a pod has its cgroup.
     pub async fn ensure(&self, pod: &Pod) -> Result<(), PodCgroupError> {
         let name = pod_cgroup(&self.settings.root, pod).map_err(PodCgroupError::Name)?;
         let uid = view::uid(pod);
@@ -196,9 +196,9 @@ impl PodCgroups {
         self.known().insert(uid.clone(), known);
         self.limit_classes().await;
         if self.port.check(&name).await.is_ok() {
-            // An earlier agent may have been about to change it.
+            // An earlier agent may have left a change half done.
             let has = self.port.has(&name, &values).await.unwrap_or_else(|error| {
-                warn!(cgroup = %name, error = %Chain(&error), "cannot see what the cgroup of a pod has");
+                warn!(cgroup = %name, error = %Chain(&error), "Cannot read the values of pod cgroup");
                 true
             });
             if !has {
@@ -206,7 +206,7 @@ impl PodCgroups {
             }
             return Ok(());
         }
-        debug!(cgroup = %name, ?values, "making the cgroup of a pod");
+        debug!(cgroup = %name, ?values, "Creating pod cgroup");
         match self.port.create(&name, &values).await {
             Ok(Limits::Written) => Ok(()),
             Ok(Limits::Lacking) => {
@@ -220,30 +220,30 @@ impl PodCgroups {
         }
     }
 
-    /// The cgroup of a pod has not what it should; it is written again.
+    /// Marks the cgroup of a pod as outdated; it is written again.
     fn unsure(&self, uid: &PodUid) {
         if let Some(known) = self.known().get_mut(uid) {
             known.values = None;
         }
     }
 
-    /// Whether the cgroup of a pod has what the pod was given, as far as is known, and its class knows of it.
+    /// Whether the cgroup of a pod has the allocated resources, as far as is known, and its class counts them.
     pub(crate) fn is_sized(&self, pod: &Pod) -> bool {
         let sized = CgroupFacts::Ensured { values_match: true, share_matches: true };
         self.known_facts(pod).is_none_or(|facts| facts == sized)
     }
 
-    /// What the cgroup of a pod is to have.
+    /// The desired values of the cgroup of a pod.
     pub(crate) fn wanted(&self, pod: &Pod) -> CgroupValues {
         pod_cgroup_values(pod, &self.settings)
     }
 
-    /// What the cgroup of a pod has, if this agent knows.
+    /// The values of the cgroup of a pod, if known.
     pub(crate) fn known_values(&self, uid: &PodUid) -> Option<CgroupValues> {
         self.known().get(uid)?.values.clone()
     }
 
-    /// What the cgroup of a pod has: as this agent wrote it, else as the kernel tells.
+    /// The values of the cgroup of a pod: as this agent wrote them, else as the kernel reports them.
     pub(crate) async fn has(&self, pod: &Pod) -> Result<CgroupValues, PodCgroupError> {
         if let Some(values) = self.known_values(&view::uid(pod)) {
             return Ok(values);
@@ -253,7 +253,7 @@ impl PodCgroups {
         read.map_err(|source| PodCgroupError::Look { name, source })
     }
 
-    /// Writes values to the cgroup of a pod, which `has` these then.
+    /// Writes values to the cgroup of a pod, whose values are `has` afterwards.
     pub(crate) async fn write(
         &self,
         pod: &Pod,
@@ -263,23 +263,23 @@ impl PodCgroups {
         let name = pod_cgroup(&self.settings.root, pod).map_err(PodCgroupError::Name)?;
         let uid = view::uid(pod);
         let _turn = self.turns.take(&uid).await;
-        debug!(cgroup = %name, ?values, "changing the cgroup of a pod");
+        debug!(cgroup = %name, ?values, "Updating pod cgroup");
         let updated = self.port.update(&name, values).await;
         if let Some(known) = self.known().get_mut(&uid) {
-            // Of a write that failed a part may have been done.
+            // A failed write may have been applied in part.
             known.values = updated.is_ok().then_some(has);
         }
         updated.map_err(|source| PodCgroupError::Limit { name, source })
     }
 
-    /// The cgroup of a pod has what the pod was given: so does its class.
+    /// Updates the class after the cgroup of a pod was resized.
     pub(crate) async fn settled(&self, pod: &Pod) {
         let known = Known { share: class_share(pod), values: Some(self.wanted(pod)) };
         self.known().insert(view::uid(pod), known);
         self.limit_classes().await;
     }
 
-    /// A pod of which nothing runs was given something: its class counts with that, though there is nobody in its cgroup.
+    /// Updates the class for a pod without processes that was resized.
     pub(crate) async fn counted(&self, pod: &Pod) {
         let share = class_share(pod);
         let is_news = self.known().get_mut(&view::uid(pod)).is_some_and(|known| {
@@ -291,7 +291,7 @@ impl PodCgroups {
         }
     }
 
-    /// Bytes of memory that a pod uses, or one of its containers, if anybody counts them.
+    /// The bytes of memory that a pod uses, or one of its containers, if there is a memory controller.
     pub(crate) async fn memory_usage(
         &self,
         pod: &Pod,
@@ -302,38 +302,38 @@ impl PodCgroups {
         used.map_err(|source| PodCgroupError::Look { name, source })
     }
 
-    /// The cgroups of pods that an earlier agent left in the class whose pods add up, and this one has not
-    /// met; none if that cannot be seen.
-    async fn unmet(&self, class: &CgroupName) -> Option<Vec<CgroupName>> {
-        let is_known = self.unmet.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+    /// The cgroups of pods that an earlier agent left in the burstable class, and this one has not
+    /// synced; none if they cannot be listed.
+    async fn unsynced(&self, class: &CgroupName) -> Option<Vec<CgroupName>> {
+        let is_known = self.unsynced.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         if !is_known {
             let children = match self.port.children(class).await {
                 Ok(children) => children,
                 Err(error) => {
-                    warn!(cgroup = %class, error = %Chain(&error), "cannot see which pods an earlier agent left; their class keeps its share");
+                    warn!(cgroup = %class, error = %Chain(&error), "Cannot list pod cgroups of an earlier agent, keeping CPU shares of QoS cgroup");
                     return None;
                 }
             };
             let left = children.into_iter().filter_map(|one| Some((pod_of_cgroup(&one)?, one)));
             let left = left.collect();
-            *self.unmet.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
+            *self.unsynced.lock().unwrap_or_else(PoisonError::into_inner) = Some(left);
         }
         let known = self.known();
-        let mut unmet = self.unmet.lock().unwrap_or_else(PoisonError::into_inner);
-        let unmet = unmet.get_or_insert_default();
-        unmet.retain(|uid, _| !known.contains_key(uid));
-        Some(unmet.values().cloned().collect())
+        let mut unsynced = self.unsynced.lock().unwrap_or_else(PoisonError::into_inner);
+        let unsynced = unsynced.get_or_insert_default();
+        unsynced.retain(|uid, _| !known.contains_key(uid));
+        Some(unsynced.values().cloned().collect())
     }
 
-    /// What the pods of a class ask for together; none while some of them were not met: without those the
+    /// The sum of the CPU requests of a class; none while some pods were not synced: without those the
     /// sum would be too small.
     async fn class_sum(&self, class: &CgroupName) -> Option<i64> {
-        let unmet = self.unmet(class).await?;
-        if !unmet.is_empty() && self.began.elapsed() < LONGEST_WAIT_FOR_UNMET {
+        let unsynced = self.unsynced(class).await?;
+        if !unsynced.is_empty() && self.began.elapsed() < LONGEST_WAIT_FOR_UNSYNCED {
             return None;
         }
         let mut of_unmet = 0;
-        for name in unmet {
+        for name in unsynced {
             match self.port.values(&name).await {
                 Ok(values) => of_unmet += requested(&values),
                 Err(CgroupError::Missing { .. }) => {}
@@ -345,7 +345,7 @@ impl PodCgroups {
         Some(of_unmet + self.known().values().map(|known| known.share).sum::<i64>())
     }
 
-    /// Writes to the classes what their pods ask for together. They go on without until the next try.
+    /// Writes the sums of CPU requests to the classes. After a failure they keep their values until the next try.
     async fn limit_classes(&self) {
         let mut written = self.written.lock().await;
         let name = class_cgroup(&self.settings.root, QosClass::Burstable);
@@ -354,18 +354,18 @@ impl PodCgroups {
             return;
         }
         let values = class_values(QosClass::Burstable, milli, &self.settings);
-        // A write that fails, or that nobody waits for any more, may have been done: what was there before
-        // is not to be taken for what is there.
+        // A failed or cancelled write may have been applied: the previous value
+        // is no longer certain.
         *written = None;
         match self.port.update(&name, &values).await {
             Ok(()) => *written = Some(milli),
             Err(error) => {
-                warn!(cgroup = %name, error = %Chain(&error), "cannot give the pods of a class their share");
+                warn!(cgroup = %name, error = %Chain(&error), "Cannot set CPU shares of QoS cgroup");
             }
         }
     }
 
-    /// Removes the cgroup of a pod that has ended.
+    /// Removes the cgroup of a terminated pod.
     pub async fn release(&self, pod: &Pod) -> Result<(), PodCgroupError> {
         let name = pod_cgroup(&self.settings.root, pod).map_err(PodCgroupError::Name)?;
         let (uid, pod) = (view::uid(pod), view::pod_name(pod));
@@ -376,11 +376,11 @@ impl PodCgroups {
     }
 
     async fn forget(&self, uid: &PodUid) {
-        let mut was_unmet = false;
-        if let Some(unmet) = &mut *self.unmet.lock().unwrap_or_else(PoisonError::into_inner) {
-            was_unmet = unmet.remove(uid).is_some();
+        let mut was_unsynced = false;
+        if let Some(unsynced) = &mut *self.unsynced.lock().unwrap_or_else(PoisonError::into_inner) {
+            was_unsynced = unsynced.remove(uid).is_some();
         }
-        if self.known().remove(uid).is_some() || was_unmet {
+        if self.known().remove(uid).is_some() || was_unsynced {
             self.limit_classes().await;
         }
     }
@@ -401,40 +401,40 @@ impl PodCgroups {
             at: self.clock.now(),
         };
         match self.port.remove(&verdict).await {
-            Ok(Removed::Now) => info!(cgroup = %name, %uid, rule, "cgroup of a pod removed"),
+            Ok(Removed::Now) => info!(cgroup = %name, %uid, rule, "Pod cgroup removed"),
             Ok(Removed::Before) => {}
             Err(source) => return Err(PodCgroupError::Remove { name: name.clone(), source }),
         }
         Ok(())
     }
 
-    /// Removes what is left of the cgroups of pods of which nothing is to run.
-    pub async fn sweep(&self, why: WhyRunsNothing<'_>, panics: &PanicGuard) {
+    /// Removes leftover cgroups of pods of which nothing may run.
+    pub async fn sweep(&self, why: NothingRunsRule<'_>, panics: &PanicGuard) {
         for name in self.of_pods().await {
             if let Some(uid) = pod_of_cgroup(&name) {
                 let (step, of) = (PanicStep::CgroupSweep, PanicSubject::Pod(&uid, None));
                 panics.catch_async(step, of, self.remove_left(&name, &uid, why)).await.ok();
             }
         }
-        // What could not be looked at or written before.
+        // Retries earlier failures of the classes.
         self.limit_classes().await;
     }
 
-    /// Removes what is left of the cgroup of a pod of which nothing is to run, whichever class it was of.
-    pub async fn sweep_one(&self, uid: &PodUid, why: WhyRunsNothing<'_>) {
+    /// Removes leftover cgroups of a pod of which nothing may run, in every class.
+    pub async fn sweep_one(&self, uid: &PodUid, why: NothingRunsRule<'_>) {
         for name in cgroups_of_pod(&self.settings.root, uid) {
             self.remove_left(&name, uid, why).await;
         }
     }
 
-    async fn remove_left(&self, name: &CgroupName, uid: &PodUid, why: WhyRunsNothing<'_>) {
+    async fn remove_left(&self, name: &CgroupName, uid: &PodUid, why: NothingRunsRule<'_>) {
         let _turn = self.turns.take(uid).await;
-        // Asked while it is our turn: a pod that comes back waits for its cgroup.
+        // Checked during our turn: a pod that comes back waits for its cgroup.
         let Some(rule) = why(uid) else { return };
         match self.remove(name, uid, None, rule).await {
             Ok(()) => self.forget(uid).await,
             Err(error) => {
-                warn!(%uid, rule, error = %Chain(&error), "cannot remove the cgroup of a pod of which nothing is to run; trying again later");
+                warn!(%uid, rule, error = %Chain(&error), "Cannot remove orphaned pod cgroup, retrying later");
             }
         }
     }
@@ -444,14 +444,14 @@ impl PodCgroups {
         classes.map(|class| class_cgroup(&self.settings.root, class))
     }
 
-    /// The cgroups of pods that there are.
+    /// The existing cgroups of pods.
     async fn of_pods(&self) -> Vec<CgroupName> {
         let mut found = Vec::new();
         for class in self.parents() {
             match self.port.children(&class).await {
                 Ok(children) => found.extend(children),
                 Err(error) => {
-                    warn!(cgroup = %class, error = %Chain(&error), "cannot look for cgroups of pods that are gone");
+                    warn!(cgroup = %class, error = %Chain(&error), "Cannot list pod cgroups");
                 }
             }
         }

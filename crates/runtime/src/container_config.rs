@@ -17,18 +17,18 @@ use crate::layout::seccomp_profiles;
 use crate::sandbox_config;
 use model::log_layout::LogLayout;
 
-/// What an instance of a container has besides its specification.
+/// The properties of a container instance in addition to its spec.
 #[derive(Debug)]
 pub(crate) struct Instance {
-    /// Counts its restarts.
+    /// Its restart count.
     pub(crate) restart_count: u32,
-    /// How the runtime refers to its image.
+    /// The reference of its image in the runtime.
     pub(crate) image_ref: String,
-    /// Whom its image runs as.
+    /// The user of its image.
     pub(crate) image_user: Option<ImageUser>,
     /// Its environment.
     pub(crate) envs: Environment,
-    /// What it sees of the host's files.
+    /// Its mounts.
     pub(crate) mounts: Vec<Mount>,
     /// Block devices of its volumes.
     pub(crate) devices: Vec<Device>,
@@ -36,7 +36,7 @@ pub(crate) struct Instance {
     pub(crate) groups: BTreeSet<i64>,
 }
 
-/// What the runtime is asked for.
+/// The configuration for the runtime.
 pub(crate) fn container_config(
     pod: &Pod,
     container: &Container,
@@ -105,8 +105,8 @@ fn container_labels(pod: &Pod, container: &Container) -> BTreeMap<String, String
     labels
 }
 
-/// What must be known of the container after a restart of the agent, under upstream's names, so that
-/// either agent can take over from the other; and its size, which upstream keeps elsewhere.
+/// The data that the agent needs after a restart, under upstream's names, so that
+/// either agent can take over from the other; and its resources, which upstream stores elsewhere.
 fn container_annotations(
     pod: &Pod,
     container: &Container,
@@ -151,7 +151,7 @@ mod tests {
         made_in(Pod::default(), container)
     }
 
-    /// The same, in a pod of which more is known.
+    /// The configuration of a container in this pod.
     fn made_in(mut pod: Pod, container: &Container) -> ContainerConfig {
         pod.spec = Some(PodSpec {
             termination_grace_period_seconds: Some(30),
@@ -177,7 +177,7 @@ mod tests {
 
     // behaviour: CON-9
     #[test]
-    fn command_arguments_and_environment_are_expanded() {
+    fn command_args_and_environment_are_expanded() {
         let config = made(&Container {
             name: "main".to_owned(),
             image: Some("image:1".to_owned()),
@@ -199,7 +199,7 @@ mod tests {
 
     // behaviour: CON-10
     #[test]
-    fn labels_and_annotations_are_upstreams_but_for_the_size() {
+    fn labels_and_annotations_match_upstream_except_for_the_size() {
         let config = made(&Container {
             name: "test_container".to_owned(),
             image: Some("foo/image:v1".to_owned()),
@@ -236,7 +236,7 @@ mod tests {
 
     // behaviour: CON-10
     #[test]
-    fn what_its_end_needs_is_written_on_a_container() {
+    fn container_annotations_have_the_data_for_its_termination() {
         let mut pod = Pod::default();
         pod.metadata.deletion_grace_period_seconds = Some(5);
         let command = Some(vec!["/bin/bye".to_owned(), "a b".to_owned()]);

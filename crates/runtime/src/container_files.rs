@@ -21,7 +21,7 @@ use crate::decide::{
 };
 use crate::layout::next_restart_count;
 
-/// The most that is read of a hosts file.
+/// The most bytes that are read of a hosts file.
 const LONGEST_FILE: u64 = 10 << 20;
 
 /// Creates the files of containers.
@@ -36,7 +36,7 @@ pub(crate) struct ContainerFiles {
 }
 
 impl ContainerFiles {
-    /// What a container sees of the host's files.
+    /// The file mounts of a container.
     pub(crate) async fn mounts(
         &self,
         pod: &Pod,
@@ -57,7 +57,7 @@ impl ContainerFiles {
             managed_hosts(ips, &name, aliases).into_bytes()
         };
         let path = self.pods_dir.join(view::uid(pod).as_str()).join("etc-hosts");
-        // Written where it is: containers of the pod that run have it mounted.
+        // Written in place: running containers of the pod have it mounted.
         files.overwrite(&path, &content, 0o644).await?;
         Ok(vec![Mount {
             container_path: HOSTS_PATH.to_owned(),
@@ -67,9 +67,9 @@ impl ContainerFiles {
         }])
     }
 
-    /// One more than the latest instance has that was started; the logs tell when the runtime has
-    /// forgotten all. Where they cannot be seen nothing is made: it would write into the log of an earlier
-    /// one.
+    /// The restart count of the next instance: one more than that of the latest started instance. Logs are the
+    /// fallback if the runtime has none. If the logs cannot be listed, no container is created: it could write into
+    /// the log of an earlier one.
     pub(crate) async fn restart_count(
         &self,
         latest: Option<&ContainerStatus>,
@@ -83,7 +83,7 @@ impl ContainerFiles {
         }
         match self.files.list(logs).await {
             Ok(names) => Ok(next_restart_count(&names)),
-            // Nothing of it has ever run here. What lies in the place of the directory is told of when it is made.
+            // It has never run here. If a file is at the path of the directory, the creation of the directory fails.
             Err(error)
                 if error.is_not_found() || error.source.kind() == ErrorKind::NotADirectory =>
             {
@@ -93,7 +93,7 @@ impl ContainerFiles {
         }
     }
 
-    /// Log collectors look for logs by container. Failing that is no reason to fail the container.
+    /// Links the log by container for log collectors. A failure does not fail the container.
     pub(crate) async fn link_log(
         &self,
         sandbox: &SandboxConfig,
@@ -104,7 +104,7 @@ impl ContainerFiles {
         let target = Path::new(&sandbox.log_directory).join(log);
         let link = self.logs.container_link(&sandbox.pod, name, id);
         if let Err(error) = self.files.link(&target, &link).await {
-            warn!(pod = %sandbox.pod, container = name, %error, "cannot link the log of a container");
+            warn!(pod = %sandbox.pod, container = name, %error, "Cannot link container log");
         }
     }
 }

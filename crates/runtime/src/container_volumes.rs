@@ -22,7 +22,7 @@ use crate::volumes::PodVolumes;
 /// The longest file that defines variables. Upstream has no limit, so a container can exhaust its memory.
 const MOST_OF_ENV_FILE: u64 = 16 * 1024 * 1024;
 
-/// What a container gets of its volumes.
+/// The mounts and devices of a container.
 #[derive(Debug)]
 pub(crate) struct ContainerVolumeMounts {
     pub(crate) mounts: Vec<Mount>,
@@ -40,7 +40,7 @@ pub(crate) struct ContainerVolumes {
 }
 
 impl ContainerVolumes {
-    /// The mounts and devices of a container, in the order of its specification.
+    /// The mounts and devices of a container, in the order of its spec.
     pub(crate) async fn mount(
         &self,
         starting: &StartContext<'_>,
@@ -68,7 +68,7 @@ impl ContainerVolumes {
         Ok(ContainerVolumeMounts { mounts, devices, groups })
     }
 
-    /// The files that variables of a container come from.
+    /// The env files of a container.
     pub(crate) async fn env_files(
         &self,
         starting: &StartContext<'_>,
@@ -115,7 +115,7 @@ impl ContainerVolumes {
         used_volumes(starting.container).into_iter().filter_map(volume).collect()
     }
 
-    /// Mounts a part of a volume. People learn no details of the host: they may not be allowed to see it.
+    /// Mounts a part of a volume. The error has no details of the host: the user may not be allowed to see them.
     async fn subpath(
         &self,
         starting: &StartContext<'_>,

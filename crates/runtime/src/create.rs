@@ -1,4 +1,4 @@
-//! Creating a container, whatever became of earlier attempts.
+//! Creates a container, after any outcome of earlier attempts.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -33,22 +33,22 @@ use crate::remover::ContainerRemover;
 use crate::sandboxes::MOST_NAMES;
 use crate::start_context::StartContext;
 
-/// A container that was made.
-pub(crate) struct Made {
+/// A created container.
+pub(crate) struct CreatedContainer {
     pub(crate) id: ContainerId,
     /// Its log below the pod's log directory.
     pub(crate) log_path: String,
-    /// Whether it runs already.
+    /// Whether it is running already.
     pub(crate) runs: bool,
-    /// Whether an earlier attempt made it.
+    /// Whether an earlier attempt created it.
     pub(crate) adopted: bool,
     /// Its restart count.
     pub(crate) number: u32,
 }
 
-/// What all attempts to make a container have in common.
+/// The inputs of all attempts to create a container.
 struct Prepared {
-    /// The container into which it looks.
+    /// The target of an ephemeral container.
     target: Option<ContainerId>,
     image_ref: String,
     image_user: Option<ImageUser>,
@@ -67,20 +67,20 @@ pub(crate) struct ContainerCreator {
     pub(crate) files: Arc<ContainerFiles>,
     pub(crate) node: Arc<NodeSettings>,
     pub(crate) host_ips: Arc<dyn HostIps>,
-    /// The API; none for an agent that stands alone.
+    /// The API; none for a standalone agent.
     pub(crate) api: Option<ApiParts>,
     pub(crate) remover: Arc<ContainerRemover>,
     pub(crate) volumes: ContainerVolumes,
 }
 
 impl ContainerCreator {
-    /// The container to start: one that an earlier attempt made as wanted, or a new one.
+    /// The container to start: a matching one of an earlier attempt, or a new one.
     pub(crate) async fn adopt_or_create(
         &self,
         starting: &StartContext<'_>,
         image: Ensured,
         volumes: &ImageVolumes,
-    ) -> Result<Made, StartError> {
+    ) -> Result<CreatedContainer, StartError> {
         let latest = starting.latest();
         let logs = self.files.logs.pod_logs.join(starting.logs());
         let number = async {
@@ -89,17 +89,17 @@ impl ContainerCreator {
             number.map_err(|source| StartError::Logs { container: container(), source })
         };
         if latest.is_none() {
-            // Only the logs tell, which are looked at while the rest is made.
+            // The logs decide; they are listed while the rest is prepared.
             let (number, prepared) = join(number, self.prepare(starting, image, volumes)).await;
             return self.create(starting, number?, &prepared?).await;
         }
         let number = number.await?;
         let sandbox = &starting.sandbox.id;
         if let Some(waiting) = startable(latest, starting.container, sandbox) {
-            info!(id = %waiting.id, container = %waiting.name, "starting what an earlier attempt made");
+            info!(id = %waiting.id, container = %waiting.name, "Starting container created by an earlier attempt");
             let log_path = LogLayout::container_log(&waiting.name, number);
             let id = waiting.id.clone();
-            return Ok(Made { id, log_path, runs: false, adopted: true, number });
+            return Ok(CreatedContainer { id, log_path, runs: false, adopted: true, number });
         }
         if let Some(unused) = latest.filter(|latest| latest.state == ContainerState::Created) {
             let removed = self.remover.never_started(starting, &unused.id, "never-started").await;
@@ -109,14 +109,14 @@ impl ContainerCreator {
         self.create(starting, number, &prepared).await
     }
 
-    /// Makes a container under a number. What an earlier attempt left under the same name is started
-    /// or removed; a name that the runtime does not give back is left to it.
+    /// Creates a container with a restart count. A container of an earlier attempt with the same name is started
+    /// or removed; a name that the runtime keeps reserved is skipped.
     async fn create(
         &self,
         starting: &StartContext<'_>,
         mut number: u32,
         prepared: &Prepared,
-    ) -> Result<Made, StartError> {
+    ) -> Result<CreatedContainer, StartError> {
         let StartContext { container, sandbox, .. } = *starting;
         let mut names = 0;
         loop {
@@ -129,23 +129,43 @@ impl ContainerCreator {
                 .create_container(&sandbox.id, &config, &sandbox.config)
                 .await;
             let error = match made {
-                Ok(id) => return Ok(Made { id, log_path, runs: false, adopted: false, number }),
+                Ok(id) => {
+                    return Ok(CreatedContainer {
+                        id,
+                        log_path,
+                        runs: false,
+                        adopted: false,
+                        number,
+                    });
+                }
                 Err(error) => error,
             };
             if !error.is_name_taken() || names == MOST_NAMES {
                 return Err(StartError::Create(error));
             }
-            warn!(pod = %sandbox.config.pod, container = container.name, %error, "the name of a container is taken");
+            warn!(pod = %sandbox.config.pod, container = container.name, %error, "Container name is taken");
             let found = self.named(starting, number).await.map_err(StartError::Create)?;
             match taken_container(found.as_ref(), container, &sandbox.id) {
                 TakenContainer::Start(id) => {
-                    return Ok(Made { id, log_path, runs: false, adopted: true, number });
+                    return Ok(CreatedContainer {
+                        id,
+                        log_path,
+                        runs: false,
+                        adopted: true,
+                        number,
+                    });
                 }
                 TakenContainer::Runs(id) => {
-                    return Ok(Made { id, log_path, runs: true, adopted: true, number });
+                    return Ok(CreatedContainer {
+                        id,
+                        log_path,
+                        runs: true,
+                        adopted: true,
+                        number,
+                    });
                 }
                 TakenContainer::Remove(id) => {
-                    // One that does not go keeps its name to itself.
+                    // If the removal fails, its name stays taken.
                     let removed = self.remover.unused(starting, &id, "name-taken").await;
                     if removed.is_err() {
                         number = number.saturating_add(1);
@@ -157,8 +177,8 @@ impl ContainerCreator {
         }
     }
 
-    /// What a container needs, whatever its number. It is made in upstream's order, so that one that is
-    /// refused leaves behind what it leaves there; its files are made side by side.
+    /// Prepares everything that does not depend on the restart count, in upstream's order, so that a rejected
+    /// container leaves the same files as upstream. The files are created in parallel.
     async fn prepare(
         &self,
         starting: &StartContext<'_>,
@@ -191,7 +211,7 @@ impl ContainerCreator {
         Ok(Prepared { target, image_ref, image_user, envs, mounts, devices, groups, messages })
     }
 
-    /// What the runtime is asked for. From here on the container has a place for its log.
+    /// The configuration for the runtime. From here on the container has a log path.
     async fn configure(
         &self,
         starting: &StartContext<'_>,
@@ -221,7 +241,7 @@ impl ContainerCreator {
             let container = container.name.clone();
             StartError::LogDirectory { container, source }
         })?;
-        // Where all containers see one another's processes, or the node's, it sees the target's anyway, also when
+        // With a shared or host PID namespace it sees the target's processes anyway, even if
         // the target does not run.
         if config.pid == NamespaceMode::Container {
             config.pid_target.clone_from(&prepared.target);
@@ -230,7 +250,7 @@ impl ContainerCreator {
         Ok(config)
     }
 
-    /// Whom the container's image runs as.
+    /// The user of the container's image.
     async fn image_user(&self, container: &Container) -> Result<Option<ImageUser>, StartError> {
         let image = container.image.clone().unwrap_or_default();
         match self.runtime.images.image_status(&with_default_tag(&image)).await {
@@ -239,7 +259,7 @@ impl ContainerCreator {
         }
     }
 
-    /// What the runtime has under the name and number.
+    /// The container with this name and restart count in the runtime.
     async fn named(
         &self,
         starting: &StartContext<'_>,
@@ -259,7 +279,7 @@ impl ContainerCreator {
     }
 }
 
-/// The container into which an ephemeral one looks.
+/// The target of an ephemeral container.
 fn target(starting: &StartContext<'_>) -> Result<Option<ContainerId>, StartError> {
     if starting.role != Role::Ephemeral {
         return Ok(None);

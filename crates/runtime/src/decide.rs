@@ -1,9 +1,9 @@
-//! What to do with a pod. Pure.
+//! Decisions about a pod. Pure.
 //!
 //! ```text
 //!  context ──> runs outside of its cgroup: kill
 //!     └──> sandbox_plan ──> new sandbox: what starts in it                                    ──> cgroup_plan
-//!              └─ usable ──> init_containers (sidecars) ──> regular_containers ──> remains ──┘
+//!              └─ usable ──> init_containers (sidecars) ──> regular_containers ──> old_instances ──┘
 //! ```
 
 mod actions;
@@ -24,15 +24,16 @@ mod field_ref;
 mod go_json;
 mod grace;
 mod hook;
-mod hook_words;
+mod hook_messages;
 mod hostname;
 mod hosts;
 mod init_containers;
 mod kill_cause;
-pub(crate) mod kill_words;
-mod late_winner;
+pub(crate) mod kill_messages;
+mod late_creation;
 mod needs;
 mod node;
+mod old_instances;
 mod orphans;
 mod pod_actions;
 mod ports;
@@ -41,14 +42,13 @@ mod pull;
 mod pull_backoff;
 mod pull_error;
 mod pull_key;
+pub mod pull_messages;
 mod pull_queue;
 mod pull_rate;
 mod pull_reminder;
 mod pull_size;
-pub mod pull_words;
 mod reasons;
 mod regular_containers;
-mod remains;
 mod resize;
 mod resource_ref;
 mod resources;
@@ -90,11 +90,11 @@ pub use field_ref::pod_field;
 pub use go_json::{handler_json, ports_json};
 pub use grace::{GraceBudget, LEAST_GRACE, stop_grace};
 pub use hook::{Hook, HookError, HttpHook, hook, needs_address, sleeps};
-pub(crate) use hook_words::{HookedContainer, exited, timed_out};
+pub(crate) use hook_messages::{HookedContainer, exited, timed_out};
 pub use hostname::{PodHostname, kernel_hostname, pod_hostname};
 pub use hosts::{HOSTS_PATH, host_network_hosts, managed_hosts, wants_hosts_file};
 pub(crate) use kill_cause::{KillCause, Restart};
-pub use late_winner::{TakenContainer, TakenSandbox, startable, taken_container, taken_sandbox};
+pub use late_creation::{TakenContainer, TakenSandbox, startable, taken_container, taken_sandbox};
 pub(crate) use model::{go_path, go_text};
 pub use needs::{Needs, needs};
 pub use node::{NodeSettings, PullSettings};
@@ -116,8 +116,8 @@ pub use pull_reminder::next_reminder;
 pub use pull_size::size_class;
 pub use reasons::{KillPod, KillReason, PodEnd, StartReason};
 pub use resize::{
-    ContainerResize, MemoryUse, below_usage, is_resizing, raised, smaller_memory_limit,
-    told_to_sandbox,
+    ContainerResize, MemoryUse, below_usage, is_resizing, raised, resized_sandbox_resources,
+    smaller_memory_limit,
 };
 pub use resource_ref::container_resource;
 pub use resources::{LimitSettings, container_resources, overhead_resources, sandbox_resources};
@@ -128,7 +128,7 @@ pub use security::{
 pub use string_limits::{ContainerString, MOST_OF_STRING, MOST_OF_STRINGS, StringBudget};
 pub use sysctls::pod_sysctls;
 pub use termination_message::{
-    MOST_LINES, MOST_OF_FILE, MOST_OF_LOG, MessageSource, message_source, with_last_words,
+    MOST_LINES, MOST_OF_FILE, MOST_OF_LOG, MessageSource, message_source, with_termination_message,
 };
 pub use termination_order::termination_order;
 pub use user_namespace::{IdRanges, IdSpan, RangeError, SpanError};

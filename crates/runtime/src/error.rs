@@ -1,4 +1,4 @@
-//! What goes wrong while a pod is synced.
+//! Errors of a pod sync.
 
 use jiff::Timestamp;
 use model::cgroup::CgroupNameError;
@@ -12,58 +12,58 @@ use model::ports::runtime::RuntimeError;
 use podspec::image_name::ImageNameError;
 
 use crate::cgroups::PodCgroupError;
-use crate::decide::pull_words::{self, PullFailure, pull_failure};
-use crate::decide::{ConfigError, PullError, ResolvConfError, go_text, kill_words};
+use crate::decide::pull_messages::{self, PullFailure, pull_failure};
+use crate::decide::{ConfigError, PullError, ResolvConfError, go_text, kill_messages};
 use crate::hooks::HookFailure;
 use crate::user_namespaces::UserNamespaceError;
 
-/// Why a container did not start; the message is what people see beside the waiting reason.
+/// Why a container did not start; the message is shown with the waiting reason.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// It failed before and must wait.
+    /// It failed before and is in back-off.
     #[error("back-off {} restarting failed container={container} pod={pod}", milliseconds(*delay))]
     BackOff {
         /// The container.
         container: String,
-        /// Its pod, as upstream writes it: `NAME_NAMESPACE(UID)`.
+        /// Its pod in upstream's format: `NAME_NAMESPACE(UID)`.
         pod: String,
-        /// How long it waits in all.
+        /// The whole delay.
         delay: std::time::Duration,
-        /// When it may be tried again.
+        /// The time of the next attempt.
         until: Timestamp,
     },
-    /// The image's pull failed before and must wait.
+    /// The pull of its image failed before and is in back-off.
     #[error("back-off pulling image {image:?}")]
     ImagePullBackOff {
         /// The image.
         image: String,
-        /// When it may be tried again.
+        /// The time of the next attempt.
         until: Timestamp,
-        /// Why it failed.
+        /// The cause.
         last: PullFailure,
     },
-    /// The pod is to end before the container could start.
+    /// The pod is terminating before the container could start.
     #[error("the pod ends")]
     PodEnds,
-    /// What is given as the image is no name of one. What is said is upstream's.
+    /// The image name is invalid. The text is upstream's.
     #[error("Failed to apply default image tag {image:?}: couldn't parse image name {image:?}")]
     InvalidImageName {
         /// The image.
         image: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: ImageNameError,
     },
-    /// The image cannot be asked for.
+    /// The image cannot be inspected.
     #[error("inspect image {image:?}")]
     ImageInspect {
         /// The image.
         image: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: RuntimeError,
     },
-    /// The image is not there and must not be fetched.
+    /// The image is not present and must not be pulled.
     #[error("container image {image:?} is not present with pull policy of Never")]
     ImageNeverPull {
         /// The image.
@@ -74,7 +74,7 @@ pub enum StartError {
     ImagePull {
         /// The image.
         image: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: PullError,
     },
@@ -83,62 +83,62 @@ pub enum StartError {
     ImageAccess {
         /// The image.
         image: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: CredentialsError,
     },
-    /// It was not recorded that the pull is about to begin, so it did not.
+    /// The intent of the pull could not be recorded, so it did not begin.
     #[error("record the intent to pull image {image:?}")]
     PullIntent {
         /// The image.
         image: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: FileError,
     },
-    /// The pod's specification cannot be turned into a container. What is said is upstream's.
+    /// The pod spec cannot be converted to a container. The text is upstream's.
     #[error(transparent)]
     Config(ConfigError),
-    /// Whom the image runs as cannot be asked for.
+    /// The user of the image cannot be determined.
     #[error("inspect image {image:?} for its user")]
     ImageUser {
         /// The image.
         image: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: RuntimeError,
     },
-    /// Files for the container cannot be made.
-    #[error("make the container's files")]
+    /// Files for the container cannot be created.
+    #[error("create the container's files")]
     Files(#[source] FileError),
-    /// It looks into a container that does not exist.
+    /// Its target container does not exist.
     #[error("unable to find target container {container}")]
     NoTarget {
         /// That container.
         container: String,
     },
-    /// The directory for its logs cannot be made. What is said is upstream's.
+    /// The directory for its logs cannot be created. The text is upstream's.
     #[error("create container log directory for container {container} failed")]
     LogDirectory {
         /// The container.
         container: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: FileError,
     },
-    /// Nobody can tell by its logs how often it was started.
+    /// Its logs cannot be counted for the restart count.
     #[error("count the logs of container {container}")]
     Logs {
         /// The container.
         container: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: FileError,
     },
-    /// One that was made and never started stands in its way.
+    /// An instance that never started cannot be removed.
     #[error("remove the container that was never started")]
     RemoveUnused(#[source] RemoveUnused),
-    /// The runtime did not make it.
+    /// The runtime did not create it.
     #[error("create the container")]
     Create(#[source] RuntimeError),
     /// The runtime did not start it.
@@ -146,24 +146,24 @@ pub enum StartError {
     Run {
         /// The container.
         container: String,
-        /// Which instance of it.
+        /// The ID of the instance.
         id: ContainerId,
-        /// Why.
+        /// The cause.
         #[source]
         source: RuntimeError,
     },
-    /// What runs right after its start failed, so it was ended.
+    /// Its postStart hook failed, so it was killed.
     #[error("run the postStart hook")]
     PostStart {
-        /// In upstream's words.
+        /// Upstream's text.
         message: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: HookFailure,
     },
 }
 
-/// How the runtime begins the message when it cannot mount an image.
+/// The beginning of the runtime's message when it cannot mount an image.
 const IMAGE_VOLUME_FAILED: &str = "ImageVolumeMountFailed";
 
 impl StartError {
@@ -172,7 +172,7 @@ impl StartError {
         matches!(self, Self::Create(source) if source.message.starts_with(IMAGE_VOLUME_FAILED))
     }
 
-    /// The waiting reason, in upstream's words.
+    /// The waiting reason, as upstream.
     pub fn label(&self) -> &'static str {
         match self {
             Self::BackOff { .. } => "CrashLoopBackOff",
@@ -180,7 +180,7 @@ impl StartError {
             Self::InvalidImageName { .. } => "InvalidImageName",
             Self::ImageInspect { .. } => "ImageInspectError",
             Self::ImageNeverPull { .. } => "ErrImageNeverPull",
-            // Nobody sees it: the pod's own end is what is shown.
+            // Never shown: the pod is terminating.
             Self::PodEnds => "ContainerCreating",
             Self::ImagePull { image, source } => pull_failure(image, source).reason,
             // Upstream has the text of the error as the reason.
@@ -197,23 +197,23 @@ impl StartError {
         }
     }
 
-    /// What the event says that tells of it. Instances have no ids there: so the same failure of the
-    /// next one is the same event.
-    pub fn told(&self) -> String {
+    /// The message for the event. It has no IDs of instances, so that the same failure of the
+    /// next instance is the same event.
+    pub fn event_message(&self) -> String {
         match self {
             Self::Config(_)
             | Self::Files(_)
             | Self::NoTarget { .. }
             | Self::LogDirectory { .. }
-            | Self::Logs { .. } => self.in_words(),
+            | Self::Logs { .. } => self.full_text(),
             Self::ImageUser { source, .. } | Self::Create(source) => source.message.clone(),
             Self::Run { container, id, source } => source.message.replace(id.as_str(), container),
             _ => self.label().to_owned(),
         }
     }
 
-    /// What a container that waits says of it: where the runtime refused, its words and no others; of
-    /// images, upstream's.
+    /// The message for the waiting state: the runtime's text if it refused, and upstream's texts about
+    /// images.
     pub fn message(&self) -> String {
         match self {
             Self::ImageUser { source, .. } | Self::Create(source) | Self::Run { source, .. } => {
@@ -222,16 +222,16 @@ impl StartError {
             Self::PostStart { message, .. } => message.clone(),
             Self::ImagePull { image, source } => pull_failure(image, source).message,
             Self::ImageAccess { source, .. } => source.to_string(),
-            Self::PullIntent { image, source } => pull_words::not_recorded(image, source),
+            Self::PullIntent { image, source } => pull_messages::not_recorded(image, source),
             Self::ImagePullBackOff { image, last, .. } => last.while_waiting(image),
-            Self::ImageInspect { source, .. } => pull_words::uninspected(source),
-            Self::ImageNeverPull { image } => pull_words::never(image),
-            _ => self.in_words(),
+            Self::ImageInspect { source, .. } => pull_messages::uninspected(source),
+            Self::ImageNeverPull { image } => pull_messages::never(image),
+            _ => self.full_text(),
         }
     }
 
-    /// The whole story; of files upstream's.
-    fn in_words(&self) -> String {
+    /// The full message; for file errors in upstream's format.
+    fn full_text(&self) -> String {
         match self {
             Self::Files(source) => go_text::file_error(source),
             Self::LogDirectory { source, .. } => {
@@ -241,12 +241,12 @@ impl StartError {
         }
     }
 
-    /// Whether nothing is wrong with the container: its pod ends, or it runs after all.
-    pub(crate) fn is_nobodys_business(&self) -> bool {
+    /// Whether it is no failure of the container: the pod is terminating, or the container runs after all.
+    pub(crate) fn is_pod_ending_or_started(&self) -> bool {
         matches!(self, Self::PodEnds | Self::RemoveUnused(RemoveUnused::Started))
     }
 
-    /// When it makes sense to try again, if that is known.
+    /// The time of the next attempt, if known.
     pub fn retry_at(&self) -> Option<Timestamp> {
         match self {
             Self::BackOff { until, .. } | Self::ImagePullBackOff { until, .. } => Some(*until),
@@ -255,32 +255,32 @@ impl StartError {
     }
 }
 
-/// Why what a sandbox is to be cannot be told.
+/// Why the configuration of a sandbox cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxConfigError {
-    /// By the pod's specification.
+    /// The pod spec is invalid.
     #[error(transparent)]
     Config(ConfigError),
-    /// The node's resolver file cannot be read.
-    #[error("look up the node's name servers")]
+    /// The node's `resolv.conf` cannot be read.
+    #[error("read the node's resolv.conf")]
     ResolvConf(#[source] FileError),
-    /// The node's resolver file makes no sense.
+    /// The node's `resolv.conf` is invalid.
     #[error("encountered error while parsing resolv conf file")]
     ResolvConfContent(#[source] ResolvConfError),
-    /// Its class is not known.
+    /// Its runtime class is unknown.
     #[error(transparent)]
     RuntimeClass(ObjectError),
-    /// There are no user ids for it.
+    /// There are no user IDs for it.
     #[error(transparent)]
     UserNamespace(UserNamespaceError),
-    /// Its uid makes no name for a cgroup.
+    /// Its UID is not a valid cgroup name.
     #[error(transparent)]
     Cgroup(CgroupNameError),
 }
 
 impl SandboxConfigError {
-    /// What people are told, in upstream's words.
-    pub(crate) fn told(&self) -> String {
+    /// The message for the event: upstream's text.
+    pub(crate) fn event_message(&self) -> String {
         match self {
             Self::ResolvConf(error) => go_text::file_error(error),
             Self::ResolvConfContent(error) => {
@@ -294,18 +294,18 @@ impl SandboxConfigError {
     }
 }
 
-/// Why the node still keeps something for a pod that has ended.
+/// Why the resources of a terminated pod are not released.
 #[derive(Debug, thiserror::Error)]
 pub enum ReleaseError {
-    /// Its cgroup.
+    /// Its cgroup cannot be removed.
     #[error(transparent)]
     Cgroup(PodCgroupError),
-    /// Its user ids.
+    /// Its user IDs cannot be released.
     #[error(transparent)]
     UserNamespace(UserNamespaceError),
 }
 
-/// Why a pod is not as specified after a sync.
+/// Why a pod is not converged after a sync.
 #[derive(Debug, thiserror::Error)]
 pub enum SyncError {
     /// A container could not be stopped.
@@ -313,7 +313,7 @@ pub enum SyncError {
     KillContainer {
         /// Its name.
         name: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: RuntimeError,
     },
@@ -322,7 +322,7 @@ pub enum SyncError {
     RemoveContainer {
         /// Its name.
         name: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: RuntimeError,
     },
@@ -331,32 +331,32 @@ pub enum SyncError {
     StopSandbox {
         /// Its id.
         id: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: RuntimeError,
     },
-    /// Several things of a pod could not be stopped.
+    /// Several containers or sandboxes could not be stopped.
     #[error("{}", several(.0))]
     KillPod(Vec<SyncError>),
     /// The pod has no cgroup.
-    #[error("see to the pod's cgroup")]
+    #[error("ensure the pod's cgroup")]
     Cgroup(#[source] PodCgroupError),
-    /// The pod's log directory cannot be made.
-    #[error("make the pod's log directory")]
+    /// The pod's log directory cannot be created.
+    #[error("create the pod's log directory")]
     LogDirectory(#[source] FileError),
-    /// The pod's directory cannot be made.
-    #[error("make the pod's directory")]
+    /// The pod's directory cannot be created.
+    #[error("create the pod's directory")]
     PodDirectory(#[source] FileError),
-    /// What the sandbox is to be cannot be told.
-    #[error("make the sandbox's configuration")]
+    /// The configuration of the sandbox cannot be made.
+    #[error("prepare the sandbox's configuration")]
     SandboxConfig(#[source] SandboxConfigError),
-    /// The sandbox that was just made cannot be looked at.
-    #[error("look at the new sandbox")]
+    /// The new sandbox cannot be inspected.
+    #[error("get the status of the new sandbox")]
     SandboxStatus(#[source] RuntimeError),
-    /// The runtime did not make a sandbox.
+    /// The runtime did not create a sandbox.
     #[error("create pod sandbox")]
     CreateSandbox(#[source] RuntimeError),
-    /// It has not what it was given.
+    /// It does not have the allocated resources.
     #[error("resize the pod in place")]
     Resize(#[source] ResizeError),
     /// Containers did not start.
@@ -364,43 +364,43 @@ pub enum SyncError {
     StartContainers(Vec<(String, StartError)>),
 }
 
-/// Why a pod has not the resources that it was given.
+/// Why a pod does not have the allocated resources.
 #[derive(Debug, thiserror::Error)]
 pub enum ResizeError {
-    /// It uses more memory than it would be let.
+    /// It uses more memory than the new limit.
     #[error("cannot decrease memory limits: {0}")]
     BelowUsage(String),
     /// Its cgroup could not be changed.
     #[error(transparent)]
     Cgroup(PodCgroupError),
-    /// The runtime refuses what all of it may use.
+    /// The runtime refuses the resources of the sandbox.
     #[error("update the resources of the sandbox; resize rejected")]
     Sandbox {
-        /// Which sandbox.
+        /// The sandbox.
         id: SandboxId,
         /// What changes: `memory` or `cpu`.
         resource: &'static str,
-        /// Why.
+        /// The cause.
         #[source]
         source: RuntimeError,
     },
-    /// What is about to be done could not be put on record.
-    #[error("keep a record of containers that change")]
+    /// The pending change could not be recorded.
+    #[error("record pending container resizes")]
     Record(#[source] FileError),
-    /// The runtime did not change a container.
+    /// The runtime did not update a container.
     #[error("update the resources of container {name}")]
     Container {
-        /// Which.
+        /// Its name.
         name: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: RuntimeError,
     },
 }
 
 impl ResizeError {
-    /// What the event and the pod's status say of it, in upstream's words where the runtime is to blame.
-    pub fn told(&self) -> String {
+    /// The message for the event and the pod's status; upstream's format for errors of the runtime.
+    pub fn event_message(&self) -> String {
         match self {
             Self::Sandbox { id, resource, source } => format!(
                 "failed to notify runtime for UpdatePodSandboxResources (resource={resource}); \
@@ -414,27 +414,27 @@ impl ResizeError {
     }
 }
 
-/// Why a container that was never started stays.
+/// Why a container that never started is kept.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoveUnused {
-    /// It has been started after all, by a call that was given up.
+    /// A cancelled call has started it after all.
     #[error("it has been started since")]
     Started,
-    /// The runtime did not tell, or did not remove it.
+    /// The runtime failed to report its state, or to remove it.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
 }
 
-/// Why the remains of a container stay.
+/// Why an old instance is not removed.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoveError {
-    /// Its log, or the link to that.
+    /// Its log, or the link to the log.
     #[error("remove the log of a container")]
     File(#[source] FileError),
     /// The container itself.
     #[error("remove a container")]
     Container(#[source] RuntimeError),
-    /// A container that was never started.
+    /// A container that never started.
     #[error("remove a container that was never started")]
     Unused(#[from] RemoveUnused),
 }
@@ -451,25 +451,25 @@ fn several(failed: &[SyncError]) -> String {
 }
 
 impl SyncError {
-    /// What the event says that tells of a pod that could not be killed.
-    pub fn kill_told(&self, pod: &PodUid) -> String {
+    /// The message of the event about a pod that could not be killed.
+    pub fn kill_event_message(&self, pod: &PodUid) -> String {
         let failed = match self {
             Self::KillPod(failed) => failed.as_slice(),
             one => std::slice::from_ref(one),
         };
         let containers = failed.iter().filter_map(|error| match error {
-            Self::KillContainer { name, source } => Some(kill_words::container(name, source)),
+            Self::KillContainer { name, source } => Some(kill_messages::container(name, source)),
             _ => None,
         });
-        // Of several sandboxes the last one is told.
+        // Of several sandboxes only the last one is reported.
         let sandbox = failed.iter().rev().find_map(|error| match error {
-            Self::StopSandbox { source, .. } => Some(kill_words::sandbox(pod, source)),
+            Self::StopSandbox { source, .. } => Some(kill_messages::sandbox(pod, source)),
             _ => None,
         });
         aggregate(containers.chain(sandbox)).unwrap_or_else(|| Chain(self).to_string())
     }
 
-    /// The earliest time at which trying again makes sense, when all that failed waits for one.
+    /// The earliest time of the next attempt, if all failures are in back-off.
     pub fn retry_at(&self) -> Option<Timestamp> {
         let Self::StartContainers(failed) = self else { return None };
         let times: Option<Vec<Timestamp>> =

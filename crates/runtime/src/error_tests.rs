@@ -1,4 +1,4 @@
-//! What people are told when the runtime refuses something: upstream's words.
+//! Event messages about errors of the runtime: upstream's texts.
 
 use model::ids::{ContainerId, PodUid};
 use model::ports::runtime::{Code, RuntimeError};
@@ -11,7 +11,7 @@ fn refused(code: Code, message: &str) -> RuntimeError {
 
 // behaviour: ACT-125
 #[test]
-fn of_containers_the_runtimes_words_are_told_alone_and_no_id_of_a_start_that_failed() {
+fn start_error_event_has_the_runtime_message_without_ids() {
     let (image, id) = ("web:1".to_owned(), ContainerId::from("c0ffee"));
     let container = "main".to_owned();
     let source = || refused(Code::Internal, "task c0ffee: no such program");
@@ -20,15 +20,15 @@ fn of_containers_the_runtimes_words_are_told_alone_and_no_id_of_a_start_that_fai
         (StartError::ImageUser { image, source: source() }, "task c0ffee: no such program"),
         (StartError::Run { container, id, source: source() }, "task main: no such program"),
     ];
-    for (error, told) in rows {
-        assert_eq!(error.told(), told);
+    for (error, message) in rows {
+        assert_eq!(error.event_message(), message);
         assert_eq!(error.message(), "task c0ffee: no such program", "{}", error.label());
     }
 }
 
 // behaviour: ACT-124
 #[test]
-fn what_of_a_pod_could_not_be_stopped_is_told_as_upstream_does() {
+fn kill_error_event_matches_upstream() {
     let pod = PodUid::from("1234");
     let container = |name: &str, message: &str| SyncError::KillContainer {
         name: name.to_owned(),
@@ -41,31 +41,35 @@ fn what_of_a_pod_could_not_be_stopped_is_told_as_upstream_does() {
     let one = r#"failed to "KillContainer" for "main" with KillContainerError: "rpc error: code = Unknown desc = the \"shim\" is gone""#;
     let of_sandbox = r#"failed to "KillPodSandbox" for "1234" with KillPodSandboxError: "rpc error: code = DeadlineExceeded desc = late""#;
     let gone = r#"the "shim" is gone"#;
-    assert_eq!(container("main", gone).kill_told(&pod), one);
-    assert_eq!(sandbox("s", "late").kill_told(&pod), of_sandbox);
+    assert_eq!(container("main", gone).kill_event_message(&pod), one);
+    assert_eq!(sandbox("s", "late").kill_event_message(&pod), of_sandbox);
     let all = SyncError::KillPod(vec![
         container("main", gone),
         sandbox("s", "early"),
         sandbox("t", "late"),
     ]);
-    assert_eq!(all.kill_told(&pod), format!("[{one}, {of_sandbox}]"), "of sandboxes the last one");
+    assert_eq!(
+        all.kill_event_message(&pod),
+        format!("[{one}, {of_sandbox}]"),
+        "of sandboxes the last one"
+    );
     assert_eq!(all.to_string().matches("; ").count(), 2, "our own log has all: {all}");
 }
 
 // behaviour: RSZ-38
 #[test]
-fn who_refuses_a_resize_is_told_as_upstream_does() {
+fn resize_error_event_matches_upstream() {
     let source = refused(Code::Unknown, "no");
     let sandbox = ResizeError::Sandbox { id: "s".into(), resource: "memory", source };
     assert_eq!(
-        sandbox.told(),
+        sandbox.event_message(),
         "failed to notify runtime for UpdatePodSandboxResources (resource=memory); resize \
          rejected: updatePodSandboxResources failed for sanboxID \"s\": rpc error: code = Unknown \
          desc = no"
     );
     let source = refused(Code::Internal, "no");
     let container = ResizeError::Container { name: "main".to_owned(), source };
-    assert_eq!(container.told(), "rpc error: code = Internal desc = no");
+    assert_eq!(container.event_message(), "rpc error: code = Internal desc = no");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Running lifecycle hooks.
+//! Runs lifecycle hooks.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,32 +18,32 @@ use crate::decide::{
 use crate::metrics::Metrics;
 use crate::report::Reporter;
 
-/// How much of an answer is read; what it says does not matter.
+/// The most bytes of a response that are read; its content does not matter.
 const MOST_OF_ANSWER: u64 = 10 << 10;
-/// How long a request may take, if nobody gives it up before. Upstream waits for ever.
+/// The timeout of a request, unless it is cancelled before. Upstream waits forever.
 const LONGEST_REQUEST: Duration = Duration::from_hours(1);
-/// How much of what a failed command said is told.
+/// The most bytes of the output of a failed command in an error.
 const MOST_OF_OUTPUT: usize = 1024;
 
-/// A container whose hook runs.
+/// The container of a hook.
 pub(crate) struct Hooked<'a> {
     pub(crate) pod: &'a Pod,
     pub(crate) container: &'a Container,
     pub(crate) id: &'a ContainerId,
-    /// The pod's addresses, if they were observed.
+    /// The pod's IPs, if they were observed.
     pub(crate) ips: &'a [IpAddr],
-    /// Where the addresses can be asked for otherwise.
+    /// The sandbox, to look up the IPs otherwise.
     pub(crate) sandbox: Option<&'a SandboxId>,
 }
 
 /// Why a hook failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HookFailure {
-    /// It makes no sense.
+    /// It is invalid.
     #[error("read the hook")]
     Hook(#[source] HookError),
-    /// The pod's address is not known.
-    #[error("ask for the pod's address")]
+    /// The pod's IP is unknown.
+    #[error("look up the pod's address")]
     Address(#[source] RuntimeError),
     /// Its command did not run.
     #[error("run the command")]
@@ -53,18 +53,18 @@ pub enum HookFailure {
     ExitCode {
         /// Its exit code.
         code: i32,
-        /// What it said.
+        /// Its output.
         output: String,
-        /// What of that it complained about.
+        /// Its standard error.
         stderr: String,
     },
-    /// The container ended, and its command or request got no answer for a while after that.
+    /// The container exited, and its command or request got no response for a while after that.
     #[error("the container has ended")]
     Ended,
-    /// Its request got no answer.
-    #[error("make the request")]
+    /// Its request got no response.
+    #[error("send the request")]
     Http {
-        /// What was asked for.
+        /// The URL.
         url: String,
         /// Why.
         #[source]
@@ -73,8 +73,8 @@ pub enum HookFailure {
 }
 
 impl HookFailure {
-    /// What a container says that waits because of it.
-    pub(crate) fn told(&self, handler: &LifecycleHandler, hooked: &Hooked<'_>) -> String {
+    /// The message for the waiting state of the container.
+    pub(crate) fn event_message(&self, handler: &LifecycleHandler, hooked: &Hooked<'_>) -> String {
         let pod = described(hooked.pod);
         let whose = HookedContainer { container: &hooked.container.name, pod: &pod };
         let command = handler.exec.as_ref().and_then(|exec| exec.command.as_deref());
@@ -105,7 +105,7 @@ impl HookFailure {
     }
 }
 
-/// Whether somebody began to answer: whatever comes after the head does not matter.
+/// Whether a response began: only its head matters.
 fn is_an_answer(error: &HttpError) -> bool {
     matches!(error, HttpError::TooLarge(_) | HttpError::CutOff { .. })
 }
@@ -117,14 +117,14 @@ pub(crate) struct HookRunner {
     pub(crate) containers: Arc<dyn ContainerService>,
     /// The runtime reports the addresses of sandboxes.
     pub(crate) sandboxes: Arc<dyn SandboxService>,
-    /// Requests are made with it.
+    /// Sends HTTP requests.
     pub(crate) http: Arc<dyn HttpGet>,
     pub(crate) events: Arc<dyn Events>,
     pub(crate) metrics: Metrics,
 }
 
 impl HookRunner {
-    /// Runs a hook to its end.
+    /// Runs a hook to completion.
     pub(crate) async fn run(
         &self,
         hooked: &Hooked<'_>,
@@ -155,7 +155,7 @@ impl HookRunner {
         if output.exit_code == 0 {
             return Ok(());
         }
-        // No more is put together than is reported.
+        // Only the reported part is assembled.
         let text = |said: &mut dyn Iterator<Item = &u8>| {
             let said: Vec<u8> = said.take(MOST_OF_OUTPUT).copied().collect();
             String::from_utf8_lossy(&said).into_owned()
@@ -165,8 +165,8 @@ impl HookRunner {
         Err(HookFailure::ExitCode { code: output.exit_code, output: output_text, stderr })
     }
 
-    /// An answer of any status is one, as upstream has it. A server that does not speak TLS is asked
-    /// again without, and people are told.
+    /// Sends an HTTP request. A response of any status is a success, as upstream. If the server does not support
+    /// TLS, the request is sent again without it, and an event is recorded.
     async fn request(&self, hooked: &Hooked<'_>, http: &HttpHook) -> Result<(), HookFailure> {
         let get = |secure: bool| Get {
             url: http.url(secure),

@@ -1,6 +1,6 @@
 //! The image of a container or volume: present, pulled, or why not.
 
-mod early_look;
+mod early_lookup;
 mod puller;
 mod slots;
 
@@ -25,10 +25,10 @@ use podspec::view;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::early_look::EarlyLook;
-use self::early_look::Lookup;
+pub(crate) use self::early_lookup::EarlyLookup;
+use self::early_lookup::Lookup;
 use self::puller::{JoinedPull, PullJob, PullOutcome, Pulled, Puller};
-use crate::decide::pull_words::{self, pull_failure};
+use crate::decide::pull_messages::{self, pull_failure};
 use crate::decide::{
     ImageDecision, Presence, PullBackoff, PullCause, PullError, PullSettings, PullWait,
     image_decision, is_looked_for, next_reminder, with_default_tag,
@@ -86,8 +86,8 @@ pub(crate) struct ImageRequest<'a> {
     /// When it is pulled.
     pub(crate) policy: Option<&'a str>,
     /// A lookup of the image that was begun already.
-    pub(crate) early: Option<EarlyLook>,
-    /// Cancelled when the pod is to end.
+    pub(crate) early: Option<EarlyLookup>,
+    /// Cancelled when the pod terminates.
     pub(crate) cancel: &'a CancellationToken,
 }
 
@@ -135,7 +135,7 @@ impl ImageProvider {
     }
 
     /// Begins a lookup of the image of a container, if [`ImageProvider::ensure`] will need it.
-    pub(crate) fn early_look(&self, container: &Container) -> Option<EarlyLook> {
+    pub(crate) fn early_lookup(&self, container: &Container) -> Option<EarlyLookup> {
         let image = container.image.as_deref().unwrap_or_default();
         if !is_looked_for(container.image_pull_policy.as_deref()) || ImageName::read(image).is_err()
         {
@@ -145,7 +145,7 @@ impl ImageProvider {
         let claim = self.parts.claims.claim(&tagged);
         let lookup: BoxFuture<'static, Lookup> =
             Box::pin(async move { images.image_status(&tagged).await });
-        Some(EarlyLook { lookup: maybe_done(lookup), _claim: claim })
+        Some(EarlyLookup { lookup: maybe_done(lookup), _claim: claim })
     }
 
     /// Pulls an image, if its policy or the access of the pod requires that. As upstream's `EnsureImageExists`.
@@ -167,7 +167,7 @@ impl ImageProvider {
     }
 
     fn count(&self, policy: Option<&str>, present: Option<bool>, pull: Option<bool>) {
-        self.parts.metrics.attempts.image_wanted(policy.unwrap_or_default(), present, pull);
+        self.parts.metrics.attempts.image_requested(policy.unwrap_or_default(), present, pull);
     }
 
     async fn need<'a>(
@@ -194,14 +194,14 @@ impl ImageProvider {
             (ImageDecision::UsePresent, Some(seen)) => {
                 self.count(policy, is_present, Some(false));
                 let is_verified = self.parts.access.is_verifying();
-                report.event(Normal, "Pulled", pull_words::present(image, is_verified));
+                report.event(Normal, "Pulled", pull_messages::present(image, is_verified));
                 let resolved = vec![self.parts.claims.claim(&seen.id)];
                 let image_ref = seen.id.clone();
                 return Ok(Need::Present(Ensured { image_ref, seen: Some(seen), resolved }));
             }
             (ImageDecision::Forbidden, _) => {
                 self.count(policy, is_present, (presence == Presence::Unproven).then_some(true));
-                report.event(Warning, "ErrImageNeverPull", pull_words::never(image));
+                report.event(Warning, "ErrImageNeverPull", pull_messages::never(image));
                 return Err(StartError::ImageNeverPull { image: image.to_owned() });
             }
             (ImageDecision::UsePresent, None) => PullCause::Absent,
@@ -236,7 +236,7 @@ impl ImageProvider {
         };
         let seen = looked_up.map_err(|source| {
             self.count(policy, None, None);
-            report.event(Warning, "InspectFailed", pull_words::uninspected(&source));
+            report.event(Warning, "InspectFailed", pull_messages::uninspected(&source));
             StartError::ImageInspect { image: image.to_owned(), source }
         })?;
         let Some(seen) = seen else { return found(Presence::Absent, None, None) };
@@ -261,7 +261,7 @@ impl ImageProvider {
         let access = &self.parts.access;
         if let Err(source) = access.pull_begins(&need.tagged).await {
             let image = need.image.to_owned();
-            report.event(Warning, "Failed", pull_words::not_recorded(&image, &source));
+            report.event(Warning, "Failed", pull_messages::not_recorded(&image, &source));
             return Err(StartError::PullIntent { image, source });
         }
         let pulled = match self.pull_unless_delayed(need, report).await {
@@ -292,10 +292,10 @@ impl ImageProvider {
         let key = (need.sandbox.pod_uid.clone(), need.tagged.clone());
         let delayed = self.backoff().wait(&key, self.parts.clock.now());
         if let Some(PullWait { until, last }) = delayed {
-            report.event(Normal, "BackOff", pull_words::back_off(image));
+            report.event(Normal, "BackOff", pull_messages::back_off(image));
             return Err(StartError::ImagePullBackOff { image: image.to_owned(), until, last });
         }
-        report.event(Normal, "Pulling", pull_words::pulling(image));
+        report.event(Normal, "Pulling", pull_messages::pulling(image));
         let asked = Instant::now();
         let outcome = self.outcome(need, report).await?;
         match outcome {
@@ -306,7 +306,7 @@ impl ImageProvider {
             }
             Err(source) => {
                 self.note_failure(key, image, &source);
-                report.event(Warning, "Failed", pull_words::not_pulled(image, &source));
+                report.event(Warning, "Failed", pull_messages::not_pulled(image, &source));
                 Err(StartError::ImagePull { image: image.to_owned(), source })
             }
         }
@@ -344,7 +344,7 @@ impl ImageProvider {
                 outcome = pull.outcome() => return Ok(outcome),
                 () = reminder => {
                     let waited = Duration::from_secs(asked.elapsed().as_secs());
-                    let text = pull_words::still_pulling(need.image, waited, pull.has_begun());
+                    let text = pull_messages::still_pulling(need.image, waited, pull.has_begun());
                     report.event(Normal, STILL_PULLING, text);
                 }
             }
@@ -362,7 +362,7 @@ impl ImageProvider {
         // A pod that joined a running pull waited for a part of it.
         let took = pulled.took.min(waited);
         self.parts.metrics.pulled(waited, size);
-        report.event(Normal, "Pulled", pull_words::pulled(need.image, took, waited, size));
+        report.event(Normal, "Pulled", pull_messages::pulled(need.image, took, waited, size));
         if pulled.is_first_record() {
             self.parts.incidents.record_incident(incident(need, pulled));
         }

@@ -15,9 +15,9 @@ use crate::start_context::StartContext;
 /// The images of the volumes that a container mounts.
 #[derive(Debug, Default)]
 pub(crate) struct ImageVolumes {
-    /// How the runtime refers to each, by the name of the volume.
+    /// Their references in the runtime, by the name of the volume.
     pub(crate) references: BTreeMap<String, String>,
-    /// Image garbage collection keeps them until the container has them.
+    /// Image garbage collection keeps them until the container is created.
     claims: Vec<ImageClaim>,
 }
 

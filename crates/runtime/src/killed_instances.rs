@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use model::ids::{ContainerId, PodUid};
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 
 use crate::decide::ContainerKill;
 
@@ -30,7 +30,7 @@ impl KilledInstances {
     }
 
     /// Adds an instance that is about to be killed. Drops those that were removed.
-    pub(crate) fn add(&self, status: &PodStatus, kill: &ContainerKill) {
+    pub(crate) fn add(&self, status: &RuntimePodStatus, kill: &ContainerKill) {
         let mut pods = self.lock();
         let killed = pods.entry(status.uid.clone()).or_default();
         killed.retain(|id, _| status.instances().any(|instance| instance.id == id));
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn killed_instances_are_kept_until_they_are_removed() {
         let (killed, uid) = (KilledInstances::default(), PodUid::from("u1"));
-        let mut status = PodStatus::empty(uid.clone());
+        let mut status = RuntimePodStatus::empty(uid.clone());
         let instance = |id| container_status(id, "web", ContainerState::Running);
         status.containers = vec![instance("c1"), instance("c2")];
         killed.add(&status, &kill("c1", KillReason::Changed));

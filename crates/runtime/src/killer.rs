@@ -1,4 +1,4 @@
-//! Ending what runs of a pod.
+//! Kills containers and pods.
 
 use std::borrow::Cow;
 use std::future::Future;
@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{Container, Lifecycle, LifecycleHandler, Pod, Po
 use model::chain::Chain;
 use model::ids::{ContainerId, PodName, PodUid};
 use model::labels;
-use model::observed::{ContainerStatus, PodStatus};
+use model::observed::{ContainerStatus, RuntimePodStatus};
 use model::ports::addresses::HostIps;
 use model::ports::events::EventType::{Normal, Warning};
 use model::ports::events::Events;
@@ -32,7 +32,7 @@ use crate::hooks::{HookRunner, Hooked};
 use crate::killed_instances::KilledInstances;
 use crate::report::{Reporter, role};
 
-/// How long a hook that has outlived its container may take to say what became of it.
+/// How long a hook may still run after its container has exited.
 const LAST_MOMENT: Duration = Duration::from_millis(500);
 
 /// The rule of kills so that all containers of a pod restart.
@@ -41,25 +41,25 @@ const RESTART_ALL: &str = "restart-all-containers";
 /// The rule of kills after a failed postStart hook.
 const POST_START_FAILED: &str = "post-start-hook-failed";
 
-/// A container that ends.
-struct Doomed<'a> {
+/// A container to kill.
+struct KillTarget<'a> {
     pod: &'a Pod,
     id: &'a ContainerId,
     container: Cow<'a, Container>,
     ips: &'a [IpAddr],
     why: Option<KillReason>,
-    /// What whoever kills it asks for.
+    /// The grace period of the kill, which overrides that of the pod.
     grace: Option<Duration>,
-    /// What people are told, if anything.
+    /// The message of the event, if there is one.
     message: Option<String>,
-    /// Why it ends, for the journal.
+    /// The reason, for the journal.
     cause: KillCause,
 }
 
-impl<'a> Doomed<'a> {
+impl<'a> KillTarget<'a> {
     fn of(
         pod: &'a Pod,
-        status: &'a PodStatus,
+        status: &'a RuntimePodStatus,
         instance: &'a ContainerStatus,
         cause: KillCause,
     ) -> Self {
@@ -93,8 +93,8 @@ impl<'a> Doomed<'a> {
     }
 }
 
-/// The container of the specification, or what is written on the instance when the specification is
-/// not known any more.
+/// The container of the spec, or the annotations of the instance if the spec is
+/// unknown.
 fn container<'a>(pod: &'a Pod, instance: &ContainerStatus) -> Cow<'a, Container> {
     let mut known = view::init_containers(pod).iter().chain(view::containers(pod));
     if let Some(container) = known.find(|container| *container.name == *instance.name) {
@@ -112,12 +112,12 @@ fn container<'a>(pod: &'a Pod, instance: &ContainerStatus) -> Cow<'a, Container>
     })
 }
 
-/// Ends pods and containers.
+/// Kills pods and containers.
 #[derive(Debug)]
 pub struct PodKiller {
     pub(crate) sandboxes: Arc<dyn SandboxService>,
     pub(crate) containers: Arc<dyn ContainerService>,
-    /// Runs hooks before containers end.
+    /// Runs preStop hooks.
     pub(crate) hooks: Arc<HookRunner>,
     pub(crate) host_ips: Arc<dyn HostIps>,
     pub(crate) events: Arc<dyn Events>,
@@ -127,21 +127,21 @@ pub struct PodKiller {
 }
 
 impl PodKiller {
-    /// Ends everything of a pod that may run: its containers side by side, sidecars after those they
-    /// serve; then its sandboxes, so that the network is there until the last process is gone. `grace`
+    /// Kills everything of a pod that may run: its containers in parallel, sidecars after regular
+    /// containers; then its sandboxes, so that the network exists until the last process has exited. `grace`
     /// replaces the grace period of the pod. `rule` is recorded.
     pub async fn pod(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         grace: Option<Duration>,
         rule: &'static str,
     ) -> Result<(), SyncError> {
-        // As upstream, a container that could not be stopped does not spare the sandbox: stopping that
-        // ends whatever is left in it. Failures are told all the same, so that somebody looks.
+        // As upstream, the sandbox is stopped even if a container could not be stopped: this kills
+        // everything left in it. Failures are reported nevertheless.
         let mut failures = self.kill_containers(pod, status, grace, rule).await;
         for sandbox in &status.sandboxes {
-            info!(uid = %status.uid, pod = %sandbox.pod, sandbox = %sandbox.id, "stopping sandbox");
+            info!(uid = %status.uid, pod = %sandbox.pod, sandbox = %sandbox.id, "Stopping sandbox");
             match self.sandboxes.stop_pod_sandbox(&sandbox.id).await {
                 Err(source) if !source.is_not_found() => {
                     failures.push(SyncError::StopSandbox { id: sandbox.id.to_string(), source });
@@ -158,14 +158,14 @@ impl PodKiller {
     async fn kill_containers(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         grace: Option<Duration>,
         rule: &'static str,
     ) -> Vec<SyncError> {
         let running: Vec<&ContainerStatus> = status.maybe_running().collect();
         let names: Vec<&str> = running.iter().map(|instance| &*instance.name).collect();
         let order = termination_order(pod, &names);
-        // One for each, cancelled when it has ended.
+        // A token for each container, cancelled when it has exited.
         let ended: Vec<CancellationToken> = running.iter().map(|_| <_>::default()).collect();
         let kills = running.iter().enumerate().map(|(place, instance)| {
             let (order, ended) = (&order[place], &ended);
@@ -174,8 +174,8 @@ impl PodKiller {
                     join_all(order.iter().map(|before| ended[*before].cancelled())).await;
                 };
                 let cause = KillCause::of(rule);
-                let doomed = Doomed { grace, ..Doomed::of(pod, status, instance, cause) };
-                let killed = self.kill_in_turn(&doomed, turn).await;
+                let target = KillTarget { grace, ..KillTarget::of(pod, status, instance, cause) };
+                let killed = self.kill_in_turn(&target, turn).await;
                 if killed.is_ok() {
                     ended[place].cancel();
                 }
@@ -185,45 +185,45 @@ impl PodKiller {
         join_all(kills).await.into_iter().filter_map(Result::err).collect()
     }
 
-    /// Ends one container, so that it can be started anew.
+    /// Kills one container, so that it can restart.
     pub(crate) async fn container(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         kill: &ContainerKill,
     ) -> Result<(), SyncError> {
         let mut instances = status.containers.iter();
         let Some(instance) = instances.find(|one| one.id == kill.id) else { return Ok(()) };
         let init = role(pod, &kill.name).is_init();
-        let doomed = Doomed {
+        let target = KillTarget {
             why: Some(kill.why),
             message: Some(kill.message(init)),
-            ..Doomed::of(pod, status, instance, kill.cause())
+            ..KillTarget::of(pod, status, instance, kill.cause())
         };
         self.killed.add(status, kill);
-        self.kill_in_turn(&doomed, std::future::ready(())).await
+        self.kill_in_turn(&target, std::future::ready(())).await
     }
 
-    /// Ends an instance without grace, because all start over.
+    /// Kills an instance without grace, because all containers restart.
     pub(crate) async fn for_reset(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         reset: &ContainerReset,
     ) -> Result<(), SyncError> {
         let mut instances = status.containers.iter();
         let Some(instance) = instances.find(|one| one.id == reset.id) else { return Ok(()) };
-        let doomed = Doomed {
+        let target = KillTarget {
             grace: Some(Duration::ZERO),
             message: Some("killing".to_owned()),
-            ..Doomed::of(pod, status, instance, KillCause::of(RESTART_ALL))
+            ..KillTarget::of(pod, status, instance, KillCause::of(RESTART_ALL))
         };
-        self.kill_in_turn(&doomed, std::future::ready(())).await
+        self.kill_in_turn(&target, std::future::ready(())).await
     }
 
-    /// Ends a container whose postStart hook failed; that it failed is what is told.
+    /// Kills a container whose postStart hook failed. The event is about the hook.
     pub(crate) async fn after_post_start(&self, hooked: &Hooked<'_>) {
-        let doomed = Doomed {
+        let target = KillTarget {
             pod: hooked.pod,
             id: hooked.id,
             container: Cow::Borrowed(hooked.container),
@@ -233,14 +233,14 @@ impl PodKiller {
             message: Some("FailedPostStartHook".to_owned()),
             cause: KillCause::of(POST_START_FAILED),
         };
-        if let Err(error) = self.kill_in_turn(&doomed, std::future::ready(())).await {
+        if let Err(error) = self.kill_in_turn(&target, std::future::ready(())).await {
             let container = &hooked.container.name;
-            warn!(container, error = %Chain(&error), "cannot stop a container whose hook failed");
+            warn!(container, error = %Chain(&error), "Cannot stop container after failed postStart hook");
         }
     }
 
-    /// Ends a container whose pod has no specification any more. Its hook and its grace are read from
-    /// its annotations. There is no event, because there is no pod that it could be about.
+    /// Kills a container of a pod whose spec is unknown. Its hook and its grace period are read from
+    /// its annotations. There is no event, because there is no pod object.
     pub async fn without_spec(
         &self,
         uid: &PodUid,
@@ -257,28 +257,28 @@ impl PodKiller {
             termination_grace_period_seconds: noted(labels::POD_TERMINATION_GRACE),
             ..PodSpec::default()
         });
-        let status = PodStatus::empty(uid.clone());
+        let status = RuntimePodStatus::empty(uid.clone());
         let cause = KillCause::of(PodEnd::Orphaned.rule());
-        let doomed = Doomed { message: None, ..Doomed::of(&pod, &status, instance, cause) };
-        self.kill_in_turn(&doomed, std::future::ready(())).await
+        let target = KillTarget { message: None, ..KillTarget::of(&pod, &status, instance, cause) };
+        self.kill_in_turn(&target, std::future::ready(())).await
     }
 
-    /// Ends a container: its hook first, then its turn, then the signal. All of it comes out of one
-    /// grace; a hook that outlives it is not waited for, and goes on beside the stop.
+    /// Kills a container: runs its hook, waits for its turn, then stops it. All of this shares one
+    /// grace period; a hook that exceeds it continues during the stop.
     async fn kill_in_turn(
         &self,
-        doomed: &Doomed<'_>,
+        target: &KillTarget<'_>,
         turn: impl Future<Output = ()>,
     ) -> Result<(), SyncError> {
-        let name = doomed.container.name.as_str();
-        if let Some(message) = doomed.message.clone() {
-            Reporter::of_container(&*self.events, doomed.pod, name)
+        let name = target.container.name.as_str();
+        if let Some(message) = target.message.clone() {
+            Reporter::of_container(&*self.events, target.pod, name)
                 .event(Normal, "Killing", message);
         }
-        let grace = stop_grace(doomed.pod, Some(&doomed.container), doomed.why, doomed.grace);
-        self.incidents.record_incident(doomed.incident(grace));
+        let grace = stop_grace(target.pod, Some(&target.container), target.why, target.grace);
+        self.incidents.record_incident(target.incident(grace));
         let mut budget = GraceBudget::new(grace);
-        let mut hook = pin!(self.pre_stop(doomed, grace));
+        let mut hook = pin!(self.pre_stop(target, grace));
         let begun = Instant::now();
         let outlived = timeout(budget.left(), hook.as_mut()).await.is_err();
         budget.spend(begun.elapsed());
@@ -286,19 +286,25 @@ impl PodKiller {
             let begun = Instant::now();
             let waited = timeout(budget.left(), turn).await;
             if waited.is_err() {
-                debug!(container = name, "what should have ended first has not; stopping it now");
+                debug!(
+                    container = name,
+                    "Containers to stop first are still running, stopping container now"
+                );
             }
             budget.spend(begun.elapsed());
         }
-        let stop = pin!(self.stop(doomed.id, name, budget.for_runtime()));
+        let stop = pin!(self.stop(target.id, name, budget.for_runtime()));
         if !outlived {
             return stop.await;
         }
-        warn!(container = name, "the preStop hook is not done within the grace period; stopping");
+        warn!(
+            container = name,
+            "PreStop hook did not complete within the grace period, stopping container"
+        );
         match select(stop, hook).await {
             Either::Left((stopped, hook)) => {
-                // A command or a request to the container mostly ends with it, and that is told. A pause is not over.
-                if !doomed.pre_stop().is_some_and(sleeps) {
+                // A command or a request mostly ends with its container, and the result is reported. A sleep continues.
+                if !target.pre_stop().is_some_and(sleeps) {
                     timeout(LAST_MOMENT, hook).await.ok();
                 }
                 stopped
@@ -307,24 +313,24 @@ impl PodKiller {
         }
     }
 
-    /// Runs what is to run before the signal, if there is any time for it. That it failed is told and
-    /// changes nothing.
-    async fn pre_stop(&self, doomed: &Doomed<'_>, grace: Duration) {
-        let Some(handler) = doomed.pre_stop().filter(|_| !grace.is_zero()) else { return };
-        let on_host = view::host_network(doomed.pod).then(|| self.host_ips.host_ips());
+    /// Runs the preStop hook, if there is time for it. A failure has an event and is
+    /// ignored.
+    async fn pre_stop(&self, target: &KillTarget<'_>, grace: Duration) {
+        let Some(handler) = target.pre_stop().filter(|_| !grace.is_zero()) else { return };
+        let on_host = view::host_network(target.pod).then(|| self.host_ips.host_ips());
         let hooked = Hooked {
-            pod: doomed.pod,
-            container: &doomed.container,
-            id: doomed.id,
-            ips: on_host.as_deref().unwrap_or(doomed.ips),
+            pod: target.pod,
+            container: &target.container,
+            id: target.id,
+            ips: on_host.as_deref().unwrap_or(target.ips),
             sandbox: None,
         };
         if let Err(failure) = self.hooks.run(&hooked, handler).await {
-            let container = &doomed.container.name;
-            warn!(container, error = %Chain(&failure), "a preStop hook failed");
-            // What the hook said may hold secrets, so the event does not repeat it.
+            let container = &target.container.name;
+            warn!(container, error = %Chain(&failure), "PreStop hook failed");
+            // The output of the hook may contain secrets, so the event does not have it.
             let message = "PreStopHook failed".to_owned();
-            Reporter::of_container(&*self.events, doomed.pod, container).event(
+            Reporter::of_container(&*self.events, target.pod, container).event(
                 Warning,
                 "FailedPreStopHook",
                 message,

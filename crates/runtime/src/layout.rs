@@ -1,11 +1,11 @@
-//! Where what is a pod's lies on the node, by upstream's layout.
+//! Paths of pods on the node, in upstream's layout.
 
 use std::path::{Path, PathBuf};
 
 use model::log_layout::LogLayout;
 use model::ports::files::{FileError, HostFiles};
 
-/// Where the node's seccomp profiles are.
+/// The directory of the node's seccomp profiles.
 pub(crate) fn seccomp_profiles(root_dir: &Path) -> PathBuf {
     root_dir.join("seccomp")
 }
@@ -32,7 +32,7 @@ mod tests {
 
     // behaviour: ACT-300
     #[test]
-    fn the_next_log_comes_after_the_highest_that_is_there() {
+    fn next_log_number_follows_the_highest() {
         let rows: [(&[&str], u32); 5] = [
             (&[], 0),
             (&["0.log"], 1),

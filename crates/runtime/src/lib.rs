@@ -1,6 +1,6 @@
-//! Makes the container runtime match a pod's specification.
+//! Converges the container runtime with the spec of a pod.
 //!
-//! Inputs: a pod, and its status as observed. Outputs: calls to the runtime port, events, the progress
+//! Inputs: a pod, and its observed status. Outputs: calls to the runtime port, events, the progress
 //! for the caller, and the termination messages of containers.
 //!
 //! ```text
@@ -13,10 +13,11 @@
 //! ```
 //!
 //! Invariants:
-//! - what to do is decided on one observation; only the pod's cgroup comes first: it is created, and what runs outside of it killed;
-//! - an instance that runs as specified is kept: starting the agent again changes nothing;
-//! - a failure of one container does not keep the others from starting, unless they rely on it;
-//! - what the runtime finishes after its call was given up is used or removed, and never in the way.
+//! - all actions are computed from one observation; only the pod's cgroup comes first: it is created, and processes
+//!   outside of it are killed;
+//! - an instance that matches the spec is kept: a restart of the agent changes nothing;
+//! - a failure of one container does not prevent the others from starting, unless they depend on it;
+//! - a container or sandbox that the runtime creates after its call was cancelled is used or removed.
 
 mod actuated;
 mod api;
@@ -53,7 +54,7 @@ mod user_namespaces;
 mod volumes;
 
 pub use api::ApiParts;
-pub use cgroups::{PodCgroupError, PodCgroups, WhyRunsNothing, make_class_cgroups};
+pub use cgroups::{NothingRunsRule, PodCgroupError, PodCgroups, make_class_cgroups};
 pub use error::{
     ReleaseError, RemoveError, ResizeError, SandboxConfigError, StartError, SyncError,
 };

@@ -1,4 +1,4 @@
-//! What is done for pods, and how long it takes.
+//! Metrics of the runtime.
 
 mod attempts;
 mod image_volumes;
@@ -11,12 +11,12 @@ use self::attempts::Attempts;
 use self::image_volumes::ImageVolumeCounts;
 use crate::decide::{Role, size_class};
 
-/// Milliseconds, as upstream has them.
+/// Milliseconds, as upstream.
 const RESIZE_BUCKETS: [f64; 14] = [
     10.0, 50.0, 100.0, 500.0, 1000.0, 2000.0, 5000.0, 10_000.0, 20_000.0, 30_000.0, 60_000.0,
     120_000.0, 300_000.0, 600_000.0,
 ];
-/// Seconds, as upstream has them.
+/// Seconds, as upstream.
 const PULL_BUCKETS: [f64; 18] = [
     1.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 180.0, 240.0, 300.0, 360.0, 480.0, 600.0, 900.0,
     1200.0, 1800.0, 2700.0, 3600.0,
@@ -31,20 +31,20 @@ pub struct Metrics {
     pod_errors: IntCounter,
     containers: IntCounterVec,
     container_errors: IntCounterVec,
-    /// What was tried.
+    /// Attempts.
     pub(crate) attempts: Attempts,
-    /// Images that are volumes.
+    /// Image volumes.
     pub(crate) image_volumes: ImageVolumeCounts,
 }
 
-/// A counter that shows up in a registry.
+/// A counter in a registry.
 fn counter(registry: &Registry, name: &str, help: &str) -> prometheus::Result<IntCounter> {
     let counter = IntCounter::new(name, help)?;
     registry.register(Box::new(counter.clone()))?;
     Ok(counter)
 }
 
-/// Counters by labels that show up in a registry.
+/// Counters by labels in a registry.
 fn counters(
     registry: &Registry,
     name: &str,
@@ -57,7 +57,7 @@ fn counters(
 }
 
 impl Metrics {
-    /// Metrics that show up in a registry.
+    /// Metrics in a registry.
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let timed = |name: &str, help: &str, label: &str, buckets: &[f64]| {
             let wanted = HistogramOpts::new(name, help).buckets(buckets.to_vec());
@@ -77,26 +77,26 @@ impl Metrics {
             )?,
             pulls: timed(
                 "kubelet_image_pull_duration_seconds",
-                "Time to pull an image, with the wait for others, by the size of the image.",
+                "Time to pull an image, including the wait for other pulls, by image size.",
                 "image_size_in_bytes",
                 &PULL_BUCKETS,
             )?,
             pods: counter(
                 "kubelet_started_pods_total",
-                "Number of times that it was begun to make a pod's sandbox.",
+                "Number of attempts to create a pod sandbox.",
             )?,
             pod_errors: counter(
                 "kubelet_started_pods_errors_total",
-                "Number of times that a pod's sandbox could not be made.",
+                "Number of failed attempts to create a pod sandbox.",
             )?,
             containers: counters(
                 "kubelet_started_containers_total",
-                "Number of times that it was begun to start a container.",
+                "Number of attempts to start a container.",
                 &["container_type"],
             )?,
             container_errors: counters(
                 "kubelet_started_containers_errors_total",
-                "Number of times that a container could not be started, by the reason.",
+                "Number of failed attempts to start a container, by reason.",
                 &["container_type", "code"],
             )?,
             attempts: Attempts::new(registry)?,
@@ -104,23 +104,23 @@ impl Metrics {
         })
     }
 
-    /// It was tried to give a pod other resources, which took so long.
+    /// A resize of a pod took this long.
     pub(crate) fn resized(&self, took: Duration, success: bool) {
         let success = if success { "true" } else { "false" };
         self.resizes.with_label_values(&[success]).observe(took.as_secs_f64() * 1000.0);
     }
 
-    /// An image of so many bytes was pulled, which took so long.
+    /// The pull of an image with this many bytes took this long.
     pub(crate) fn pulled(&self, took: Duration, bytes: u64) {
         self.pulls.with_label_values(&[size_class(bytes)]).observe(took.as_secs_f64());
     }
 
-    /// A pod's sandbox is about to be made.
+    /// A pod's sandbox is about to be created.
     pub(crate) fn pod_starts(&self) {
         self.pods.inc();
     }
 
-    /// A pod's sandbox was not made.
+    /// The creation of a pod's sandbox failed.
     pub(crate) fn pod_did_not_start(&self) {
         self.pod_errors.inc();
     }
@@ -130,7 +130,7 @@ impl Metrics {
         self.containers.with_label_values(&[kind(role)]).inc();
     }
 
-    /// A container was not started, for this reason.
+    /// The start of a container failed, for this reason.
     pub(crate) fn container_did_not_start(&self, role: Role, reason: &str) {
         self.container_errors.with_label_values(&[kind(role), reason]).inc();
     }

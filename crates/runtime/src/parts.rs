@@ -1,4 +1,4 @@
-//! The parts of a pod runtime, and how they are put together.
+//! The parts of a pod runtime, and their wiring.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -42,7 +42,7 @@ pub struct PodRuntimeParts {
     pub runtime: Runtime,
     /// The host's files: log directories and links, and the files of pods.
     pub files: Arc<dyn HostFiles>,
-    /// Makes the requests of hooks.
+    /// Sends the HTTP requests of hooks.
     pub http: Arc<dyn HttpGet>,
     /// Records the events of pods.
     pub events: Arc<dyn Events>,
@@ -50,19 +50,19 @@ pub struct PodRuntimeParts {
     pub node_events: Arc<dyn NodeEvents>,
     /// Records kills and restarts.
     pub incidents: Arc<dyn IncidentRecord>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// The directories of logs.
     pub logs: LogLayout,
-    /// The directory in which each pod has its own.
+    /// The root of the pods' directories.
     pub pods: PathBuf,
     /// The node, as configured and detected.
     pub node: NodeSettings,
     /// Its addresses.
     pub host_ips: Arc<dyn HostIps>,
-    /// The delays of containers that keep failing.
+    /// The bounds of the container back-off.
     pub restart_backoff: BackoffLimits,
-    /// The pods' cgroups; none if pods have none of their own.
+    /// The pods' cgroups; none if disabled.
     pub cgroups: Option<Arc<PodCgroups>>,
     /// The volumes of pods.
     pub volumes: Arc<dyn PodVolumes>,
@@ -70,9 +70,9 @@ pub struct PodRuntimeParts {
     pub claims: ImageClaims,
     /// Which pods may use which images, and the credentials for pulls.
     pub image_access: Arc<dyn ImageAccess>,
-    /// The API; none for an agent that stands alone.
+    /// The API; none for a standalone agent.
     pub api: Option<ApiParts>,
-    /// Counts attempts and times them.
+    /// The metrics.
     pub metrics: Metrics,
 }
 

@@ -1,4 +1,4 @@
-//! Directories of pods that are gone.
+//! Directories of removed pods.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use model::verdict::{Detail, Owner, Subject, Verdict};
 pub struct PodDirectories {
     /// The host's files.
     pub files: Arc<dyn HostFiles>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
-    /// Where each pod has a directory of its own.
+    /// The root of the pods' directories.
     pub pods: PathBuf,
 }
 
@@ -29,7 +29,7 @@ impl PodDirectories {
         }
     }
 
-    /// Removes the directory of a pod that is gone, if it has one.
+    /// Removes the directory of a removed pod, if it exists.
     pub async fn remove(&self, uid: &PodUid) -> Result<(), FileError> {
         match self.files.look(&self.pods.join(uid.as_str())).await {
             Err(error) if error.is_not_found() => Ok(()),
@@ -38,8 +38,8 @@ impl PodDirectories {
         }
     }
 
-    /// The same after a removal that failed. It may have succeeded after its deadline: then the journal says that the
-    /// directory is gone, in place of the failure.
+    /// Retries a failed removal. The first one may have succeeded after its deadline: then the journal records the
+    /// directory as gone instead of the failure.
     pub async fn remove_again(&self, uid: &PodUid) -> Result<(), FileError> {
         let directory = self.pods.join(uid.as_str());
         let verdict = Verdict {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use model::cgroup::CgroupValues;
 use model::ids::{ContainerId, PodUid};
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::ports::events::EventType::Normal;
 use model::ports::events::Events;
 use model::ports::files::FileError;
@@ -22,14 +22,14 @@ use crate::decide::{
     SyncContext, needs, pod_actions,
 };
 use crate::error::{ReleaseError, ResizeError, SyncError};
-use crate::image::EarlyLook;
+use crate::image::EarlyLookup;
 use crate::killer::PodKiller;
 use crate::metrics::Metrics;
 use crate::parts::{PodRuntimeParts, SharedParts};
 use crate::remover::ContainerRemover;
 use crate::report::Reporter;
 use crate::resizer::{Lacking, PodResizer};
-use crate::sandboxes::{SandboxContext, Sandboxes, has_own_users};
+use crate::sandboxes::{SandboxContext, Sandboxes, has_user_namespace};
 use crate::setup::{PodSetup, Preparation, PreparedPod};
 use crate::starter::{ContainerStarter, StartRequest};
 
@@ -40,29 +40,29 @@ pub enum Applied {
     Done(Progress),
     /// A new sandbox is ready. The caller publishes that, and then calls [`PodRuntime::start`].
     SandboxReady(Box<PendingStart>),
-    /// Those that end and remove something. Containers cannot start yet.
+    /// Only kills and removals. Containers cannot start yet.
     NotReady {
         /// What they wait for.
         wait: Wait,
-        /// Whether anything ended or was removed.
+        /// Whether anything was killed or removed.
         acted: bool,
     },
 }
 
-/// Containers that are about to start in a sandbox that is ready.
+/// Containers that are about to start in a ready sandbox.
 #[derive(Debug)]
 pub struct PendingStart {
     sandbox: SandboxContext,
     /// Whether the sandbox was just created.
     is_new: bool,
     starts: Vec<ContainerStart>,
-    /// A look at the image of the first container.
-    early: Option<EarlyLook>,
+    /// The early lookup of the image of the first container.
+    early: Option<EarlyLookup>,
     /// Whether the pod was resized; reported after the containers have started.
     resized: Result<bool, ResizeError>,
 }
 
-/// Makes the runtime match pods. One for the node; the workers of pods use it concurrently.
+/// Converges the runtime with pods. There is one for the node; the workers of pods use it concurrently.
 #[derive(Debug)]
 pub struct PodRuntime {
     sandboxes: Sandboxes,
@@ -97,71 +97,71 @@ impl PodRuntime {
         }
     }
 
-    /// The pods' cgroups; none if pods have none of their own.
+    /// The pods' cgroups; none if disabled.
     pub fn cgroups(&self) -> Option<Arc<PodCgroups>> {
         self.cgroups.clone()
     }
 
-    /// Ends pods and containers.
+    /// Kills pods and containers.
     pub fn killer(&self) -> Arc<PodKiller> {
         Arc::clone(&self.killer)
     }
 
-    /// Registers the objects that a pod refers to. Its volumes need them also while no container starts.
+    /// Registers the objects that a pod refers to. Its volumes need them even if no container starts.
     pub fn register_objects(&self, pod: &Pod) {
         self.setup.register_objects(pod);
     }
 
-    /// Ends the wait for the hook of a container that has ended.
+    /// Cancels the hook of a container that has exited.
     pub fn container_died(&self, id: &ContainerId) {
         self.starter.start_watch.ended(id);
     }
 
-    /// Records an event if pods cannot use the node's resolver file. Called when the agent starts.
+    /// Records an event if pods cannot use the node's `resolv.conf`. Called when the agent starts.
     pub async fn check_resolver_file(&self) {
         self.sandboxes.check_resolver_file().await;
     }
 
-    /// Whether the runtime can make the mounts below a read-only mount of the pod read-only too.
+    /// Whether the runtime supports recursive read-only mounts for the pod.
     pub async fn mounts_recursively_read_only(&self, pod: &Pod) -> bool {
         self.sandboxes.mounts_recursively_read_only(pod).await
     }
 
-    /// Reads the sizes that earlier agents gave to containers. The agent does not start without them.
+    /// Reads the resources that earlier agents gave to containers. The agent does not start without them.
     pub async fn load_sizes(&self) -> Result<(), FileError> {
         self.resizer.load().await
     }
 
-    /// The sizes that containers were given since they were created.
+    /// The resources that containers were given since their creation.
     pub async fn sizes(&self) -> Arc<Sizes> {
         self.resizer.sizes().await
     }
 
-    /// Forgets the sizes of containers of other pods.
+    /// Drops the record of all other pods.
     pub async fn keep_sizes_of(&self, pods: &BTreeSet<PodUid>) {
         self.resizer.keep_only_of(pods).await;
     }
 
-    /// The values of the cgroup of a pod, if this agent knows them.
+    /// The values of the cgroup of a pod, if known.
     pub fn cgroup_values(&self, uid: &PodUid) -> Option<CgroupValues> {
         self.resizer.cgroup_values(uid)
     }
 
-    /// Bytes of memory that running containers of a pod were given, by their names.
-    pub fn memory_requests(&self, status: &PodStatus) -> BTreeMap<String, i64> {
+    /// The memory limits of the running containers of a pod, by their names.
+    pub fn memory_requests(&self, status: &RuntimePodStatus) -> BTreeMap<String, i64> {
         self.resizer.memory_requests(status)
     }
 
-    /// The parts of a pod that do not have yet what the pod was given.
-    pub async fn lacking(&self, pod: &Pod, status: &PodStatus) -> Lacking {
+    /// The parts of a pod that do not have the allocated resources yet.
+    pub async fn lacking(&self, pod: &Pod, status: &RuntimePodStatus) -> Lacking {
         self.resizer.missing(pod, status).await
     }
 
-    /// Looks at the pod's cgroup, before the actions of a sync are computed.
+    /// The facts about the pod's cgroup, for the computation of actions.
     pub async fn cgroup_facts(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
     ) -> Result<CgroupFacts, SyncError> {
         match &self.cgroups {
             Some(cgroups) => cgroups.facts(pod, status).await.map_err(SyncError::Cgroup),
@@ -169,11 +169,11 @@ impl PodRuntime {
         }
     }
 
-    /// Ends everything of a pod that may run. `grace` overrides the pod's own grace period.
+    /// Kills everything of a pod that may run. `grace` overrides the pod's own grace period.
     pub async fn kill(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         grace: Option<Duration>,
         why: PodEnd,
     ) -> Result<(), SyncError> {
@@ -185,7 +185,7 @@ impl PodRuntime {
         self.killer.killed.messages(uid)
     }
 
-    /// Releases what the node holds for a pod of which nothing is left in the runtime.
+    /// Releases the node resources of a pod without containers and sandboxes.
     pub async fn release(&self, pod: &Pod) -> Result<(), ReleaseError> {
         self.resizer.forget(pod).await;
         self.killer.killed.forget(&view::uid(pod));
@@ -194,8 +194,8 @@ impl PodRuntime {
         self.sandboxes.release_users(pod).await
     }
 
-    /// Executes the actions that the pod needs, up to a new sandbox. `cancel` says that the pod is to
-    /// end: then nothing is waited for that may take for ever.
+    /// Executes the actions for the pod, up to a new sandbox. `cancel` means that the pod is
+    /// terminating: then unbounded waits are cancelled.
     pub async fn apply(
         &self,
         context: &SyncContext<'_>,
@@ -211,29 +211,29 @@ impl PodRuntime {
             return Ok(Applied::Done(Progress::Nothing));
         }
         let kept = actions.sandbox.kept().cloned();
-        // A container is not restarted for a size that the pod's cgroup would not let it use.
+        // A container does not restart for a resize that the pod's cgroup does not allow.
         let mut raised = Ok(());
         if kept.is_some() && actions.restarts_for_size() {
             raised = self.resizer.raise(pod, kept.as_ref()).await;
         }
         if raised.is_err() {
-            actions.leave_sizes();
+            actions.drop_resizes();
         }
-        self.make_way(context, &actions).await?;
+        self.kill_and_remove(context, &actions).await?;
         if !actions.reset.is_empty() || actions.cgroup == CgroupPlan::RestartInside {
             return Ok(Applied::Done(Progress::Again));
         }
         let prepared = match self.setup.prepare(pod, needs(&actions), cancel).await? {
             Preparation::Ready(prepared) => prepared,
             Preparation::NotReady(wait) => {
-                return Ok(Applied::NotReady { wait, acted: actions.makes_way() });
+                return Ok(Applied::NotReady { wait, acted: actions.kills_or_removes() });
             }
         };
         let done = if actions.is_at_most_cgroup() { Progress::Nothing } else { Progress::Done };
         if actions.sandbox == SandboxPlan::None {
             return Ok(Applied::Done(done));
         }
-        // A resize that fails does not keep containers from starting.
+        // A failed resize does not prevent containers from starting.
         let resized = match raised {
             Ok(()) => self.resizer.apply(pod, status, kept.as_ref(), &actions.resize).await,
             Err(error) => Err(error),
@@ -252,7 +252,7 @@ impl PodRuntime {
         }
     }
 
-    /// Starts containers in a sandbox that is ready.
+    /// Starts containers in a ready sandbox.
     pub async fn start(
         &self,
         context: &SyncContext<'_>,
@@ -270,12 +270,12 @@ impl PodRuntime {
     }
 
     fn count_failed_start(&self, pod: &Pod, cancel: &CancellationToken) {
-        if has_own_users(pod) && !cancel.is_cancelled() {
+        if has_user_namespace(pod) && !cancel.is_cancelled() {
             self.metrics.attempts.pod_with_own_users_did_not_start();
         }
     }
 
-    /// Reuses or creates the sandbox, and looks at the image of the first container meanwhile.
+    /// Reuses or creates the sandbox, and looks up the image of the first container meanwhile.
     async fn pending_start(
         &self,
         context: &SyncContext<'_>,
@@ -283,10 +283,10 @@ impl PodRuntime {
         _prepared: PreparedPod,
         cancel: &CancellationToken,
     ) -> Result<PendingStart, SyncError> {
-        let mut early = self.starter.early_look(context.pod, &actions);
-        // Boxed, so that it takes its room once, however it is waited for.
+        let mut early = self.starter.early_lookup(context.pod, &actions);
+        // Boxed, so that the future exists only once in the state machine.
         let sandbox = Box::pin(self.sandbox(context, &actions.sandbox, cancel));
-        // If it fails, the result of the look is not needed.
+        // If it fails, the result of the lookup is not needed.
         let sandbox = match &mut early {
             Some(early) => early.beside(sandbox).await?,
             None => sandbox.await?,
@@ -295,7 +295,7 @@ impl PodRuntime {
         Ok(PendingStart { sandbox, is_new, starts: actions.start, early, resized: Ok(false) })
     }
 
-    /// The sandbox in which containers are started; created if it is not there.
+    /// The sandbox for the containers; created if missing.
     async fn sandbox(
         &self,
         context: &SyncContext<'_>,
@@ -313,8 +313,8 @@ impl PodRuntime {
         }
     }
 
-    /// Ends and removes what is in the way of the pod's containers.
-    async fn make_way(
+    /// Executes the kills and removals that precede the start of containers.
+    async fn kill_and_remove(
         &self,
         context: &SyncContext<'_>,
         actions: &PodActions,
@@ -326,7 +326,7 @@ impl PodRuntime {
             reporter.event(Normal, "SandboxChanged", message.to_owned());
         }
         if let Some(why) = actions.kill_pod {
-            info!(pod = %view::pod_name(pod), uid = %status.uid, %why, "stopping what is left of a pod");
+            info!(pod = %view::pod_name(pod), uid = %status.uid, %why, "Stopping all containers of pod");
             self.killer.pod(pod, status, None, why.rule()).await?;
         }
         for kill in &actions.kill {
@@ -339,9 +339,9 @@ impl PodRuntime {
             self.remover.reset(pod, status, reset).await?;
         }
         for removal in &actions.remove {
-            // They are in nobody's way; garbage collection gets another chance.
+            // They do not block the pod; garbage collection retries.
             if let Err(error) = self.remover.leftovers(pod, status, removal).await {
-                warn!(uid = %status.uid, %error, "cannot remove what is left of a container");
+                warn!(uid = %status.uid, %error, "Cannot remove old container instance");
             }
         }
         for sandbox in &actions.remove_sandboxes {

@@ -1,4 +1,4 @@
-//! Removing what containers leave behind.
+//! Removes containers and their logs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::ContainerId;
 use model::log_layout::LogLayout;
-use model::observed::{ContainerState, PodStatus};
+use model::observed::{ContainerState, RuntimePodStatus};
 use model::ports::clock::WallClock;
 use model::ports::files::HostFiles;
 use model::ports::runtime::{ContainerService, RuntimeError};
@@ -17,7 +17,7 @@ use crate::decide::{ContainerRemoval, ContainerReset};
 use crate::error::{RemoveError, RemoveUnused, SyncError};
 use crate::start_context::StartContext;
 
-/// Removes containers, and with some their logs.
+/// Removes containers, some of them with their logs.
 #[derive(Debug)]
 pub(crate) struct ContainerRemover {
     pub(crate) containers: Arc<dyn ContainerService>,
@@ -38,12 +38,12 @@ impl ContainerRemover {
         Verdict { subject, name, owner, rule, detail: Detail::default(), at }
     }
 
-    /// Removes an instance that has ended, because all containers start over. Its log stays until the
-    /// pod is gone.
+    /// Removes an exited instance, because all containers restart. Its log stays until the
+    /// pod is removed.
     pub(crate) async fn reset(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         reset: &ContainerReset,
     ) -> Result<(), SyncError> {
         let subject = Subject::Container(reset.id.clone());
@@ -54,12 +54,12 @@ impl ContainerRemover {
             .map_err(|source| SyncError::RemoveContainer { name: reset.name.clone(), source })
     }
 
-    /// Removes an instance with its log and the link to that. The log goes first: once the container
-    /// is gone, nobody knows of it.
+    /// Removes an instance with its log and the link to that. The log is removed first: without the container
+    /// it could not be found.
     pub(crate) async fn leftovers(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         removal: &ContainerRemoval,
     ) -> Result<(), RemoveError> {
         let ContainerRemoval { id, name, rule } = removal;
@@ -70,12 +70,12 @@ impl ContainerRemover {
         }
         let log_path = match instance {
             Some(instance) => Some(Arc::clone(&instance.log_path)),
-            // One that nobody looked at closely yet.
+            // An instance whose status was not read.
             None => self.log_path(id).await?,
         };
         let log = log_path.as_deref().map(Path::new);
         let logs = &self.logs;
-        for subject in logs.remains(&view::pod_name(pod), name, id, log) {
+        for subject in logs.removal_order(&view::pod_name(pod), name, id, log) {
             let verdict = self.verdict(subject, rule, name, Some(owner(pod, status)));
             match verdict.subject {
                 Subject::Container(_) => {
@@ -88,7 +88,7 @@ impl ContainerRemover {
         Ok(())
     }
 
-    /// Where the log of an instance is; nowhere if the instance is gone.
+    /// The path of the log of an instance; none if the instance is gone.
     async fn log_path(&self, id: &ContainerId) -> Result<Option<Arc<str>>, RemoveError> {
         match self.containers.container_status(id).await {
             Ok(status) => Ok(Some(status.log_path)),
@@ -101,8 +101,8 @@ impl ContainerRemover {
         self.files.remove(root, verdict).await.map(drop).map_err(RemoveError::File)
     }
 
-    /// Removes a container that was seen as never started, unless a call that was given up has started
-    /// it since: a process that runs is ended in order, by whoever sees it next.
+    /// Removes a container that was observed as never started, unless a cancelled call has started
+    /// it since: the next sync stops a running process gracefully.
     pub(crate) async fn never_started(
         &self,
         starting: &StartContext<'_>,
@@ -115,7 +115,7 @@ impl ContainerRemover {
         Ok(())
     }
 
-    /// Whether a container is there and still has not been started.
+    /// Whether a container exists and still has not been started.
     async fn is_never_started(&self, id: &ContainerId) -> Result<bool, RemoveUnused> {
         match self.containers.container_status(id).await {
             Ok(status) if status.state == ContainerState::Created => Ok(true),
@@ -125,7 +125,7 @@ impl ContainerRemover {
         }
     }
 
-    /// Removes a container that was just seen not to run and has no log.
+    /// Removes a container that was just observed as not running and has no log.
     pub(crate) async fn unused(
         &self,
         starting: &StartContext<'_>,
@@ -145,6 +145,6 @@ impl ContainerRemover {
     }
 }
 
-fn owner(pod: &Pod, status: &PodStatus) -> Owner {
+fn owner(pod: &Pod, status: &RuntimePodStatus) -> Owner {
     Owner { uid: status.uid.clone(), pod: Some(view::pod_name(pod)) }
 }

@@ -1,4 +1,4 @@
-//! Telling people what happens to a pod and its containers.
+//! Records events of pods and containers.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use podspec::view;
 
 use crate::decide::Role;
 
-/// Says what happens to a container, or to its pod.
+/// Records events of a container, or of its pod.
 pub(crate) struct Reporter<'a> {
     events: &'a dyn Events,
     uid: PodUid,
@@ -18,12 +18,12 @@ pub(crate) struct Reporter<'a> {
 }
 
 impl<'a> Reporter<'a> {
-    /// Of the pod itself.
+    /// For the pod itself.
     pub(crate) fn of_pod(events: &'a dyn Events, pod: &Pod) -> Self {
         Self { events, uid: view::uid(pod), pod: view::pod_name(pod), field_path: "".into() }
     }
 
-    /// Of a container of the pod.
+    /// For a container of the pod.
     pub(crate) fn of_container(events: &'a dyn Events, pod: &Pod, name: &str) -> Self {
         let field_path = format!("spec.{}{{{name}}}", role(pod, name).field()).into();
         Self { field_path, ..Self::of_pod(events, pod) }
@@ -41,7 +41,7 @@ impl<'a> Reporter<'a> {
     }
 }
 
-/// What the container of a name is for; one that the specification does not name counts as regular.
+/// The kind of the container with a name; one that is not in the spec counts as regular.
 pub(crate) fn role(pod: &Pod, name: &str) -> Role {
     if let Some(init) = view::init_containers(pod).iter().find(|init| init.name == name) {
         return if view::is_sidecar(init) { Role::Sidecar } else { Role::Init };

@@ -1,7 +1,7 @@
-//! Changing what a pod may use while it runs.
+//! Resizes running pods in place.
 //!
-//! The pod's cgroup allows more first, then its containers change, then it allows no more than it
-//! should: at no time is a container held back by more than its own limits.
+//! The limits of the pod's cgroup increase first, then its containers change, then the limits of the pod decrease:
+//! a container is never restricted by more than its own limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::cgroup::CgroupValues;
 use model::ids::{PodUid, SandboxId};
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::ports::files::FileError;
 use model::ports::runtime::{ContainerService, RuntimeError, SandboxService};
 use podspec::view;
@@ -20,20 +20,20 @@ use crate::actuated::Actuated;
 use crate::cgroups::PodCgroups;
 use crate::decide::{
     ContainerResize, MemoryUse, NodeSettings, Sizes, actual, below_usage, container_resources,
-    is_resizing, overhead_resources, raised, smaller_memory_limit, told_to_sandbox,
+    is_resizing, overhead_resources, raised, resized_sandbox_resources, smaller_memory_limit,
 };
 use crate::error::ResizeError;
 use crate::metrics::Metrics;
 
-/// What of a pod that runs has not what the pod was given.
+/// The parts of a running pod that do not have the allocated resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lacking {
-    /// Everything has it.
+    /// None.
     Nothing,
-    /// Its cgroup alone: it is being changed, or could not be limited when it was made, or the agent has
-    /// other settings by now.
+    /// Only its cgroup: a change is in progress, or its limits could not be set at creation, or the settings of
+    /// the agent have changed.
     Cgroup,
-    /// Containers, of which the pod was given others than they have.
+    /// Containers.
     Containers,
 }
 
@@ -47,42 +47,42 @@ struct CgroupChange<'a> {
     has: CgroupValues,
 }
 
-/// Changes the resources of pods that run.
+/// Resizes running pods.
 #[derive(Debug)]
 pub(crate) struct PodResizer {
     pub(crate) sandboxes: Arc<dyn SandboxService>,
     pub(crate) containers: Arc<dyn ContainerService>,
-    /// The pods' cgroups; none if pods have none of their own.
+    /// The pods' cgroups; none if disabled.
     pub(crate) cgroups: Option<Arc<PodCgroups>>,
-    /// The sizes that containers were given since they were created.
+    /// The resources that containers were given since their creation.
     pub(crate) actuated: Actuated,
     pub(crate) node: Arc<NodeSettings>,
     pub(crate) metrics: Metrics,
 }
 
 impl PodResizer {
-    /// Reads the sizes that earlier agents gave to containers. The agent does not start without them.
+    /// Reads the resources that earlier agents gave to containers. The agent does not start without them.
     pub(crate) async fn load(&self) -> Result<(), FileError> {
         self.actuated.load().await
     }
 
-    /// The sizes that containers were given since they were created.
+    /// The resources that containers were given since their creation.
     pub(crate) async fn sizes(&self) -> Arc<Sizes> {
         self.actuated.sizes().await
     }
 
-    /// Forgets the sizes of containers of other pods.
+    /// Drops the record of all other pods.
     pub(crate) async fn keep_only_of(&self, pods: &BTreeSet<PodUid>) {
         self.actuated.keep_only_of(pods).await;
     }
 
-    /// What the cgroup of a pod has, as far as this agent knows.
+    /// The values of the cgroup of a pod, if known.
     pub(crate) fn cgroup_values(&self, uid: &PodUid) -> Option<CgroupValues> {
         self.cgroups.as_ref()?.known_values(uid)
     }
 
-    /// Bytes of memory that running containers of a pod were given, by their names.
-    pub(crate) fn memory_requests(&self, status: &PodStatus) -> BTreeMap<String, i64> {
+    /// The memory limits of the running containers of a pod, by their names.
+    pub(crate) fn memory_requests(&self, status: &RuntimePodStatus) -> BTreeMap<String, i64> {
         let sizes = self.actuated.known_sizes();
         let all = status.running().filter_map(|one| {
             let has = actual(one, &sizes)?;
@@ -91,8 +91,8 @@ impl PodResizer {
         all.collect()
     }
 
-    /// The parts of a pod that do not have yet what the pod was given.
-    pub(crate) async fn missing(&self, pod: &Pod, status: &PodStatus) -> Lacking {
+    /// The parts of a pod that do not have the allocated resources yet.
+    pub(crate) async fn missing(&self, pod: &Pod, status: &RuntimePodStatus) -> Lacking {
         let sizes = self.sizes().await;
         if is_resizing(pod, status, &sizes) {
             Lacking::Containers
@@ -103,20 +103,20 @@ impl PodResizer {
         }
     }
 
-    fn runs(&self, status: &PodStatus) -> bool {
+    fn runs(&self, status: &RuntimePodStatus) -> bool {
         self.cgroups.is_some() && status.running().next().is_some()
     }
 
-    /// Whether the pod's cgroup has what it should, as far as it was seen.
+    /// Whether the pod's cgroup has the desired values, as far as is known.
     fn is_sized(&self, pod: &Pod) -> bool {
         self.cgroups.as_ref().is_none_or(|cgroups| cgroups.is_sized(pod))
     }
 
-    /// Gives the pod's cgroup and these containers what they should have; whether they had not.
+    /// Applies the allocated resources to the pod's cgroup and these containers. Whether anything changed.
     pub(crate) async fn apply(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         sandbox: Option<&SandboxId>,
         changes: &[ContainerResize],
     ) -> Result<bool, ResizeError> {
@@ -132,7 +132,7 @@ impl PodResizer {
     async fn resize_all(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         sandbox: Option<&SandboxId>,
         changes: &[ContainerResize],
     ) -> Result<(), ResizeError> {
@@ -150,7 +150,7 @@ impl PodResizer {
         Ok(())
     }
 
-    /// Lets a pod use whatever it may use before or after a change.
+    /// Raises the limits of a pod to the maximum of before and after the change.
     pub(crate) async fn raise(
         &self,
         pod: &Pod,
@@ -167,7 +167,7 @@ impl PodResizer {
         self.limit(pod, sandbox, CgroupChange { had: &had, values: &between, has }).await
     }
 
-    /// Gives the cgroup of a pod just what the pod was given.
+    /// Sets the cgroup of a pod to the allocated resources.
     async fn settle(&self, pod: &Pod, sandbox: Option<&SandboxId>) -> Result<(), ResizeError> {
         let Some(cgroups) = self.cgroups.as_deref() else { return Ok(()) };
         let (had, wanted) = (cgroups.has(pod).await, cgroups.wanted(pod));
@@ -180,7 +180,7 @@ impl PodResizer {
         Ok(())
     }
 
-    /// Writes to the cgroup of a pod. The runtime hears of it before, and may refuse.
+    /// Writes to the cgroup of a pod. The runtime is notified before, and may refuse.
     async fn limit(
         &self,
         pod: &Pod,
@@ -191,20 +191,20 @@ impl PodResizer {
         let Some(cgroups) = self.cgroups.as_deref() else { return Ok(()) };
         if let Some(id) = sandbox {
             let resource = if has.memory_limit == had.memory_limit { "cpu" } else { "memory" };
-            let told = self.tell_sandbox(pod, id, &has).await;
-            told.map_err(|source| ResizeError::Sandbox { id: id.clone(), resource, source })?;
+            let result = self.update_sandbox(pod, id, &has).await;
+            result.map_err(|source| ResizeError::Sandbox { id: id.clone(), resource, source })?;
         }
         let written = cgroups.write(pod, values, has).await;
         if written.is_err()
             && let Some(id) = sandbox
-            && let Err(error) = self.tell_sandbox(pod, id, had).await
+            && let Err(error) = self.update_sandbox(pod, id, had).await
         {
-            warn!(pod = %view::pod_name(pod), %error, "the runtime believes in limits that the pod's cgroup has not");
+            warn!(pod = %view::pod_name(pod), %error, "Cannot revert the sandbox resources in the runtime");
         }
         written.map_err(ResizeError::Cgroup)
     }
 
-    async fn tell_sandbox(
+    async fn update_sandbox(
         &self,
         pod: &Pod,
         sandbox: &SandboxId,
@@ -212,37 +212,37 @@ impl PodResizer {
     ) -> Result<(), RuntimeError> {
         let node = &self.node;
         let overhead = overhead_resources(pod, &node.limits, &node.machine);
-        let resources = told_to_sandbox(pod, values);
-        let told =
+        let resources = resized_sandbox_resources(pod, values);
+        let result =
             self.sandboxes.update_pod_sandbox_resources(sandbox, &overhead, &resources).await;
-        match told {
-            // It sizes nothing by it then.
+        match result {
+            // Then the runtime does not use them.
             Err(error) if error.is_unimplemented() => {
-                debug!(%sandbox, "the runtime does not want to know how much a sandbox may use");
+                debug!(%sandbox, "Runtime does not implement UpdatePodSandboxResources");
                 Ok(())
             }
-            told => told,
+            result => result,
         }
     }
 
     async fn resize_container(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         change: &ContainerResize,
     ) -> Result<(), ResizeError> {
         let ContainerResize { id, name, .. } = change;
         let Some(container) = container(pod, name) else { return Ok(()) };
         let node = &self.node;
         let resources = container_resources(pod, container, &node.limits, &node.machine);
-        info!(pod = %view::pod_name(pod), uid = %status.uid, container = name, %id, from = %change.from, to = %change.to, "changing the resources of a container");
+        info!(pod = %view::pod_name(pod), uid = %status.uid, container = name, %id, from = %change.from, to = %change.to, "Updating container resources");
         let updated = self.containers.update_container_resources(id, &resources).await;
         updated.map_err(|source| ResizeError::Container { name: name.clone(), source })?;
         self.actuated.done(&status.uid, id, change.to);
         Ok(())
     }
 
-    /// Forgets the sizes of the containers of a pod that is gone.
+    /// Drops the record of the containers of a removed pod.
     pub(crate) async fn forget(&self, pod: &Pod) {
         self.actuated.keep_only(&view::uid(pod), &<_>::default()).await;
     }
@@ -253,7 +253,7 @@ fn container<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
     all.find(|container| container.name == name)
 }
 
-/// That nobody is given less memory than it uses.
+/// Checks that no memory limit is set below the usage.
 async fn check_memory(
     cgroups: &PodCgroups,
     pod: &Pod,

@@ -13,22 +13,22 @@ use crate::decide::{
 };
 use model::log_layout::LogLayout;
 
-/// What a sandbox has besides its pod's specification.
+/// The inputs of a sandbox in addition to the pod spec.
 #[derive(Debug)]
 pub(crate) struct SandboxFacts {
-    /// Counts the pod's sandboxes.
+    /// The attempt number.
     pub(crate) attempt: u32,
-    /// How the runtime calls the pod's class; empty for the usual one.
+    /// The runtime handler; empty for the default one.
     pub(crate) runtime_handler: String,
-    /// Where names are looked up.
+    /// The DNS configuration.
     pub(crate) dns: DnsConfig,
-    /// Whose user ids it has.
+    /// The user namespace.
     pub(crate) users: UserNamespace,
-    /// Where its cgroups go; empty leaves that to the runtime.
+    /// The cgroup parent; empty leaves it to the runtime.
     pub(crate) cgroup_parent: String,
 }
 
-/// What the runtime is asked for.
+/// The configuration for the runtime.
 pub(crate) fn sandbox_config(
     pod: &Pod,
     facts: SandboxFacts,
@@ -69,14 +69,14 @@ pub(crate) fn sandbox_config(
     })
 }
 
-/// The pod's own, and what it was given: the record of that may be written after the sandbox is made.
+/// The pod's annotations, and its allocated resources: the allocation checkpoint may be written later than this.
 fn annotations(pod: &Pod) -> BTreeMap<String, String> {
     let mut annotations = pod.metadata.annotations.clone().unwrap_or_default();
     annotations.insert(labels::POD_SIZES.to_owned(), Allocation::of(pod).note());
     annotations
 }
 
-/// Whose process ids the pod's containers see.
+/// The PID namespace of the pod's containers.
 pub(crate) fn pid_mode(pod: &Pod) -> NamespaceMode {
     let Some(spec) = view::spec(pod) else { return NamespaceMode::Container };
     if spec.host_pid == Some(true) {
@@ -88,7 +88,7 @@ pub(crate) fn pid_mode(pod: &Pod) -> NamespaceMode {
     }
 }
 
-/// The labels by which everything of a pod is found again.
+/// The labels by which the objects of a pod are found.
 pub(crate) fn pod_labels(pod: &Pod) -> BTreeMap<String, String> {
     let name = view::pod_name(pod);
     BTreeMap::from([
@@ -126,7 +126,7 @@ mod tests {
 
     // behaviour: CON-11
     #[test]
-    fn the_agents_labels_win_over_the_pods_own() {
+    fn agent_labels_override_pod_labels() {
         let mut pod = pod("web", PodSpec::default());
         pod.metadata.labels = Some(BTreeMap::from([
             ("app".to_owned(), "web".to_owned()),
@@ -141,7 +141,7 @@ mod tests {
 
     // behaviour: RSZ-30
     #[test]
-    fn a_sandbox_bears_what_its_pod_was_given() {
+    fn sandbox_annotation_has_the_allocated_resources() {
         let mut pod = pod("web", PodSpec::default());
         pod.metadata.annotations = Some(BTreeMap::from([
             ("note".to_owned(), "own".to_owned()),
@@ -155,7 +155,7 @@ mod tests {
 
     // behaviour: CON-15
     #[test]
-    fn namespaces_follow_the_specification() {
+    fn namespaces_follow_the_spec() {
         let rows = [
             (PodSpec::default(), NamespaceMode::Pod, NamespaceMode::Container),
             (

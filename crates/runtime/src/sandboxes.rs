@@ -1,4 +1,4 @@
-//! Sandboxes of pods: created whatever became of earlier attempts, reused, removed.
+//! Creates, reuses and removes the sandboxes of pods, after any outcome of earlier attempts.
 
 mod config;
 
@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::ids::{PodUid, SandboxId};
 use model::lists;
 use model::log_layout::LogLayout;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::ports::addresses::HostIps;
 use model::ports::clock::WallClock;
 use model::ports::events::EventType::Warning;
@@ -33,9 +33,9 @@ use crate::metrics::Metrics;
 use crate::report::Reporter;
 use crate::user_namespaces::UserNamespaces;
 
-pub(crate) use config::has_own_users;
+pub(crate) use config::has_user_namespace;
 
-/// How many names are tried before the pod waits for its next turn.
+/// How many names are tried before the pod waits for its next sync.
 pub(crate) const MOST_NAMES: usize = 16;
 
 /// The sandbox in which containers are started.
@@ -43,9 +43,9 @@ pub(crate) const MOST_NAMES: usize = 16;
 pub(crate) struct SandboxContext {
     pub(crate) id: SandboxId,
     pub(crate) config: SandboxConfig,
-    /// The pod's addresses.
+    /// The pod's IPs.
     pub(crate) ips: Vec<IpAddr>,
-    /// Whether the runtime can make mounts below a read-only mount read-only too. Looked up only if the pod asks.
+    /// Whether the runtime supports recursive read-only mounts. Looked up only if the pod needs them.
     pub(crate) recursive_read_only: bool,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Sandboxes {
     /// The handlers of runtime classes; none without an API server.
     pub(crate) classes: Option<Arc<dyn RuntimeHandlers>>,
     pub(crate) user_namespaces: UserNamespaces,
-    /// The pods' cgroups, which are the parents of their sandboxes'.
+    /// The pods' cgroups, which are the parents of the sandboxes' cgroups.
     pub(crate) cgroups: Option<Arc<PodCgroups>>,
     pub(crate) events: Arc<dyn Events>,
     pub(crate) node_events: Arc<dyn NodeEvents>,
@@ -73,11 +73,11 @@ impl Sandboxes {
     pub(crate) async fn reuse(
         &self,
         pod: &Pod,
-        status: &PodStatus,
+        status: &RuntimePodStatus,
         id: SandboxId,
     ) -> Result<SandboxContext, SyncError> {
         let attempt = status.sandboxes.first().map_or(0, |sandbox| sandbox.attempt);
-        // Its runtime handler was settled when it was created, whatever becomes of its class.
+        // Its runtime handler was fixed at its creation, even if its class changes.
         let config = self.config(pod, attempt, String::new()).await;
         let config = config.map_err(SyncError::SandboxConfig)?;
         let of_node = view::host_network(pod).then(|| self.host_ips.host_ips());
@@ -94,11 +94,11 @@ impl Sandboxes {
         cancel: &CancellationToken,
     ) -> Result<SandboxContext, SyncError> {
         self.metrics.pod_starts();
-        if has_own_users(pod) {
+        if has_user_namespace(pod) {
             self.metrics.attempts.pod_with_own_users_starts();
         }
         let made = self.create_or_report(pod, attempt, cancel).await;
-        // The pod may end meanwhile: then it is no failure.
+        // The pod may terminate meanwhile: then it is no failure.
         if made.is_err() && !cancel.is_cancelled() {
             self.metrics.pod_did_not_start();
         }
@@ -109,8 +109,8 @@ impl Sandboxes {
         Ok(SandboxContext { id, config, ips, recursive_read_only })
     }
 
-    /// The addresses of a pod whose sandbox was just made. A runtime that does not tell is no reason
-    /// to fail: the pod's next look tells.
+    /// The IPs of a pod whose sandbox was just created. A failed request is no reason
+    /// to fail: the next status of the pod has them.
     async fn addresses(&self, pod: &Pod, sandbox: &SandboxId) -> Result<Vec<IpAddr>, SyncError> {
         if view::host_network(pod) {
             return Ok(self.host_ips.host_ips());
@@ -126,8 +126,8 @@ impl Sandboxes {
         }
     }
 
-    /// Makes a sandbox. One that an earlier attempt left under the same name is used, or removed. Of a
-    /// pod that is to end it is no failure if that does not work.
+    /// Creates a sandbox. One of an earlier attempt with the same name is used or removed. For a
+    /// terminating pod an error is no failure.
     async fn create_or_report(
         &self,
         pod: &Pod,
@@ -137,7 +137,7 @@ impl Sandboxes {
         match self.make(pod, attempt).await {
             Ok((id, config)) => {
                 let attempt = config.attempt;
-                info!(pod = %config.pod, uid = %config.pod_uid, sandbox = %id, attempt, "sandbox runs");
+                info!(pod = %config.pod, uid = %config.pod_uid, sandbox = %id, attempt, "Sandbox started");
                 Ok((id, config))
             }
             Err(error) => {
@@ -145,7 +145,7 @@ impl Sandboxes {
                     _ if cancel.is_cancelled() => None,
                     SyncError::LogDirectory(error) => Some(go_text::file_error(error)),
                     SyncError::CreateSandbox(source) => Some(source.rpc_text()),
-                    SyncError::SandboxConfig(error) => Some(error.told()),
+                    SyncError::SandboxConfig(error) => Some(error.event_message()),
                     _ => None,
                 };
                 if let Some(why) = why {
@@ -186,13 +186,13 @@ impl Sandboxes {
                 return Err(SyncError::CreateSandbox(error));
             }
             let uid = &config.pod_uid;
-            warn!(pod = %config.pod, %uid, %error, "the name of a sandbox is taken");
+            warn!(pod = %config.pod, %uid, %error, "Sandbox name is taken");
             let filter = SandboxFilter { pod_uid: Some(uid.clone()), ..SandboxFilter::default() };
             let listed = lists::sandboxes(&self.runtime, &filter).await;
             match taken_sandbox(&listed.map_err(SyncError::CreateSandbox)?, attempt) {
                 TakenSandbox::Use(id) => return Ok((id, config)),
                 TakenSandbox::Remove(id) => {
-                    // One that does not go keeps its name to itself.
+                    // If the removal fails, its name stays taken.
                     if self.remove(uid, &id, "name-taken").await.is_err() {
                         attempt += 1;
                     }
@@ -202,7 +202,7 @@ impl Sandboxes {
         }
     }
 
-    /// Removes a sandbox that the runtime finished after its call was given up.
+    /// Removes a sandbox that the runtime created after its call was cancelled.
     pub(crate) async fn remove_late(&self, uid: &PodUid, id: &SandboxId) -> Result<(), SyncError> {
         let removed = self.remove(uid, id, "late-sandbox").await;
         removed.map_err(|source| SyncError::StopSandbox { id: id.to_string(), source })

@@ -1,4 +1,4 @@
-//! Resources that the node holds for a pod: its directories, its cgroup, and the objects it refers to.
+//! The node resources of a pod: its directories, its cgroup, and the objects it refers to.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,36 +21,36 @@ use crate::error::{ReleaseError, SyncError};
 use crate::report::Reporter;
 use crate::volumes::PodVolumes;
 
-/// A pod for which the node has made ready what its actions need.
+/// A pod that is prepared for its actions.
 #[derive(Debug)]
 pub(crate) struct PreparedPod {
     _prepared: (),
 }
 
-/// Whether the actions of a pod can go on.
+/// Whether the actions of a pod can continue.
 #[derive(Debug)]
 pub(crate) enum Preparation {
     Ready(PreparedPod),
     NotReady(Wait),
 }
 
-/// Makes ready what a pod needs on the node, and releases it.
+/// Prepares the node resources of a pod, and releases them.
 #[derive(Debug)]
 pub(crate) struct PodSetup {
     pub(crate) files: Arc<dyn HostFiles>,
-    /// The directory in which each pod has its own.
+    /// The root of the pods' directories.
     pub(crate) pods_dir: PathBuf,
     /// The objects that pods refer to; none without an API server.
     pub(crate) objects: Option<Arc<dyn PodObjects>>,
-    /// The pods' cgroups; none if pods have none of their own.
+    /// The pods' cgroups; none if disabled.
     pub(crate) cgroups: Option<Arc<PodCgroups>>,
     pub(crate) volumes: Arc<dyn PodVolumes>,
     pub(crate) events: Arc<dyn Events>,
 }
 
 impl PodSetup {
-    /// Makes ready what the pod needs. Kills and removals come before this, so that they never wait.
-    /// Waits for its volumes, unless the pod is to end.
+    /// Prepares the node resources of the pod. Kills and removals come before this, so that they never wait.
+    /// Waits for its volumes, unless the pod is terminating.
     pub(crate) async fn prepare(
         &self,
         pod: &Pod,
@@ -83,7 +83,7 @@ impl PodSetup {
         }
     }
 
-    /// Removes the cgroup of a pod that has ended.
+    /// Removes the cgroup of a terminated pod.
     pub(crate) async fn release_cgroup(&self, pod: &Pod) -> Result<(), ReleaseError> {
         match &self.cgroups {
             Some(cgroups) => cgroups.release(pod).await.map_err(ReleaseError::Cgroup),
@@ -91,7 +91,7 @@ impl PodSetup {
         }
     }
 
-    /// Makes the pod's directories, side by side.
+    /// Creates the pod's directories, in parallel.
     async fn directories(&self, pod: &Pod) -> Result<(), SyncError> {
         let (files, root, uid) = (&self.files, &self.pods_dir, view::uid(pod));
         let [volumes, plugins] =

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::log_layout::LogLayout;
-use model::observed::{ContainerStatus, PodStatus};
+use model::observed::{ContainerStatus, RuntimePodStatus};
 use model::wanted::SandboxConfig;
 use tokio_util::sync::CancellationToken;
 
@@ -16,9 +16,9 @@ pub(crate) struct StartContext<'a> {
     pub(crate) pod: &'a Pod,
     pub(crate) container: &'a Container,
     pub(crate) role: Role,
-    pub(crate) status: &'a PodStatus,
+    pub(crate) status: &'a RuntimePodStatus,
     pub(crate) sandbox: &'a SandboxContext,
-    /// Cancelled when the pod is to end.
+    /// Cancelled when the pod terminates.
     pub(crate) cancel: &'a CancellationToken,
 }
 

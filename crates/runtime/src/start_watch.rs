@@ -1,4 +1,4 @@
-//! Containers that are being started, so that the end of one ends the wait for its hook.
+//! Containers that are being started, so that the exit of one cancels its hook.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,19 +8,19 @@ use model::ids::ContainerId;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// The containers, each with the token that is cancelled when it has ended. Never held across an await.
+/// The containers, each with the token that is cancelled when it has exited. Never held across an await.
 #[derive(Debug, Default)]
 pub(crate) struct StartWatch(Mutex<BTreeMap<ContainerId, CancellationToken>>);
 
 impl StartWatch {
-    /// Watches a container that is not started yet, so that its end cannot be missed.
+    /// Watches a container that is not started yet, so that its exit cannot be missed.
     pub(crate) fn watch(&self, id: &ContainerId) -> WatchedContainer<'_> {
         let ended = CancellationToken::new();
         self.all().insert(id.clone(), ended.clone());
         WatchedContainer { watch: self, id: id.clone(), ended }
     }
 
-    /// A container has ended.
+    /// A container has exited.
     pub(crate) fn ended(&self, id: &ContainerId) {
         if let Some(ended) = self.all().get(id) {
             ended.cancel();
@@ -41,7 +41,7 @@ pub(crate) struct WatchedContainer<'a> {
 }
 
 impl WatchedContainer<'_> {
-    /// Waits for its end, and for a time after it.
+    /// Waits for its exit, and for a time after it.
     pub(crate) async fn has_ended_for(&self, time: Duration) {
         self.ended.cancelled().await;
         sleep(time).await;

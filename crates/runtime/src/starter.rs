@@ -1,4 +1,4 @@
-//! Starting containers.
+//! Starts containers.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,14 +17,14 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::container_files::ContainerFiles;
-use crate::create::{ContainerCreator, Made};
+use crate::create::{ContainerCreator, CreatedContainer};
 use crate::decide::{
     Backoff, ContainerStart, PodActions, Restart, Role, SandboxPlan, StartReason, SyncContext,
     Turn, sleeps,
 };
 use crate::error::{StartError, SyncError};
 use crate::hooks::{HookFailure, HookRunner, Hooked};
-use crate::image::{EarlyLook, ImageProvider, ImageRequest};
+use crate::image::{EarlyLookup, ImageProvider, ImageRequest};
 use crate::image_volumes::{self, mounted_images};
 use crate::killer::PodKiller;
 use crate::metrics::Metrics;
@@ -34,10 +34,10 @@ use crate::sandboxes::SandboxContext;
 use crate::start_context::StartContext;
 use crate::start_watch::{StartWatch, WatchedContainer};
 
-/// How long the answer to a hook is waited for after its container has ended.
-const AFTERLIFE: Duration = Duration::from_secs(10);
+/// How long a hook may still run after its container has exited.
+const HOOK_TIME_AFTER_EXIT: Duration = Duration::from_secs(10);
 
-/// The container that a start is about.
+/// The container to start.
 fn container<'a>(pod: &'a Pod, start: &ContainerStart) -> Cow<'a, Container> {
     match start.role {
         Role::Regular => Cow::Borrowed(&view::containers(pod)[start.index]),
@@ -46,7 +46,7 @@ fn container<'a>(pod: &'a Pod, start: &ContainerStart) -> Cow<'a, Container> {
     }
 }
 
-/// A restart's wait belongs to these: with another image or other resources it is another try.
+/// The key of a back-off: another image or other resources have their own.
 pub(crate) type RestartKey = (PodUid, String, String, String);
 
 /// Starts containers.
@@ -56,7 +56,7 @@ pub(crate) struct ContainerStarter {
     pub(crate) images: ImageProvider,
     pub(crate) creator: ContainerCreator,
     pub(crate) files: Arc<ContainerFiles>,
-    /// Waits of containers that keep failing. Never held across an await.
+    /// The back-off of failing containers. Never held across an await.
     pub(crate) restarts: Mutex<Backoff<RestartKey>>,
     pub(crate) start_watch: StartWatch,
     pub(crate) hooks: Arc<HookRunner>,
@@ -68,7 +68,7 @@ pub(crate) struct ContainerStarter {
     pub(crate) metrics: Metrics,
 }
 
-/// A container that was started.
+/// A started container.
 struct Started {
     id: ContainerId,
     /// Its restart count.
@@ -77,13 +77,13 @@ struct Started {
     waited: Option<Duration>,
 }
 
-/// What to start, and where.
+/// The containers to start, and their sandbox.
 pub(crate) struct StartRequest<'a> {
     pub(crate) sandbox: &'a SandboxContext,
     pub(crate) starts: &'a [ContainerStart],
-    /// A look at the image of the first container, if one was begun.
-    pub(crate) early: Option<EarlyLook>,
-    /// Cancelled when the pod is to end.
+    /// The early lookup of the image of the first container, if one was begun.
+    pub(crate) early: Option<EarlyLookup>,
+    /// Cancelled when the pod terminates.
     pub(crate) cancel: &'a CancellationToken,
 }
 
@@ -92,17 +92,17 @@ impl ContainerStarter {
         Reporter::of_container(&*self.events, pod, container)
     }
 
-    /// Looks at the image of the first container to start, while there is no sandbox yet for it to start in.
-    pub(crate) fn early_look(&self, pod: &Pod, actions: &PodActions) -> Option<EarlyLook> {
+    /// Begins the lookup of the image of the first container during the creation of the sandbox.
+    pub(crate) fn early_lookup(&self, pod: &Pod, actions: &PodActions) -> Option<EarlyLookup> {
         let first = actions.start.first()?;
         match actions.sandbox {
-            SandboxPlan::Create { .. } => self.images.early_look(&container(pod, first)),
+            SandboxPlan::Create { .. } => self.images.early_lookup(&container(pod, first)),
             SandboxPlan::Keep(_) | SandboxPlan::None => None,
         }
     }
 
-    /// Starts containers one after the other. One that fails does not keep the next from starting,
-    /// unless it is an init container that the next ones rely on.
+    /// Starts containers in order. A failure does not prevent the next one from starting,
+    /// unless it is an init container.
     pub(crate) async fn start_all(
         &self,
         context: &SyncContext<'_>,
@@ -121,7 +121,7 @@ impl ContainerStarter {
                 Ok(started) => {
                     self.record_restart(&starting, start.why, &started);
                     let (pod, id) = (view::pod_name(pod), &started.id);
-                    info!(%pod, uid = %status.uid, container = name, %id, why = %start.why, "container runs");
+                    info!(%pod, uid = %status.uid, container = name, %id, why = %start.why, "Container started");
                 }
                 Err(error) => {
                     self.report_failure(&starting, &error);
@@ -143,24 +143,24 @@ impl ContainerStarter {
                     format!("Back-off restarting failed container {container} in pod {pod}");
                 report.event(Warning, "BackOff", message);
             }
-            // Said already, when the container was killed for it.
+            // Reported already, when the container was killed for it.
             StartError::PostStart { .. } => {}
-            error if error.is_nobodys_business() => {}
-            error => report.event(Warning, "Failed", format!("Error: {}", error.told())),
+            error if error.is_pod_ending_or_started() => {}
+            error => report.event(Warning, "Failed", format!("Error: {}", error.event_message())),
         }
     }
 
     async fn start_in_turn(
         &self,
         starting: &StartContext<'_>,
-        early: Option<EarlyLook>,
+        early: Option<EarlyLookup>,
     ) -> Result<Started, StartError> {
         let waited = self.wait_its_turn(starting)?;
         let metrics = &self.metrics;
         metrics.container_starts(starting.role);
         let started = self.start(starting, early).await;
         if let Err(error) = &started
-            && !error.is_nobodys_business()
+            && !error.is_pod_ending_or_started()
         {
             metrics.container_did_not_start(starting.role, error.label());
         }
@@ -191,11 +191,11 @@ impl ContainerStarter {
     async fn start(
         &self,
         starting: &StartContext<'_>,
-        early: Option<EarlyLook>,
+        early: Option<EarlyLookup>,
     ) -> Result<(ContainerId, u32), StartError> {
         let StartContext { pod, container, sandbox, cancel, .. } = *starting;
         let report = self.reporter(pod, &container.name);
-        // From before it is looked for until a container has it: nobody may take it meanwhile.
+        // Claimed from before the lookup until the container exists: image GC must not remove it meanwhile.
         let image = container.image.as_deref().unwrap_or_default();
         let claim = self.images.claim(image);
         let policy = container.image_pull_policy.as_deref();
@@ -209,14 +209,14 @@ impl ContainerStarter {
             early,
             cancel,
         };
-        // Only this step ends when the pod is to end: nothing is half made by it, and it may take for ever.
+        // Only this step is cancelled when the pod terminates: it leaves nothing half done, and may take forever.
         let volumes = image_volumes::ensure(&self.images, &*self.events, starting).await?;
         let mut image = self.images.ensure(request, &report).await?;
         let resolved = std::mem::take(&mut image.resolved);
         let made = self.creator.adopt_or_create(starting, image, &volumes).await;
         let made = self.count_image_volumes(starting, made)?;
         drop(volumes);
-        // What ends before anybody looks has used it all the same.
+        // A container that exits before the next image GC has used it too.
         claim.used(self.clock.now());
         drop(resolved);
         let watched = self.start_watch.watch(&made.id);
@@ -256,7 +256,7 @@ impl ContainerStarter {
         made
     }
 
-    /// Whether a container runs whose start was not answered: then it has started, and what is to come after that comes.
+    /// Whether a container runs although its start got no response: then it counts as started.
     async fn runs_after_all(&self, id: &ContainerId, error: &RuntimeError) -> bool {
         if !matches!(error.code, Code::DeadlineExceeded | Code::Unavailable) {
             return false;
@@ -264,24 +264,24 @@ impl ContainerStarter {
         let status = self.containers.container_status(id).await;
         let runs = status.is_ok_and(|status| status.state == ContainerState::Running);
         if runs {
-            info!(%id, %error, "a container runs although its start was not answered");
+            info!(%id, %error, "Container runs although its start got no response");
         }
         runs
     }
 
-    /// A container that another attempt made and that does not start goes, so that the next attempt
-    /// makes it anew. One that runs although its start failed is left to the next look.
-    async fn give_up(&self, starting: &StartContext<'_>, made: &Made) {
+    /// Removes a container of another attempt that does not start, so that the next attempt
+    /// creates it again. One that runs although its start failed is left to the next sync.
+    async fn give_up(&self, starting: &StartContext<'_>, made: &CreatedContainer) {
         if !made.adopted {
             return;
         }
         let removed = self.remover.never_started(starting, &made.id, "does-not-start").await;
         if let Err(error) = removed {
-            warn!(id = %made.id, %error, "cannot remove a container that does not start");
+            warn!(id = %made.id, %error, "Cannot remove container that does not start");
         }
     }
 
-    /// Runs what is to run right after the start. A container whose hook fails ends.
+    /// Runs the postStart hook. A container whose hook fails is killed.
     async fn post_start(
         &self,
         starting: &StartContext<'_>,
@@ -293,7 +293,7 @@ impl ContainerStarter {
         let Some(handler) = hook else { return Ok(()) };
         let hooked = Hooked { pod, container, id, ips: &sandbox.ips, sandbox: Some(&sandbox.id) };
         let sleeps = sleeps(handler);
-        // The pod's end ends the wait: the container goes with the pod.
+        // The termination of the pod cancels the wait: the container is killed with the pod.
         let ran = tokio::select! {
             biased;
             () = cancel.cancelled() => {
@@ -303,21 +303,21 @@ impl ContainerStarter {
                 return Err(StartError::PodEnds);
             }
             ran = self.hooks.run(&hooked, handler) => ran,
-            // A command ends with its container, but what tells so may be lost; a request to somebody
-            // else may never be answered. A pause ends by itself.
-            () = watched.has_ended_for(AFTERLIFE), if !sleeps => Err(HookFailure::Ended),
+            // A command ends with its container, but the response may be lost; a request to another host
+            // may never get a response. A sleep ends by itself.
+            () = watched.has_ended_for(HOOK_TIME_AFTER_EXIT), if !sleeps => Err(HookFailure::Ended),
         };
         let Err(failure) = ran else { return Ok(()) };
-        // What the hook said may hold secrets, so the event does not repeat it.
+        // The output of the hook may contain secrets, so the event does not have it.
         let message = "PostStartHook failed".to_owned();
         self.reporter(pod, &container.name).event(Warning, "FailedPostStartHook", message);
         self.killer.after_post_start(&hooked).await;
-        let message = failure.told(handler, &hooked);
+        let message = failure.event_message(handler, &hooked);
         Err(StartError::PostStart { message, source: failure })
     }
 
-    /// Only a container that ended waits: one that was killed for a change, or whose sandbox died
-    /// with it still running, did not fail. Returns the back-off that it waited.
+    /// Checks the back-off. Only a container that exited backs off: one that was killed for a change, or whose
+    /// sandbox died while it ran, did not fail. Returns the back-off that it waited.
     fn wait_its_turn(&self, starting: &StartContext<'_>) -> Result<Option<Duration>, StartError> {
         let StartContext { pod, container, status, .. } = starting;
         let ended = status.latest_ended(&container.name);

@@ -11,19 +11,19 @@ use model::chain::Chain;
 use model::ids::PodUid;
 use model::observed::ContainerStatus;
 use model::ports::files::{FileError, HostFiles};
-use model::ports::last_words::LastWords;
 use model::ports::logs::{ContainerLogs, LogRequest};
+use model::ports::termination_message::TerminationMessageReader;
 use model::wanted::Mount;
 use tracing::warn;
 
 use crate::container_files::ContainerFiles;
 use crate::decide::{
-    MOST_LINES, MOST_OF_FILE, MOST_OF_LOG, go_path, message_source, with_last_words,
+    MOST_LINES, MOST_OF_FILE, MOST_OF_LOG, go_path, message_source, with_termination_message,
 };
 
-/// Only the agent looks into the directories of pods.
+/// The mode of pod directories: only for the agent.
 const DIRECTORY_MODE: u32 = 0o750;
-/// Whoever the container runs as writes here.
+/// The mode of message files: every user of the container may write.
 const FILE_MODE: u32 = 0o666;
 
 impl ContainerFiles {
@@ -44,7 +44,7 @@ impl ContainerFiles {
     }
 
     /// A file for the termination message of an instance, mounted where the container expects it.
-    /// Without one the container runs all the same.
+    /// On failure the container runs without one.
     pub(crate) async fn message_mount(
         &self,
         directory: &Path,
@@ -83,7 +83,7 @@ impl ContainerFiles {
 
     async fn message_file(&self, directory: &Path) -> Result<PathBuf, FileError> {
         let Self { pods_dir: pods, files, clock, .. } = self;
-        // Eight digits that no earlier instance has, as good as random ones and the same in every run
+        // Eight hexadecimal digits that no earlier instance has, and that are the same in every run
         // of a test.
         let mut hasher = DefaultHasher::new();
         (directory, clock.now().as_nanosecond()).hash(&mut hasher);
@@ -113,12 +113,12 @@ pub struct TerminationMessages {
     pub files: Arc<dyn HostFiles>,
     /// The logs of containers.
     pub logs: Arc<dyn ContainerLogs>,
-    /// Where each pod has a directory of its own: nothing else is read.
+    /// The root of the pods' directories: nothing else is read.
     pub pods: PathBuf,
 }
 
 #[async_trait]
-impl LastWords for TerminationMessages {
+impl TerminationMessageReader for TerminationMessages {
     async fn add(&self, status: &mut ContainerStatus) {
         let Some(source) = message_source(status) else { return };
         let written = match source.file.as_deref() {
@@ -130,12 +130,12 @@ impl LastWords for TerminationMessages {
             None if source.or_log => self.end_of_log(Path::new(&*status.log_path)).await,
             None => return,
         };
-        status.message = with_last_words(&status.message, &words).into();
+        status.message = with_termination_message(&status.message, &words).into();
     }
 }
 
 impl TerminationMessages {
-    /// What is in a container's file; nothing if there is none, or it is not one that we made.
+    /// The content of a container's file; none if there is none, or the agent did not create it.
     async fn written(&self, file: &str) -> Option<String> {
         let below = Path::new(file).strip_prefix(&self.pods).ok()?;
         match self.files.read_end(&self.pods, below, MOST_OF_FILE).await {

@@ -1,8 +1,8 @@
-//! Ranges of user ids for pods, remembered on disk.
+//! ID ranges of user namespaces, stored on disk.
 //!
-//! A range is a pod's for as long as anything of the pod may live: files that its processes wrote
-//! belong to those ids. So it is written down before the pod starts, and read again at the next start
-//! of the agent, whichever agent that is: the file is upstream's.
+//! A pod keeps its range until it is removed: files that its processes wrote
+//! belong to those IDs. So the range is stored before the pod starts, and read at the next start
+//! of the agent. The file has upstream's format, so that either agent can read it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -17,7 +17,7 @@ use crate::decide::{IdRanges, IdSpan, NodeSettings, RangeError};
 
 /// The file in a pod's directory that holds its range.
 const FILE: &str = "userns";
-/// More than such a file ever has.
+/// The most bytes of such a file.
 const LONGEST_FILE: u64 = 64 * 1024;
 
 /// The content of the file.
@@ -36,19 +36,19 @@ struct Mapping {
     length: u32,
 }
 
-/// Why a pod has no user ids of its own.
+/// Why a pod has no user namespace.
 #[derive(Debug, thiserror::Error)]
 pub enum UserNamespaceError {
-    /// The runtime cannot give pods user ids of their own.
+    /// The runtime does not support user namespaces.
     #[error("can't set `spec.hostUsers: false`, runtime does not support user namespaces")]
     NotSupported,
-    /// The runtime cannot give pods of this class user ids of their own.
+    /// The handler of the runtime class does not support user namespaces.
     #[error(
         "can't set `spec.hostUsers: false`, RuntimeClass handler {0:?} does not support user namespaces"
     )]
     HandlerNotSupported(String),
-    /// The runtime knows of no such class.
-    #[error("{told}: the handler {handler:?} is not known", told = not_supported(.handler))]
+    /// The runtime does not have the handler.
+    #[error("{base}: the handler {handler:?} is not known", base = not_supported(.handler))]
     HandlerNotKnown {
         /// Its name.
         handler: String,
@@ -61,14 +61,14 @@ pub enum UserNamespaceError {
     Content {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         #[source]
         source: serde_json::Error,
     },
     /// A file holds more than a range, or not the same for users and groups.
     #[error("{} is not one range for users and groups alike", .0.display())]
     NotOneRange(PathBuf),
-    /// There is no range.
+    /// There is no free range.
     #[error("create user namespace")]
     Range(#[source] RangeError),
     /// The file of a range cannot be written.
@@ -87,11 +87,11 @@ fn not_supported(handler: &str) -> String {
 /// The ranges of a node's pods.
 #[derive(Debug)]
 pub(crate) struct UserNamespaces {
-    /// Where each pod has a directory of its own.
+    /// The root of the pods' directories.
     pods: PathBuf,
     ids_per_pod: u32,
     span: Option<IdSpan>,
-    /// Read from disk when first needed. The lock is never held across an await.
+    /// Read from disk at the first use. The lock is never held across an await.
     ranges: OnceCell<Mutex<IdRanges>>,
 }
 
@@ -112,7 +112,7 @@ impl UserNamespaces {
         Ok(ranges.get(pod))
     }
 
-    /// A range for a pod that has none. It is on disk when this returns.
+    /// Allocates a range for a pod. It is on disk when this returns.
     pub(crate) async fn take(
         &self,
         pod: &PodUid,
@@ -132,7 +132,7 @@ impl UserNamespaces {
         Ok(mapping)
     }
 
-    /// Gives the range of a pod back, of which nothing is left.
+    /// Releases the range of a removed pod.
     pub(crate) async fn release(
         &self,
         pod: &PodUid,
@@ -153,7 +153,7 @@ impl UserNamespaces {
         self.ranges.get_or_try_init(|| self.load(files)).await
     }
 
-    /// One file that cannot be read is an error for all: whose ids it holds, nobody knows.
+    /// One unreadable file is an error for all pods: its IDs are unknown.
     async fn load(&self, files: &dyn HostFiles) -> Result<Mutex<IdRanges>, UserNamespaceError> {
         let mut ranges = IdRanges::new(self.ids_per_pod, self.span);
         let pods = match files.list(&self.pods).await {
@@ -202,7 +202,7 @@ mod tests {
 
     // behaviour: CON-82
     #[tokio::test]
-    async fn a_range_is_written_down_as_upstream_does_and_known_to_the_next_agent() {
+    async fn id_range_is_stored_in_the_format_of_upstream_and_restored() {
         let (files, a, b) = (MemoryFiles::new(), PodUid::from("a"), PodUid::from("b"));
         let first = node();
         assert_eq!(first.get(&a, &files).await.unwrap(), None);
@@ -221,7 +221,7 @@ mod tests {
 
     // behaviour: CON-83
     #[tokio::test]
-    async fn what_cannot_be_written_down_is_not_taken() {
+    async fn id_range_is_not_used_when_it_cannot_be_stored() {
         let (files, a) = (MemoryFiles::new(), PodUid::from("a"));
         let node = node();
         files.fail("/var/lib/kubelet/pods/a/userns", std::io::ErrorKind::StorageFull);
@@ -233,7 +233,7 @@ mod tests {
 
     // behaviour: CON-84
     #[tokio::test]
-    async fn a_file_that_makes_no_sense_keeps_ranges_from_being_given() {
+    async fn invalid_range_file_prevents_new_ranges() {
         let one = r#"{"hostId":65536,"containerId":0,"length":65536}"#;
         let rows = [
             ("half of somethi".to_owned(), "invalid user namespace mappings file"),

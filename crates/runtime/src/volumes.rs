@@ -17,8 +17,8 @@ use crate::decide::{MountedVolume, SubpathMount};
 /// Mounts the volumes of pods. Implemented by the volume manager.
 #[async_trait]
 pub trait PodVolumes: Debug + Send + Sync {
-    /// Waits until all volumes of a pod are mounted, or the pod is to end. Returns what the pod still waits for if
-    /// that cannot work or takes too long.
+    /// Waits until all volumes of a pod are mounted, or the pod terminates. Returns what the pod still waits for if
+    /// this fails or takes too long.
     async fn wait(&self, pod: &Pod, cancel: &CancellationToken) -> Option<Wait>;
 
     /// A mounted volume, by its name in the pod.
@@ -36,7 +36,7 @@ pub trait PodVolumes: Debug + Send + Sync {
         subpath: &SubpathMount,
     ) -> Result<PathBuf, SubpathError>;
 
-    /// The content of a file in a volume, at most `limit` bytes. A path that leads out of the volume is an error.
+    /// The content of a file in a volume, at most `limit` bytes. A path that leaves the volume is an error.
     async fn read_file(&self, volume: &Path, path: &Path, limit: u64)
     -> Result<Vec<u8>, FileError>;
 }

@@ -92,7 +92,7 @@ impl Access {
                 Ok(Some(user)) => Ok(Caller { user, is_known: true }),
                 Ok(None) => Err(Verdict::Unauthenticated),
                 Err(error) => {
-                    warn!(error = %Chain(&*error), "cannot ask the API server whose token it is");
+                    warn!(error = %Chain(&*error), "Token review failed");
                     Err(Verdict::Unknown)
                 }
             },
@@ -110,7 +110,7 @@ impl Access {
             Ok(false) => Verdict::Forbidden,
             Err(error) => {
                 let error = Chain(&*error);
-                warn!(user = user.name, %error, "cannot ask the API server who may see metrics");
+                warn!(user = user.name, %error, "Access review failed");
                 Verdict::Unknown
             }
         }

@@ -1,4 +1,4 @@
-//! `/containerLogs` of the node's API: logs as upstream answers them.
+//! `/containerLogs` of the node API, with upstream's responses.
 //!
 //! Errors are plain text. Once the container is found, the answer is 200, and a later error is text at its end.
 
@@ -42,7 +42,7 @@ pub async fn container_logs(
     }
 }
 
-/// The text of an error. Some are JSON in plain text, as upstream has them.
+/// The text of an error. Some are JSON in plain text, as upstream's.
 fn error_body(error: &LogError) -> String {
     match error {
         LogError::Missing(_) | LogError::Undecodable | LogError::Invalid => {

@@ -1,4 +1,4 @@
-//! Statuses and texts, with logs in memory.
+//! Statuses and texts, with in-memory logs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -168,7 +168,7 @@ async fn errors_have_upstreams_statuses_and_texts() {
 }
 
 #[tokio::test]
-async fn log_is_answered_with_its_options() {
+async fn log_is_read_with_the_query_options() {
     let rows = [
         ("tail=3&tailLines=5", "Some(3) All\n"),
         ("tail=all&tailLines=5", "None All\n"),

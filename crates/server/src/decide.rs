@@ -1,4 +1,4 @@
-//! What to answer: values in, values out.
+//! Decides responses: values in, values out.
 
 mod authority;
 mod changes;

@@ -12,15 +12,15 @@ use tokio::sync::watch;
 
 use crate::wire::{EventItem, LastEvent};
 
-/// The longest message that is kept, in bytes: as long as the API takes.
+/// The longest stored message in bytes, as in the API.
 const LONGEST_MESSAGE: usize = 1024;
 
-/// How many different events are kept.
+/// The limits of stored events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventLimits {
-    /// Of one pod.
+    /// Per pod.
     pub per_pod: usize,
-    /// Of all pods.
+    /// In total.
     pub in_all: usize,
 }
 
@@ -30,29 +30,29 @@ impl Default for EventLimits {
     }
 }
 
-/// Keeps events and passes them on. What is told again is counted, not kept again; when there is no
-/// room, what was told longest ago goes.
+/// Stores events and passes them on. A repeated event is counted, not stored again. When the book is full, the
+/// least recent event is removed.
 #[derive(Debug)]
 pub struct EventBook {
     clock: Arc<dyn WallClock>,
     limits: EventLimits,
-    /// Who hears of every event besides.
+    /// Receives every event as well.
     next: Arc<dyn Events>,
-    /// The name of the node, and who hears of its events besides.
+    /// The name of the node, and the receiver of its events.
     node: Option<(Arc<str>, Arc<dyn NodeEvents>)>,
     /// Written by [`Events::record`] alone. Never held across an await.
     pages: Mutex<Pages>,
-    /// Counts what was told. Closed with the book.
+    /// The number of recorded events. Closed with the book.
     changes: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
 struct Pages {
-    /// By the order in which they were told last. Boxed: a map has room for more than it holds.
+    /// By the order of their last occurrence. Boxed: a map allocates more entries than it holds.
     entries: BTreeMap<u64, Box<Entry>>,
     /// The keys of each pod's entries, in order.
     by_pod: BTreeMap<PodUid, Vec<u64>>,
-    told: u64,
+    recorded: u64,
 }
 
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl EventBook {
         Self { clock, limits, next, node: None, pages: Mutex::default(), changes }
     }
 
-    /// The same for events of the node of this name too, passed on likewise.
+    /// Stores and forwards events of this node as well.
     #[must_use]
     pub fn of_node(mut self, name: &str, next: Arc<dyn NodeEvents>) -> Self {
         self.node = Some((name.into(), next));
@@ -82,7 +82,7 @@ impl EventBook {
         self.changes.subscribe()
     }
 
-    /// The last event of a pod. A reminder of a pull is none: the event of the pull has the time of its beginning.
+    /// The last event of a pod. Reminders of a pull do not count: the event of the pull has its start time.
     pub fn last(&self, pod: &PodUid) -> Option<LastEvent> {
         let pages = self.pages();
         let mut entries = pages.by_pod.get(pod)?.iter().rev().map(|key| &pages.entries[key]);
@@ -95,7 +95,7 @@ impl EventBook {
         })
     }
 
-    /// The events of a pod by its name, whatever its uid was, or of all pods; the latest last.
+    /// The events of a pod by name, with any uid, or of all pods; latest last.
     pub fn items(&self, pod: Option<&PodName>) -> Vec<EventItem> {
         let pages = self.pages();
         let asked =
@@ -111,13 +111,13 @@ impl EventBook {
 impl Events for EventBook {
     fn record(&self, event: PodEvent) {
         let now = self.clock.now();
-        self.pages().tell(event.clone(), now, self.limits);
+        self.pages().add(event.clone(), now, self.limits);
         self.changes.send_modify(|count| *count += 1);
         self.next.record(event);
     }
 }
 
-/// Events of the node are kept as those of a pod without uid and namespace, which no pod is.
+/// Events of the node are stored as those of a pod without uid and namespace, which does not exist.
 impl NodeEvents for EventBook {
     fn record(&self, event: NodeEvent) {
         let Some((node, next)) = &self.node else { return };
@@ -130,24 +130,24 @@ impl NodeEvents for EventBook {
             message: event.message.clone(),
         };
         let now = self.clock.now();
-        self.pages().tell(as_of_pod, now, self.limits);
+        self.pages().add(as_of_pod, now, self.limits);
         self.changes.send_modify(|count| *count += 1);
         next.record(event);
     }
 }
 
 impl Pages {
-    fn tell(&mut self, mut event: PodEvent, now: Timestamp, limits: EventLimits) {
+    fn add(&mut self, mut event: PodEvent, now: Timestamp, limits: EventLimits) {
         cut(&mut event.message);
         let uid = event.pod_uid.clone();
         let mut entry = Entry { event, count: 1, first: now, last: now };
         if let Some(before) = self.take_same(&entry.event) {
             (entry.count, entry.first) = (before.count + 1, before.first);
         }
-        self.told += 1;
-        self.entries.insert(self.told, Box::new(entry));
+        self.recorded += 1;
+        self.entries.insert(self.recorded, Box::new(entry));
         let keys = self.by_pod.entry(uid).or_default();
-        keys.push(self.told);
+        keys.push(self.recorded);
         if keys.len() > limits.per_pod {
             let oldest = keys[0];
             self.take(oldest);
@@ -204,7 +204,7 @@ fn kind(kind: EventType) -> &'static str {
     }
 }
 
-/// Cuts a message that is too long, so that a runtime with long errors costs no memory.
+/// Truncates a long message, to limit memory.
 fn cut(message: &mut String) {
     const MARK: &str = "…";
     if message.len() > LONGEST_MESSAGE {

@@ -1,4 +1,4 @@
-//! What the book keeps, and what it lets go.
+//! Stored and removed events.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn messages(book: &EventBook, pod: Option<&str>) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_told_again_is_counted_and_comes_last() {
+async fn repeated_event_is_counted_and_moved_to_the_end() {
     let (book, next) = book(10, 10);
     Events::record(&book, event("web", "Pulling", "a"));
     tokio::time::advance(Duration::from_secs(5)).await;
@@ -40,8 +40,8 @@ async fn what_is_told_again_is_counted_and_comes_last() {
     tokio::time::advance(Duration::from_secs(5)).await;
     Events::record(&book, event("web", "Pulling", "a"));
     let items = book.items(None);
-    let told: Vec<_> = items.iter().map(|item| (item.reason.as_str(), item.count)).collect();
-    assert_eq!(told, [("Started", 1), ("Pulling", 2)]);
+    let recorded: Vec<_> = items.iter().map(|item| (item.reason.as_str(), item.count)).collect();
+    assert_eq!(recorded, [("Started", 1), ("Pulling", 2)]);
     let pulling = &items[1];
     assert_eq!(pulling.last_time.duration_since(pulling.first_time).as_secs(), 10);
     assert_eq!(next.reasons(), ["Pulling", "Started", "Pulling"]);
@@ -61,7 +61,7 @@ async fn reminder_of_a_pull_is_not_the_last_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_difference_in_any_part_makes_another_event() {
+async fn difference_in_any_field_makes_another_event() {
     let (book, _) = book(10, 10);
     let first = event("web", "BackOff", "a");
     Events::record(&book, first.clone());
@@ -75,7 +75,7 @@ async fn a_difference_in_any_part_makes_another_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_told_longest_ago_makes_room() {
+async fn least_recent_event_is_removed_from_a_full_book() {
     let (book, _) = book(2, 3);
     for (pod, message) in [("a", "1"), ("a", "2"), ("a", "1"), ("a", "3")] {
         Events::record(&book, event(pod, "Reason", message));
@@ -92,13 +92,13 @@ async fn what_was_told_longest_ago_makes_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_message_is_cut_between_characters() {
+async fn long_message_is_cut_between_characters() {
     let (book, _) = book(2, 2);
     for _ in 0..2 {
         Events::record(&book, event("web", "Failed", &"é".repeat(3000)));
     }
     let item = &book.items(None)[0];
-    assert_eq!(item.count, 2, "a cut message is still the same message");
+    assert_eq!(item.count, 2, "a truncated message is still the same message");
     assert!(item.message.len() <= LONGEST_MESSAGE && item.message.ends_with("é…"));
 }
 
@@ -115,16 +115,16 @@ async fn every_event_is_a_change() {
 
 proptest! {
     #[test]
-    fn the_book_stays_within_its_limits_and_in_order(
-        told in vec((0..4_u8, 0..6_u8), 0..80),
+    fn book_keeps_its_limits_and_order(
+        recorded in vec((0..4_u8, 0..6_u8), 0..80),
         per_pod in 1..4_usize,
         in_all in 1..8_usize,
     ) {
         let limits = EventLimits { per_pod, in_all };
         let mut pages = Pages::default();
-        for (second, (pod, message)) in (0_i64..).zip(&told) {
+        for (second, (pod, message)) in (0_i64..).zip(&recorded) {
             let now = Timestamp::from_second(second).unwrap();
-            pages.tell(event(&pod.to_string(), "Reason", &message.to_string()), now, limits);
+            pages.add(event(&pod.to_string(), "Reason", &message.to_string()), now, limits);
             prop_assert!(pages.entries.len() <= in_all);
             prop_assert!(pages.by_pod.values().all(|keys| keys.len() <= per_pod && !keys.is_empty()));
             let indexed: usize = pages.by_pod.values().map(Vec::len).sum();
@@ -138,7 +138,7 @@ proptest! {
 }
 
 #[test]
-fn events_of_the_node_are_kept_beside_those_of_pods_and_passed_on() {
+fn node_events_are_stored_and_passed_on() {
     let (book, _) = book(2, 10);
     let next = Arc::new(KeptNodeEvents::default());
     let book = book.of_node("node-1", Arc::clone(&next) as _);
@@ -151,8 +151,8 @@ fn events_of_the_node_are_kept_beside_those_of_pods_and_passed_on() {
     NodeEvents::record(&book, failed.clone());
     NodeEvents::record(&book, failed.clone());
     let items = book.items(None);
-    let told: Vec<_> = items.iter().map(|one| (&*one.involved, &*one.pod, one.count)).collect();
-    assert_eq!(told, [("Pod", "default/web", 1), ("Node", "node-1", 2)]);
+    let recorded: Vec<_> = items.iter().map(|one| (&*one.involved, &*one.pod, one.count)).collect();
+    assert_eq!(recorded, [("Pod", "default/web", 1), ("Node", "node-1", 2)]);
     assert_eq!(messages(&book, Some("web")), ["a"]);
     assert_eq!(next.all(), [failed.clone(), failed]);
 }

@@ -1,4 +1,4 @@
-//! Garbage collection: what would go, what goes, and what went.
+//! Garbage collection: plans, passes, and records of removals.
 
 use futures_util::StreamExt as _;
 use hyper::StatusCode;
@@ -9,16 +9,16 @@ use crate::query::Query;
 use crate::respond::{Answer, BrokenOff, json, json_lines, problem};
 use crate::wire::WhyAnswer;
 
-/// How many entries are told to who does not say how many, and at most.
+/// The default and the largest number of returned entries.
 const USUAL_ENTRIES: usize = 20;
 const MOST_ENTRIES: usize = 1000;
 
-/// What the next pass would do.
+/// The plan of the next pass.
 pub(crate) async fn plan(parts: &Parts) -> Answer {
     json(StatusCode::OK, &parts.collector.plan().await)
 }
 
-/// A pass now.
+/// Makes a pass now.
 pub(crate) async fn run(parts: &Parts) -> Answer {
     json_lines(parts.collector.run().await.map(|line| {
         let mut bytes = serde_json::to_vec(&line).map_err(BrokenOff::from)?;
@@ -27,23 +27,23 @@ pub(crate) async fn run(parts: &Parts) -> Answer {
     }))
 }
 
-/// What was removed.
+/// The records of removals.
 pub(crate) async fn why(parts: &Parts, query: &Query) -> Answer {
     search(query, |meant, limit| parts.removals.why(meant, limit)).await
 }
 
-/// What happened to a pod or container.
+/// The history of a pod or container.
 pub(crate) async fn history(parts: &Parts, query: &Query) -> Answer {
     search(query, |meant, limit| parts.removals.history(meant, limit)).await
 }
 
-/// Searches the journal for what a query names.
+/// Searches the journal for the object of a query.
 async fn search<F>(query: &Query, search: impl FnOnce(Meant, usize) -> F) -> Answer
 where
     F: Future<Output = Result<Found, String>>,
 {
     let Some(what) = query.get("what").filter(|what| !what.trim().is_empty()) else {
-        return problem(StatusCode::BAD_REQUEST, "what is asked about? say so with what=");
+        return problem(StatusCode::BAD_REQUEST, "query parameter \"what\" is required");
     };
     let limit = match query.get("limit").map(str::parse::<usize>) {
         None => USUAL_ENTRIES,

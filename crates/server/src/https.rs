@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use crate::access::{Access, Credentials, Verdict};
-use crate::serve::{answer_one, take_turns};
+use crate::serve::{answer_one, serve_connections};
 use crate::slots::{MOST_CONNECTIONS, Slot};
 use crate::tls::{self, Certificates};
 
@@ -28,11 +28,11 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The time limit of a connection.
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// How many connections may wait to be accepted.
+/// The length of the accept queue.
 const BACKLOG: u32 = 128;
 
-/// How many callers that are not authenticated may be reviewed at a time. The other slots are free for open paths, which
-/// health is by default.
+/// How many unauthenticated callers may be reviewed concurrently. The other slots are free for open paths, such
+/// as health by default.
 const MOST_REVIEWED: usize = MOST_CONNECTIONS - 16;
 
 /// A response with a whole body.
@@ -40,7 +40,7 @@ pub type Page = Response<Full<Bytes>>;
 
 /// The pages of a port.
 pub trait Pages: Debug + Send + Sync {
-    /// Answers a request that is allowed.
+    /// The page for an authorised request.
     fn answer(&self, path: &str, query: Option<&str>) -> Page;
 }
 
@@ -48,18 +48,18 @@ pub trait Pages: Debug + Send + Sync {
 #[derive(Debug)]
 pub struct HttpsPort {
     access: Access,
-    /// A permit for each caller that is not authenticated and being reviewed.
+    /// A permit for each unauthenticated caller that is being reviewed.
     reviewed: Semaphore,
     pages: Arc<dyn Pages>,
 }
 
 impl HttpsPort {
-    /// A port that shows these pages to callers that may see them.
+    /// A port that serves these pages to authorised callers.
     pub fn new(access: Access, pages: Arc<dyn Pages>) -> Self {
         Self { access, reviewed: Semaphore::new(MOST_REVIEWED), pages }
     }
 
-    /// Whether a caller may get a path. Authenticated callers no longer count among the connections.
+    /// Whether a caller may get a path. Authenticated callers no longer count as connections.
     async fn verdict(&self, path: &str, credentials: Credentials, slot: &Slot) -> Verdict {
         let permit = match credentials.certificate {
             Some(_) => None,
@@ -102,12 +102,12 @@ impl HttpsPort {
     }
 }
 
-/// Listens. An unspecified address means all addresses of both versions of IP, as upstream's does: the only address of a
-/// pod may be of version 6, and its probes connect to that.
+/// Listens. As in upstream, an unspecified address means all addresses of both IP versions: a pod's only
+/// address may be IPv6, and its probes connect to that.
 pub async fn listen(address: &str, port: u16) -> io::Result<TcpListener> {
     let all = address.parse::<IpAddr>().is_ok_and(|address| address.is_unspecified());
     match all.then(|| listen_on_all(port)) {
-        // A kernel without version 6 cannot listen on it.
+        // A kernel without IPv6 cannot listen on it.
         Some(Err(error)) if error.kind() != io::ErrorKind::AddrInUse => {}
         Some(listener) => return listener,
         None => {}
@@ -117,7 +117,7 @@ pub async fn listen(address: &str, port: u16) -> io::Result<TcpListener> {
 
 fn listen_on_all(port: u16) -> io::Result<TcpListener> {
     let socket = TcpSocket::new_v6()?;
-    // The default of some machines is version 6 only.
+    // Some machines default to IPv6 only.
     rustix::net::sockopt::set_ipv6_v6only(&socket, false)?;
     socket.set_reuseaddr(true)?;
     socket.bind((Ipv6Addr::UNSPECIFIED, port).into())?;
@@ -133,7 +133,7 @@ pub async fn serve_https(
 ) {
     let answered =
         |stream, slot| connection(stream, slot, Arc::clone(&certificates), Arc::clone(&port));
-    take_turns(&listener, answered, stop).await;
+    serve_connections(&listener, answered, stop).await;
 }
 
 async fn connection(
@@ -162,7 +162,7 @@ async fn connection(
     }
 }
 
-/// The response to a caller that may not see a page.
+/// The response to an unauthorised caller.
 fn refusal(verdict: Verdict) -> Option<Page> {
     Some(match verdict {
         Verdict::Allowed => return None,

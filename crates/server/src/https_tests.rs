@@ -47,14 +47,14 @@ impl Pages for TestPages {
     }
 }
 
-/// How a port differs from the usual one.
+/// Differences from the default port.
 #[derive(Default)]
 struct Options {
     open_paths: Option<Vec<String>>,
     newest_tls_only: bool,
 }
 
-/// A port that is served.
+/// A served port.
 struct Port {
     address: SocketAddr,
     authority: Authority,
@@ -217,7 +217,7 @@ async fn older_tls_can_be_refused() {
 #[tokio::test]
 async fn unspecified_address_means_both_versions_of_ip() {
     let connects = async |host: &str, port: u16| TcpStream::connect((host, port)).await.is_ok();
-    // Not every machine that runs tests has version 6.
+    // Not every test machine has IPv6.
     let has_v6 = TcpListener::bind("[::1]:0").await.is_ok();
     for (address, v4, v6) in
         [("0.0.0.0", true, has_v6), ("::", true, has_v6), ("127.0.0.1", true, false)]

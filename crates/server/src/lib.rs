@@ -30,11 +30,11 @@
 //! ```
 //!
 //! Invariants:
-//! - nothing is changed through it but the verbosity, what a command in a container changes, and what a pass that is asked for removes, which is
-//!   what the next one would have; answers come from snapshots;
+//! - requests change nothing except the verbosity, containers by commands in them, and objects that a requested pass
+//!   removes, as the next pass would; answers come from snapshots;
 //! - a slow reader receives the latest state, never a growing queue of old ones;
 //! - requests, connections, reviews and kept events are bounded;
-//! - the mode of the socket is the access control: who can connect may ask anything;
+//! - the mode of the socket is the access control: any client that can connect may send any request;
 //! - on an HTTPS port, the API server authorises every request for a path that is not open.
 
 pub mod access;
@@ -71,5 +71,5 @@ pub use parts::{
 };
 pub use respond::{Answer, BrokenOff};
 pub use reviews::{ReviewSettings, Tries};
-pub use serve::{Door, answer_one, serve, serve_health, serve_health_on, take_turns};
+pub use serve::{Acceptor, answer_one, serve, serve_connections, serve_health, serve_health_on};
 pub use slots::{MOST_CONNECTIONS, Slot};

@@ -60,7 +60,7 @@ impl LogError {
     }
 }
 
-/// The instance of a container whose log was found, and how it is read.
+/// The instance whose log was found, and the options of the request.
 #[derive(Debug)]
 pub(crate) struct FoundLog {
     uid: PodUid,
@@ -68,7 +68,7 @@ pub(crate) struct FoundLog {
     query: LogQuery,
 }
 
-/// Answers a request on the agent's own socket.
+/// Answers a request on the agent's socket.
 pub(crate) async fn logs(parts: &Parts, of: LogOf<'_>, query: &Query) -> Answer {
     let parts = parts.log_parts();
     let found = match find(&parts, of, query, true) {
@@ -81,7 +81,7 @@ pub(crate) async fn logs(parts: &Parts, of: LogOf<'_>, query: &Query) -> Answer 
     }
 }
 
-/// The log that a request asks for. `split_streams`: whether a single stream can be requested.
+/// Finds the requested log. `split_streams`: whether a single stream can be requested.
 pub(crate) fn find(
     parts: &LogParts,
     of: LogOf<'_>,
@@ -130,7 +130,7 @@ impl FoundLog {
     }
 }
 
-/// Waits until an instance no longer runs, or nothing is known of it.
+/// Waits until an instance no longer runs, or has no status.
 async fn ended(pods: Arc<dyn PodView>, uid: PodUid, id: ContainerId) {
     let mut changes = pods.changes();
     loop {

@@ -1,12 +1,12 @@
-//! The node's API: what kubectl, the API server's proxy and Prometheus use on ports 10250 and 10255.
+//! The node API: used by kubectl, the API server's proxy and Prometheus on ports 10250 and 10255.
 //!
 //! ```text
 //!  connection ──> slot ──> TLS ──> request ──> route ──> authenticate ──> authorise ──> endpoint
 //!                                    400, 404, 307       401, 429         403, 500
 //! ```
 //!
-//! Routes and their rules are in [`crate::decide`]: an endpoint is only found together with its rule. The read-only port
-//! has neither TLS nor authentication, and few endpoints.
+//! Routes and their rules are in [`crate::decide`]: an endpoint is only returned with its rule. The read-only
+//! port has neither TLS nor authentication, and few endpoints.
 
 mod access;
 mod connection;
@@ -46,18 +46,18 @@ use crate::parts::{MetricsText, PodView};
 use crate::respond::{Answer, error_text, text};
 use crate::wire::Version;
 
-/// The pods that the runtime has running.
+/// The running pods of the runtime.
 pub trait RunningPods: Debug + Send + Sync {
-    /// Each with the names and images of its running containers.
+    /// The running pods, with names and images of their running containers.
     fn running_pods(&self) -> Vec<Pod>;
 }
 
-/// The data and the functions behind the endpoints.
+/// The dependencies of the endpoints.
 #[derive(Debug)]
 pub struct NodeApiParts {
     /// The pods of the node.
     pub pods: Arc<dyn PodView>,
-    /// The pods that the runtime has running.
+    /// The running pods of the runtime.
     pub running: Arc<dyn RunningPods>,
     /// Logs, exec, attach, port-forward and run.
     pub containers: Arc<dyn PodEndpoints>,
@@ -67,11 +67,11 @@ pub struct NodeApiParts {
     pub metrics: Arc<dyn MetricsText>,
     /// The metrics of probes.
     pub probe_metrics: Arc<dyn MetricsText>,
-    /// How much the agent logs.
+    /// The log verbosity.
     pub verbosity: Arc<dyn Verbosity>,
     /// The system's log directory.
     pub system_logs: Arc<dyn SystemLogs>,
-    /// The logs of the system's services; none without `enableSystemLogQuery`.
+    /// The logs of system services; `None` without `enableSystemLogQuery`.
     pub node_logs: Option<NodeLogs>,
     /// The configuration in effect, as JSON.
     pub configz: String,
@@ -113,7 +113,7 @@ impl NodeApi {
         }
     }
 
-    /// The API of the read-only port, with the same endpoints behind it.
+    /// The API of the read-only port, with the same dependencies.
     #[must_use]
     pub fn read_only(&self) -> Self {
         Self {
@@ -214,7 +214,7 @@ impl NodeApi {
     }
 }
 
-/// An error as Go's `http.Error` writes it: in a line of its own.
+/// An error in the form of Go's `http.Error`: on its own line.
 fn plain_error(status: StatusCode, text: &str) -> Answer {
     let mut answer = error_text(status, format!("{text}\n"));
     pages::no_sniffing(&mut answer);
@@ -225,7 +225,7 @@ fn not_found() -> Answer {
     plain_error(StatusCode::NOT_FOUND, "404 page not found")
 }
 
-/// A redirect to a clean path, as Go's `http.Redirect` writes it.
+/// A redirect to a clean path, in the form of Go's `http.Redirect`.
 fn moved(method: &Method, path: &str, query: Option<&str>) -> Answer {
     let location = match query {
         Some(query) => format!("{path}?{query}"),

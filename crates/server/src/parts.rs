@@ -1,4 +1,4 @@
-//! What the server is made of: views of the agent, as narrow as its answers.
+//! The dependencies of the server: narrow views of the agent.
 
 use std::fmt::Debug;
 use std::path::PathBuf;
@@ -19,12 +19,12 @@ use crate::event_book::EventBook;
 use crate::streaming::Streams;
 use crate::wire::{GcLine, GcPlan, RefusedManifest, Version, WaitingVolume};
 
-/// A pod and how it is.
+/// A pod and its status.
 #[derive(Debug, Clone)]
 pub struct PodAndStatus {
-    /// The pod as it was given to the agent.
+    /// The pod as received from its source.
     pub pod: Arc<Pod>,
-    /// Its status, which goes before one that the pod came with.
+    /// Its status, which overrides the one received with the pod.
     pub status: Option<Arc<PodStatus>>,
 }
 
@@ -41,7 +41,7 @@ impl PodAndStatus {
 
 impl PartialEq for PodAndStatus {
     fn eq(&self, other: &Self) -> bool {
-        // What did not change is mostly the same object, and that is quickly seen.
+        // Unchanged values are mostly the same object, which is a cheap check.
         let same_pod = Arc::ptr_eq(&self.pod, &other.pod) || self.pod == other.pod;
         let same_status = || match (&self.status, &other.status) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other) || one == other,
@@ -68,17 +68,16 @@ pub trait PodView: Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Manifests that do not have their way.
+    /// Manifests that are refused.
     fn refused(&self) -> Vec<RefusedManifest>;
 
-    /// A number that is another one whenever one of the others gives something else. Its sender goes
-    /// when the agent ends.
+    /// A number that changes with every other value of this view. Its sender is dropped when the agent stops.
     fn changes(&self) -> watch::Receiver<u64>;
 }
 
-/// Where logs are.
+/// The paths of logs.
 pub trait LogPaths: Debug + Send + Sync {
-    /// The log of an instance of a container, as the runtime names it.
+    /// The log path of a container instance, by its runtime id.
     fn log_path(&self, pod: &PodUid, container: &ContainerId) -> Option<PathBuf>;
 }
 
@@ -88,13 +87,13 @@ pub trait MetricsText: Debug + Send + Sync {
     fn text(&self) -> String;
 }
 
-/// The record of what was removed.
+/// The record of removals.
 #[async_trait]
 pub trait Removals: Debug + Send + Sync {
-    /// The newest entries that are meant; the error says why they are unknown.
+    /// The newest matching entries; the error says why they are unknown.
     async fn why(&self, query: Query, limit: usize) -> Result<Found, String>;
 
-    /// The same with incidents: kills, restarts and rejections.
+    /// The newest matching entries, including incidents: kills, restarts and rejections.
     async fn history(&self, query: Query, limit: usize) -> Result<Found, String>;
 }
 
@@ -121,32 +120,32 @@ pub struct LogParts {
     pub clock: Arc<dyn WallClock>,
 }
 
-/// All that the server answers from.
+/// The dependencies of all responses.
 #[derive(Debug)]
 pub struct Parts {
     /// The pods.
     pub pods: Arc<dyn PodView>,
     /// Their last events.
     pub events: Arc<EventBook>,
-    /// Where their logs are.
+    /// The paths of their logs.
     pub log_paths: Arc<dyn LogPaths>,
     /// Reads logs.
     pub logs: Arc<dyn ContainerLogs>,
-    /// Whether the agent is well.
+    /// The health of the agent.
     pub health: Arc<dyn HealthChecks>,
     /// The agent's metrics.
     pub metrics: Arc<dyn MetricsText>,
-    /// What was removed.
+    /// The record of removals.
     pub removals: Arc<dyn Removals>,
-    /// What would be.
+    /// Plans and runs garbage collection.
     pub collector: Arc<dyn Collector>,
-    /// Streams into containers; `None` where there is no runtime for them.
+    /// Streams into containers; `None` without a runtime.
     pub streams: Option<Arc<Streams>>,
-    /// How much the agent logs.
+    /// The log verbosity.
     pub verbosity: Arc<dyn Verbosity>,
-    /// Tells what "ten seconds ago" is.
+    /// The time of day, for relative times in requests.
     pub clock: Arc<dyn WallClock>,
-    /// Who answers.
+    /// The version of the agent.
     pub version: Version,
 }
 

@@ -4,13 +4,13 @@
 //! ([`PodResources`](model::pod_resources::PodResources)). Outputs: responses, and the number of calls.
 //!
 //! ```text
-//!  connection ──> authority taken out ──> HTTP/2 ──> service ──> rate limit ──> pods
+//!  connection ──> authority replaced ──> HTTP/2 ──> service ──> rate limit ──> pods
 //! ```
 //!
 //! Invariants:
 //! - no pod is stored: a response is built when a call arrives;
 //! - all callers together get 100 responses in a second, 10 at once;
-//! - the upstream kubelet's own clients are understood.
+//! - the upstream kubelet's own clients are supported.
 
 mod calls;
 mod connection;

@@ -1,4 +1,4 @@
-//! Pods, and what changes of them.
+//! Pods and their changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::wire::{
     LastEvent, PodItem, PodItems, RefusedManifest, WaitingVolume, WatchKind, WatchLine,
 };
 
-/// A pod as it is served.
+/// A pod in responses.
 #[derive(Debug, Clone, PartialEq)]
 struct PodSnapshot {
     pod: PodAndStatus,
@@ -32,7 +32,7 @@ impl PodSnapshot {
             pod: self.pod.joined(),
             last_event: self.last_event.clone(),
             waiting_volumes: self.waiting_volumes.clone(),
-            // They change with every attempt: only a list has them.
+            // They change with every attempt: only lists contain them.
             probes: Vec::new(),
         }
     }
@@ -59,7 +59,7 @@ pub(crate) fn list(parts: &Parts) -> Answer {
     json(StatusCode::OK, &PodItems { items, refused: parts.pods.refused() })
 }
 
-/// All pods, and then what changes, for as long as somebody reads.
+/// All pods, followed by changes, until the reader disconnects.
 pub(crate) fn watch(parts: Arc<Parts>) -> Answer {
     let watching = Watching {
         pod_changes: parts.pods.changes(),
@@ -70,12 +70,12 @@ pub(crate) fn watch(parts: Arc<Parts>) -> Answer {
     json_lines(stream::unfold(watching, Watching::next))
 }
 
-/// What somebody who watches knows.
+/// The state of a watch.
 struct Watching {
     parts: Arc<Parts>,
     pod_changes: watch::Receiver<u64>,
     event_changes: watch::Receiver<u64>,
-    /// The state that was sent last; none at the beginning.
+    /// The last sent state; `None` at the beginning.
     sent: Option<State>,
 }
 
@@ -87,12 +87,11 @@ struct State {
 }
 
 impl Watching {
-    /// The next lines. Asked for when the ones before are on their way, so that who reads slowly
-    /// skips what was only true in between.
+    /// The next lines. Called when the previous ones are sent, so that a slow reader skips intermediate states.
     async fn next(mut self) -> Option<(Result<Vec<u8>, BrokenOff>, Self)> {
         loop {
             if self.sent.is_some() {
-                // Biased: either only says "look", and one that waits is seen in the next turn.
+                // Biased: both only trigger a look, and a pending one is handled in the next turn.
                 let open = tokio::select! {
                     biased;
                     changed = self.pod_changes.changed() => changed.is_ok(),
@@ -102,7 +101,7 @@ impl Watching {
                     return None;
                 }
             }
-            // Seen before the look, so that a change during it is looked at again.
+            // Marked as seen before the look, so that a change during it triggers another look.
             self.pod_changes.borrow_and_update();
             self.event_changes.borrow_and_update();
             let now = State { pods: snapshot(&self.parts), refused: self.parts.pods.refused() };

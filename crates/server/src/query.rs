@@ -1,4 +1,4 @@
-//! What stands behind the question mark.
+//! The query string of a request.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use model::ports::logs::{LogRequest, LogStream};
 
-/// The parameters of a request; of one that is given twice, the first counts.
+/// The parameters of a request; the first of several equal names counts.
 #[derive(Debug, Default)]
 pub(crate) struct Query(BTreeMap<String, String>);
 
@@ -23,12 +23,12 @@ impl Query {
         self.0.get(name).map(String::as_str)
     }
 
-    /// As the API reads it: what is given means yes, unless it says no.
+    /// A boolean as in the API: a present parameter means true, unless its value is false.
     pub(crate) fn is_on(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| !value.eq_ignore_ascii_case("false") && value != "0")
     }
 
-    /// The number of lines from the end: `tail` is an older name of `tailLines` and comes before it.
+    /// The number of lines from the end: `tail` is an older name of `tailLines` and takes precedence.
     fn tail(&self) -> Result<Option<i64>, BadQuery> {
         match self.get("tail").filter(|tail| !tail.is_empty()) {
             Some("all") => Ok(None),
@@ -43,16 +43,16 @@ impl Query {
     }
 }
 
-/// What is wrong with a query.
+/// An invalid query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BadQuery {
-    /// A value is not of its kind.
+    /// A value has the wrong type.
     Undecodable,
-    /// The values make no sense.
+    /// The values contradict each other.
     Invalid,
 }
 
-/// What is asked of a log.
+/// The options of a log request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogQuery {
     pub(crate) follow: bool,
@@ -75,7 +75,7 @@ pub(crate) fn log_query(query: &Query, now: Timestamp) -> Result<LogQuery, BadQu
     let since = match (within(seconds, 1)?, since_time) {
         (Some(_), Some(_)) => return Err(BadQuery::Invalid),
         (Some(seconds), None) => {
-            // Earlier than time itself means everything.
+            // Times before the epoch mean everything.
             Some(now.checked_sub(Duration::from_secs(seconds)).unwrap_or(Timestamp::MIN))
         }
         (None, since) => since,
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_can_be_asked_of_a_log_is_understood() {
+    fn all_log_query_options_are_parsed() {
         let since = Timestamp::from_second(990).unwrap();
         let query =
             parsed("follow=true&previous=1&tailLines=5&sinceSeconds=10&timestamps=&limitBytes=7");
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_log_query_is_refused() {
         let rows = [
             ("tailLines=x", BadQuery::Undecodable),
             ("tailLines=-1", BadQuery::Invalid),

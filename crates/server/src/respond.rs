@@ -1,4 +1,4 @@
-//! Answers.
+//! Responses.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -13,13 +13,13 @@ use serde::Serialize;
 
 use crate::wire::Problem;
 
-/// Why an answer breaks off.
+/// Why a response is cut off.
 pub type BrokenOff = Box<dyn Error + Send + Sync>;
 
-/// What is sent back.
+/// A response.
 pub type Answer = Response<UnsyncBoxBody<Bytes, BrokenOff>>;
 
-/// Text that is the metrics of Prometheus.
+/// Prometheus metrics as text.
 pub(crate) const METRICS: HeaderValue =
     HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 /// Text for people.
@@ -57,19 +57,19 @@ pub(crate) fn json(status: StatusCode, content: &impl Serialize) -> Answer {
     }
 }
 
-/// An answer that says what is wrong.
+/// A JSON error.
 pub(crate) fn problem(status: StatusCode, message: impl Into<String>) -> Answer {
     let problem = Problem { message: message.into() };
     let bytes = serde_json::to_vec(&problem).expect("a text is always JSON");
     answer(status, JSON, whole(bytes))
 }
 
-/// An error in plain text, as upstream's API answers.
+/// A plain text error, as in upstream's API.
 pub(crate) fn error_text(status: StatusCode, message: impl Into<String>) -> Answer {
     text(status, TEXT, message.into())
 }
 
-/// Lines of JSON as they come. The stream is asked for the next ones when the reader has room.
+/// A stream of JSON lines. The next ones are requested when the reader has room.
 pub(crate) fn json_lines(
     lines: impl Stream<Item = Result<Vec<u8>, BrokenOff>> + Send + 'static,
 ) -> Answer {
@@ -77,7 +77,7 @@ pub(crate) fn json_lines(
     answer(StatusCode::OK, JSON, StreamBody::new(frames).boxed_unsync())
 }
 
-/// Text as it comes.
+/// A stream of text.
 pub(crate) fn text_stream(
     pieces: impl Stream<Item = Result<Vec<u8>, BrokenOff>> + Send + 'static,
 ) -> Answer {

@@ -1,4 +1,4 @@
-//! Reviews of the API server: cached, merged and tried again.
+//! Reviews by the API server: cached, shared and retried.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -51,7 +51,7 @@ pub(crate) type ReviewError = Arc<ApiError>;
 type TokenKey = [u64; 2];
 type TokenResult = Result<Option<User>, ReviewError>;
 
-/// Reviews with their caches. The locks are held for a look-up or a change, never over an await.
+/// Reviews with their caches. The locks are held for a lookup or a change, never across an await.
 #[derive(Debug)]
 pub(crate) struct CachedReviews {
     reviews: Arc<dyn Reviews>,
@@ -87,7 +87,7 @@ impl CachedReviews {
             return Ok(owner);
         }
         let review = Arc::clone(lock(&self.pending).entry(key).or_default());
-        // When the request that makes the review is dropped, another one that waits for it makes it.
+        // If the request that makes the review is dropped, another waiting one makes it.
         let result = review.get_or_init(|| self.review_token(key, token)).await.clone();
         let mut pending = lock(&self.pending);
         if pending.get(&key).is_some_and(|other| Arc::ptr_eq(other, &review)) {
@@ -127,7 +127,7 @@ impl CachedReviews {
         Ok(allowed)
     }
 
-    /// Makes a review, and makes it again while the API server fails.
+    /// Makes a review, with retries while the API server fails.
     async fn tried<T, F>(&self, review: impl Fn() -> F) -> Result<T, ReviewError>
     where
         F: Future<Output = Result<T, ApiError>>,

@@ -58,7 +58,7 @@ async fn concurrent_requests_with_one_token_cause_one_review() {
         let owners = join_all((0..50).map(|_| reviews.owner(token))).await;
         assert!(owners.iter().all(|owner| owner.as_ref().unwrap().is_some() == is_valid));
         assert_eq!(server.count(), 1, "{token}");
-        // Valid or not, the result is cached.
+        // The result is cached, valid or not.
         tokio::time::advance(SECOND * 118).await;
         reviews.owner(token).await.unwrap();
         assert_eq!(server.count(), 0, "{token}");

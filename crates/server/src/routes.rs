@@ -1,4 +1,4 @@
-//! Which answer belongs to which request.
+//! Routes requests to responses.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::wire::EventItems;
 
 /// The longest body that a request may have: a number.
 const LONGEST_BODY: usize = 64;
-/// How long a body may take to come.
+/// The time limit of a request body.
 const BODY_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Answers a request of the user with this id.
+/// Answers a request of the user with this uid.
 pub(crate) async fn answer(
     parts: Arc<Parts>,
     request: Request<Incoming>,
@@ -41,12 +41,12 @@ pub(crate) async fn answer(
         | ["gc", "plan" | "why"]
         | ["exec", _, _, _]
         | ["portForward", _, _] => Method::GET,
-        // With fewer names than it takes, the answer says which is missing.
+        // With too few names, the response says which is missing.
         ["logs", ref names @ ..] if names.len() <= 3 => Method::GET,
         _ => return problem(StatusCode::NOT_FOUND, format!("there is no {path}")),
     };
     if request.method() != wanted {
-        return problem(StatusCode::METHOD_NOT_ALLOWED, format!("{path} takes {wanted} alone"));
+        return problem(StatusCode::METHOD_NOT_ALLOWED, format!("{path} only supports {wanted}"));
     }
     match segments[..] {
         ["pods"] if query.is_on("watch") => pods::watch(parts),
@@ -79,7 +79,7 @@ fn stream_path(namespace: &str, pod: &str, container: &str) -> StreamPath {
     StreamPath { pod: PodName::new(namespace, pod), uid: None, container: container.to_owned() }
 }
 
-/// Opens a stream: into a container if the path names one, else to ports of the pod.
+/// Opens a stream: into a container if the path has one, else to ports of the pod.
 async fn stream(
     parts: &Parts,
     path: &StreamPath,
@@ -109,15 +109,15 @@ fn events(parts: &Parts, pod: Option<&str>) -> Answer {
     json(StatusCode::OK, &EventItems { items: parts.events.items(name.as_ref()) })
 }
 
-/// Answers a request on the health port. As upstream's, it has the check `ping` alone: a container runtime that
-/// hangs, or a relist that is late, is no reason to restart the agent.
+/// Answers a request on the health port. As upstream's, it only has the check `ping`: a hanging container
+/// runtime or a late relist is no reason to restart the agent.
 pub(crate) async fn answer_health(request: Request<Incoming>) -> Answer {
     let path = request.uri().path();
     if !["/healthz", "/healthz/", "/healthz/ping"].contains(&path) {
         return problem(StatusCode::NOT_FOUND, format!("there is no {path}"));
     }
     if request.method() != Method::GET {
-        return problem(StatusCode::METHOD_NOT_ALLOWED, format!("{path} takes GET alone"));
+        return problem(StatusCode::METHOD_NOT_ALLOWED, format!("{path} only supports GET"));
     }
     let verbose = Query::parse(request.uri().query()).get("verbose").is_some();
     health(vec![Check { name: "ping", result: Ok(()) }], verbose)

@@ -23,17 +23,17 @@ use crate::parts::Parts;
 use crate::routes::{answer, answer_health};
 use crate::slots::{Slot, Slots};
 
-/// How long a request may take to come.
+/// The time limit of a request.
 const REQUEST_PATIENCE: Duration = Duration::from_secs(10);
-/// The longest request, its body aside. The least that hyper takes.
+/// The longest request without its body: hyper's minimum.
 const LONGEST_REQUEST: usize = 8 * 1024;
-/// How long to wait when an address is taken.
+/// The delay when the address is in use.
 const BIND_RETRY: Duration = Duration::from_secs(5);
-/// How long to wait when the system has no room for another connection.
+/// The delay when the system cannot accept another connection.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Answers requests until told to stop. Answers that are under way then break off: those that stream
-/// would never end.
+/// Answers requests until stopped. Answers in progress are then cut off: streams would never
+/// end.
 pub async fn serve(parts: Arc<Parts>, listener: UnixListener, stop: CancellationToken) {
     let answered = |stream: UnixStream, slot: Slot| {
         let parts = Arc::clone(&parts);
@@ -43,17 +43,17 @@ pub async fn serve(parts: Arc<Parts>, listener: UnixListener, stop: Cancellation
             answer(Arc::clone(&parts), request, uid)
         })
     };
-    take_turns(&listener, answered, stop).await;
+    serve_connections(&listener, answered, stop).await;
 }
 
-/// Serves the health port (`/healthz` and `/healthz/ping`, nothing else). An address that is taken is tried again.
+/// Serves the health port (`/healthz` and `/healthz/ping`, nothing else). If the address is in use, retries.
 pub async fn serve_health(address: SocketAddr, stop: CancellationToken) {
     let listener = loop {
         match TcpListener::bind(address).await {
             Ok(listener) => break listener,
-            Err(error) => warn!(%address, %error, "cannot serve healthz; trying again"),
+            Err(error) => warn!(%address, %error, "Cannot serve healthz, retrying"),
         }
-        // Biased: stopping comes once.
+        // Biased: the stop comes first.
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
@@ -63,7 +63,7 @@ pub async fn serve_health(address: SocketAddr, stop: CancellationToken) {
     serve_health_on(listener, stop).await;
 }
 
-/// The same on a listener that is there.
+/// The same on an existing listener.
 pub async fn serve_health_on(listener: TcpListener, stop: CancellationToken) {
     let answered = |stream, slot: Slot| {
         answer_one(stream, move |request| {
@@ -71,38 +71,38 @@ pub async fn serve_health_on(listener: TcpListener, stop: CancellationToken) {
             answer_health(request)
         })
     };
-    take_turns(&listener, answered, stop).await;
+    serve_connections(&listener, answered, stop).await;
 }
 
-/// Where connections come in.
-pub trait Door: Sync {
+/// Accepts connections.
+pub trait Acceptor: Sync {
     /// A connection.
     type Stream: Send + 'static;
     /// Waits for the next one.
     fn accept_one(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 }
 
-impl Door for UnixListener {
+impl Acceptor for UnixListener {
     type Stream = UnixStream;
     async fn accept_one(&self) -> io::Result<UnixStream> {
         self.accept().await.map(|(stream, _)| stream)
     }
 }
 
-impl Door for TcpListener {
+impl Acceptor for TcpListener {
     type Stream = TcpStream;
     async fn accept_one(&self) -> io::Result<TcpStream> {
         self.accept().await.map(|(stream, _)| stream)
     }
 }
 
-/// Takes connections until the stop and has each answered, side by side, a bounded number at a time: see [`Slot`].
-pub async fn take_turns<D, F>(
+/// Accepts connections until the stop and answers each in its own task, up to a limit: see [`Slot`].
+pub async fn serve_connections<D, F>(
     door: &D,
     answered: impl Fn(D::Stream, Slot) -> F,
     stop: CancellationToken,
 ) where
-    D: Door,
+    D: Acceptor,
     F: Future<Output = ()> + Send + 'static,
 {
     let (mut connections, mut slots) = (JoinSet::new(), Slots::new());
@@ -111,7 +111,7 @@ pub async fn take_turns<D, F>(
             slots.room().await;
             door.accept_one().await
         };
-        // Biased: stopping first; then ended connections, of which there are few; then new ones.
+        // Biased: the stop first; then ended connections, which are few; then new ones.
         let accepted = tokio::select! {
             biased;
             () = stop.cancelled() => return,
@@ -121,7 +121,7 @@ pub async fn take_turns<D, F>(
         let stream = match accepted {
             Ok(stream) => stream,
             Err(error) => {
-                warn!(%error, "cannot take a connection; trying again");
+                warn!(%error, "Cannot accept a connection, retrying");
                 sleep(ACCEPT_RETRY).await;
                 continue;
             }
@@ -133,7 +133,7 @@ pub async fn take_turns<D, F>(
     }
 }
 
-/// Answers the request of a connection. One for each connection: who holds one idle holds nobody up.
+/// Answers the request of a connection. Each connection has one task, so an idle one delays no other.
 pub async fn answer_one<S, B, F>(stream: S, answer: impl Fn(Request<Incoming>) -> F)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -153,6 +153,6 @@ where
         .with_upgrades()
         .await;
     if let Err(error) = served {
-        debug!(%error, "a connection broke off");
+        debug!(%error, "Connection failed");
     }
 }

@@ -1,8 +1,8 @@
-//! The slots of a port: how many connections there are at a time, and which gives way to a new one.
+//! The slots of a port: the limit of connections, and which one is closed for a new one.
 //!
 //! ```text
 //!  accepted ── waits for its request ──> kept ──> released
-//!              closed to make room       counts   counts no more: its caller is authenticated
+//!              closed to make room       counts   no longer counts: its caller is authenticated
 //! ```
 
 use std::collections::VecDeque;
@@ -13,14 +13,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use tracing::debug;
 
-/// How many connections count at a time.
+/// The limit of counted connections.
 pub const MOST_CONNECTIONS: usize = 64;
 
 const WAITS: u8 = 0;
 const KEPT: u8 = 1;
 const CLOSED: u8 = 2;
 
-/// The slot of a connection. Clones are of the same one.
+/// The slot of a connection. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Slot(Arc<State>);
 
@@ -36,12 +36,12 @@ impl Slot {
         Self(Arc::new(State { stage: AtomicU8::new(WAITS), permit: Mutex::new(Some(permit)) }))
     }
 
-    /// Its request has come: from now on it is not closed to make room.
+    /// Its request has arrived: it is no longer closed to make room.
     pub fn keep(&self) {
         self.leave_waiting(KEPT);
     }
 
-    /// Its caller is authenticated: from now on it does not count.
+    /// Its caller is authenticated: it no longer counts.
     pub fn release(&self) {
         self.keep();
         self.0.permit.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -52,7 +52,7 @@ impl Slot {
         self.0.permit.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
-    /// Whether it waited until now.
+    /// Whether it was waiting until now.
     fn leave_waiting(&self, stage: u8) -> bool {
         let order = (Ordering::AcqRel, Ordering::Acquire);
         self.0.stage.compare_exchange(WAITS, stage, order.0, order.1).is_ok()
@@ -63,7 +63,7 @@ impl Slot {
 #[derive(Debug)]
 pub(crate) struct Slots {
     free: Arc<Semaphore>,
-    /// Connections without a request, the oldest first. Their slots are theirs: they go with them.
+    /// Connections without a request, oldest first. They own their slots, which are freed with them.
     waiting: VecDeque<(Weak<State>, AbortHandle)>,
 }
 
@@ -72,16 +72,17 @@ impl Slots {
         Self { free: Arc::new(Semaphore::new(MOST_CONNECTIONS)), waiting: VecDeque::new() }
     }
 
-    /// Waits until a connection can be taken: a slot is free, or one that waits for its request can be closed.
+    /// Waits until a connection can be accepted: a slot is free, or a connection that waits for its request can
+    /// be closed.
     pub(crate) async fn room(&self) {
         if !self.waiting.iter().any(|(slot, _)| waits(slot)) {
-            // Closed never: the semaphore lives as long as this.
+            // Never closed: the semaphore lives as long as this.
             drop(self.free.acquire().await);
         }
     }
 
-    /// A slot for a connection that was accepted. When none is free, the connection that has waited longest for its
-    /// request is closed: connections without requests must not keep health checks out.
+    /// A slot for an accepted connection. If none is free, the connection that has waited longest for its
+    /// request is closed: connections without requests must not block health checks.
     pub(crate) async fn take(&mut self) -> Option<Slot> {
         self.waiting.retain(|(slot, _)| waits(slot));
         while self.free.available_permits() == 0
@@ -104,7 +105,7 @@ impl Slots {
     }
 }
 
-/// Whether a connection is there and has no request.
+/// Whether a connection exists and has no request.
 fn waits(slot: &Weak<State>) -> bool {
     slot.upgrade().is_some_and(|slot| slot.stage.load(Ordering::Acquire) == WAITS)
 }

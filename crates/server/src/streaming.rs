@@ -44,10 +44,10 @@ pub use dial::StreamTls;
 use proxy::{Proxy, not_an_upgrade};
 pub use rustls::ClientConfig;
 
-/// How long a client waits when the runtime has prepared too many streams: as long as it keeps one.
+/// The delay for a client when the runtime has prepared too many streams: as long as it keeps one.
 const RETRY: HeaderValue = HeaderValue::from_static("60");
 
-/// The containers and sandboxes of pods, as the runtime lists them now.
+/// The current containers and sandboxes of pods in the runtime.
 #[async_trait]
 pub trait StreamTargets: Debug + Send + Sync {
     /// The running containers of a pod.
@@ -78,7 +78,7 @@ pub struct StreamPath {
     pub container: String,
 }
 
-/// Who sent a request.
+/// The client of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamCaller {
     /// The user name.
@@ -108,7 +108,7 @@ pub struct Streams {
 #[derive(Debug, Clone, Default)]
 pub struct StreamProxy(Proxy);
 
-/// A pod, and the container or sandbox into which a stream leads.
+/// A pod, and the target container or sandbox of a stream.
 #[derive(Debug)]
 struct Target {
     pod: Arc<Pod>,
@@ -125,7 +125,7 @@ struct Asked<'a> {
     caller: &'a StreamCaller,
 }
 
-/// An answer other than a stream.
+/// A response other than a stream.
 #[derive(Debug)]
 struct Refused(Box<Answer>);
 
@@ -257,7 +257,7 @@ impl Streams {
         Ok(stdout)
     }
 
-    /// The pod that a path names.
+    /// The pod of a path.
     fn pod(&self, path: &StreamPath) -> Result<(Arc<Pod>, PodUid), Refused> {
         let found = find_pod(&*self.pods, &path.pod.namespace, &path.pod.name);
         let found = found.ok_or_else(|| not_found("pod does not exist"))?;
@@ -271,7 +271,7 @@ impl Streams {
         }
     }
 
-    /// The running container that a path names.
+    /// The running container of a path.
     async fn container(
         &self,
         path: &StreamPath,
@@ -311,7 +311,7 @@ impl Streams {
 }
 
 impl Asked<'_> {
-    /// Refuses a request that asks for no stream, before the runtime prepares one.
+    /// Refuses a request without an upgrade, before the runtime prepares a stream.
     fn check_upgrade(&self) -> Result<(), Refused> {
         not_an_upgrade(self.headers).map_or(Ok(()), |answer| Err(refused(answer)))
     }
@@ -364,7 +364,7 @@ fn internal(message: String) -> Refused {
     refused(error_text(StatusCode::INTERNAL_SERVER_ERROR, message))
 }
 
-/// The answer to a failure of the runtime, by its gRPC code.
+/// The response to a runtime error, by its gRPC code.
 fn failed(error: &RuntimeError) -> Refused {
     let status = match error.code {
         Code::NotFound => StatusCode::NOT_FOUND,

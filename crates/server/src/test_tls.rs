@@ -103,7 +103,7 @@ impl Authority {
             stream.write_all(text.as_bytes()).await?;
             let mut answer = Vec::new();
             match stream.read_to_end(&mut answer).await {
-                // A refused upgrade ends the connection without a word of TLS.
+                // A refused upgrade ends the connection without a TLS close.
                 Err(error)
                     if error.kind() == io::ErrorKind::UnexpectedEof && !answer.is_empty() => {}
                 read => {

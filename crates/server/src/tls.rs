@@ -57,7 +57,7 @@ pub struct TlsSettings {
     pub newest_tls_only: bool,
     /// The cipher suites of TLS 1.2, by their names in Go; empty for all.
     pub cipher_suites: Vec<String>,
-    /// The numbers of the key exchanges, by preference; empty for all.
+    /// The ids of key exchanges, by preference; empty for all.
     pub curves: Vec<i32>,
     /// Whether clients may use HTTP/2.
     pub http2: bool,
@@ -68,22 +68,22 @@ pub struct TlsSettings {
 /// When client certificates are verified.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ClientVerification {
-    /// During the handshake, which fails for one that is not valid.
+    /// During the handshake, which fails for an invalid one.
     #[default]
     Handshake,
-    /// With each request: a client whose certificate is not valid may have a token.
+    /// With each request: a client with an invalid certificate may have a token.
     Request,
 }
 
 /// Why a port has no certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// The file cannot be read or is no PEM file.
+    /// The file cannot be read or is not PEM.
     #[error("read certificates from {}", path.display())]
     ReadCertificates {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: Box<dyn Error + Send + Sync>,
     },
     /// The file is empty.
@@ -94,15 +94,15 @@ pub enum TlsError {
     ReadKey {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// A certificate of the file is no authority.
+    /// A certificate of the file is not an authority.
     #[error("use {}", path.display())]
     UseAuthorities {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: Box<dyn Error + Send + Sync>,
     },
     /// None of the cipher suites or key exchanges of the configuration is supported.
@@ -111,14 +111,14 @@ pub enum TlsError {
     /// The versions of TLS are not supported.
     #[error("choose versions of TLS")]
     Versions(#[source] rustls::Error),
-    /// The certificate and its key do not fit.
+    /// The certificate and its key do not match.
     #[error("use the certificate")]
     UseCertificate(#[source] rustls::Error),
     /// A self-signed certificate cannot be generated.
-    #[error("make a certificate")]
+    #[error("generate a certificate")]
     Generate(#[source] rcgen::Error),
     /// A key cannot be generated.
-    #[error("make a key")]
+    #[error("generate a key")]
     GenerateKey(#[source] rcgen::Error),
 }
 
@@ -129,7 +129,7 @@ pub struct Certificates {
     host: String,
     files: Arc<dyn HostFiles>,
     clock: Arc<dyn WallClock>,
-    /// Held for a look-up or a change, never over an await.
+    /// Held for a lookup or a change, never across an await.
     loaded: Mutex<Loaded>,
 }
 
@@ -137,7 +137,7 @@ pub struct Certificates {
 #[derive(Debug, Clone)]
 struct Loaded {
     config: Arc<ServerConfig>,
-    /// Verifies client certificates, where any are accepted.
+    /// Verifies client certificates, if any are accepted.
     clients: Option<Arc<dyn ClientCertVerifier>>,
     versions: Vec<Option<FileVersion>>,
     since: Timestamp,
@@ -172,7 +172,7 @@ impl Certificates {
             if loaded.checked.elapsed() < CHECK_PERIOD {
                 return Arc::clone(&loaded.config);
             }
-            // Other connections use the last configuration meanwhile.
+            // Concurrent connections use the last configuration.
             loaded.checked = Instant::now();
             loaded.clone()
         };
@@ -214,12 +214,12 @@ impl Certificates {
         };
         match read.await {
             Ok((config, clients)) => {
-                info!("the certificates of the port are new");
+                info!("Reloaded the certificates of the port");
                 Some(Loaded { config, clients, versions, since: now, checked: loaded.checked })
             }
             Err(error) => {
                 let error = Chain(&error);
-                warn!(%error, "the certificates of the port have changed and cannot be used");
+                warn!(%error, "Cannot use the changed certificates of the port, keeping the last ones");
                 None
             }
         }
@@ -277,7 +277,7 @@ async fn config(
     Ok(config)
 }
 
-/// Verifies client certificates, where any are accepted. A client may also have none.
+/// Verifies client certificates, if any are accepted. A client may have none.
 async fn client_verifier(
     settings: &TlsSettings,
     files: &dyn HostFiles,
@@ -292,7 +292,7 @@ async fn client_verifier(
     Ok(Some(verifier))
 }
 
-/// Accepts any client certificate whose key the client has: [`Certificates::client`] verifies it later.
+/// Accepts any client certificate with a proof of its key: [`Certificates::client`] verifies it later.
 #[derive(Debug)]
 struct AnyClient(Arc<dyn ClientCertVerifier>);
 
@@ -382,8 +382,8 @@ pub struct GeneratedCertificate {
     pub key: String,
 }
 
-/// Generates a certificate for a host name as upstream does: of an authority of its own, for a year from an hour ago. Its
-/// key is ECDSA P-256, where upstream's is RSA.
+/// Generates a certificate for a host name like upstream: with its own authority, valid for a year from an hour
+/// ago. Its key is ECDSA P-256, where upstream's is RSA.
 pub fn generate(host: &str, now: Timestamp) -> Result<GeneratedCertificate, TlsError> {
     let moment = |hours: i64| {
         let time = (now + Span::new().hours(hours)).to_zoned(jiff::tz::TimeZone::UTC);

@@ -1,4 +1,4 @@
-//! Cipher suites and key exchanges, as the configuration of Kubernetes names them.
+//! Cipher suites and key exchanges, by the names of the Kubernetes configuration.
 
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::{cipher_suite, default_provider};
@@ -7,7 +7,7 @@ use tracing::warn;
 
 use crate::tls::TlsError;
 
-/// The cipher suites of TLS 1.2 that there are, by their names in Go.
+/// The supported TLS 1.2 cipher suites, by their Go names.
 const SUITES: [(&str, SupportedCipherSuite); 8] = [
     (
         "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
@@ -37,14 +37,14 @@ const SUITES: [(&str, SupportedCipherSuite); 8] = [
     ),
 ];
 
-/// The cryptography of a port with these cipher suites of TLS 1.2 and key exchanges. TLS 1.3 has its own cipher suites,
-/// which cannot be chosen. What is not supported is skipped; nothing left is an error.
+/// The cryptography of a port with these TLS 1.2 cipher suites and key exchanges. TLS 1.3 has its own cipher
+/// suites, which cannot be chosen. Unsupported ones are skipped; an empty result is an error.
 pub(crate) fn provider(suites: &[String], curves: &[i32]) -> Result<CryptoProvider, TlsError> {
     let mut provider = default_provider();
     if !suites.is_empty() {
         let found = suites.iter().filter_map(|name| {
             let suite = SUITES.iter().find(|(known, _)| known == name).map(|(_, suite)| *suite);
-            // Those of TLS 1.3 may be named and are there anyway.
+            // Those of TLS 1.3 are always enabled, and may be named.
             if suite.is_none() && !name.starts_with("TLS_AES_") {
                 warn!(name, "Skipping unsupported TLS cipher suite");
             }

@@ -1,4 +1,4 @@
-//! What goes over the socket, for both ends.
+//! The data exchanged on the socket, for both ends.
 
 use std::collections::BTreeMap;
 
@@ -10,32 +10,32 @@ use serde::{Deserialize, Serialize};
 /// The socket's path below the root directory.
 pub const SOCKET: &str = "ferrolet/agent.sock";
 
-/// Answer of `GET /pods`. `P` is a pod, owned by who reads it and borrowed by who writes it.
+/// Response of `GET /pods`. `P` is a pod, owned by the reader and borrowed by the writer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PodItems<P> {
     /// The pods.
     pub items: Vec<PodItem<P>>,
-    /// Manifests that do not have their way.
+    /// Refused manifests.
     #[serde(default)]
     pub refused: Vec<RefusedManifest>,
 }
 
-/// A manifest that does not have its way.
+/// A refused manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RefusedManifest {
     /// The file, directory or URL.
     pub manifest: String,
-    /// What is wrong with it.
+    /// The problem.
     pub message: String,
-    /// The namespace and name of the pod that is meant, if that is known.
+    /// The namespace and name of its pod, if known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pod: Option<String>,
     /// Whether an earlier version of the manifest stays in force.
     pub last_good_stays: bool,
 }
 
-/// A pod and the last that was told about it.
+/// A pod and its last event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodItem<P> {
@@ -56,63 +56,63 @@ pub struct PodItem<P> {
 pub struct WaitingVolume {
     /// Its name in the pod.
     pub name: String,
-    /// Why it is not mounted; none while the first attempt runs.
+    /// Why it is not mounted; `None` during the first attempt.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub failure: Option<String>,
 }
 
-/// The last that was told about a pod.
+/// The last event of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastEvent {
     /// `Normal` or `Warning`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// In a word.
+    /// The reason.
     pub reason: String,
-    /// In a sentence.
+    /// The message.
     pub message: String,
-    /// When.
+    /// The time.
     pub time: Timestamp,
 }
 
 /// One line of `GET /pods?watch=true`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WatchLine<P> {
-    /// What happened.
+    /// The kind of change.
     #[serde(rename = "type")]
     pub kind: WatchKind,
-    /// To which pod; how it was last when it is gone.
+    /// The pod; its last state if it is removed.
     #[serde(skip_serializing_if = "Option::is_none", default = "Option::default")]
     pub object: Option<PodItem<P>>,
-    /// All manifests that do not have their way, with [`WatchKind::Refused`].
+    /// All refused manifests, with [`WatchKind::Refused`].
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub refused: Vec<RefusedManifest>,
 }
 
-/// What a line of a watch tells.
+/// The kind of a watch line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum WatchKind {
-    /// A pod is there.
+    /// A pod was added.
     Added,
-    /// A pod, or its last event, is different.
+    /// A pod, or its last event, changed.
     Modified,
-    /// A pod is gone.
+    /// A pod was removed.
     Deleted,
-    /// Other manifests than before do not have their way, or none.
+    /// The set of refused manifests changed.
     Refused,
-    /// All that was there when the watch began has been told.
+    /// The initial state is complete.
     Synced,
 }
 
-/// Answer of `GET /events`.
+/// Response of `GET /events`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventItems {
-    /// The events, the latest last.
+    /// The events, latest last.
     pub items: Vec<EventItem>,
 }
 
-/// What was told about a pod or the node, once or again and again.
+/// An event of a pod or the node, with the number of its occurrences.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventItem {
@@ -123,111 +123,111 @@ pub struct EventItem {
     pub pod: String,
     /// The pod's uid; empty for the node.
     pub pod_uid: String,
-    /// The part of the pod it is about; empty for the pod itself.
+    /// The part of the pod; empty for the pod itself.
     pub field_path: String,
     /// `Normal` or `Warning`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// In a word.
+    /// The reason.
     pub reason: String,
-    /// In a sentence.
+    /// The message.
     pub message: String,
-    /// How often.
+    /// The number of occurrences.
     pub count: u64,
-    /// When it was told first.
+    /// Its first occurrence.
     pub first_time: Timestamp,
-    /// When it was told last.
+    /// Its last occurrence.
     pub last_time: Timestamp,
 }
 
-/// Answer of `GET /version`.
+/// Response of `GET /version`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Version {
-    /// The version of Kubernetes whose behaviour the agent has, such as `v1.36.3`.
+    /// The version of Kubernetes that the agent implements, such as `v1.36.3`.
     pub kubernetes: String,
-    /// The agent's own.
+    /// The version of the agent.
     pub ferrolet: String,
 }
 
-/// Answer of `GET /gc/why`.
+/// Response of `GET /gc/why`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WhyAnswer {
-    /// What was asked about.
+    /// The object of the query.
     pub what: String,
-    /// What is known.
+    /// The entries.
     #[serde(flatten)]
     pub found: Found,
 }
 
-/// Answer of `GET /gc/plan`.
+/// Response of `GET /gc/plan`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GcPlan {
-    /// When everything was looked at.
+    /// When the plan was made.
     pub generated_at: Timestamp,
-    /// Who was asked.
+    /// The source of the plan.
     pub source: GcSource,
-    /// How much is kept, and for how long.
+    /// The policy.
     pub policy: Inputs,
-    /// All that was looked at, what goes first in the order in which it goes.
+    /// All items, removals first in their order.
     pub items: Vec<GcItem>,
-    /// What people would be told of the node by the next pass.
+    /// The events that the next pass would record for the node.
     #[serde(default)]
     pub warnings: Vec<GcWarning>,
-    /// What could not be looked at.
+    /// What could not be listed.
     pub problems: Vec<String>,
 }
 
-/// An event of the node that a pass would make.
+/// An event that a pass would record for the node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GcWarning {
-    /// What it is called, such as `FreeDiskSpaceFailed`.
+    /// The reason, such as `FreeDiskSpaceFailed`.
     pub reason: String,
-    /// What it says.
+    /// The message.
     pub message: String,
 }
 
-/// Where a plan comes from.
+/// The source of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GcSource {
-    /// The agent, which knows its pods.
+    /// The agent.
     Agent,
-    /// The container runtime alone: of pods nothing is known.
+    /// The container runtime without an agent: pod states are unknown.
     Runtime,
 }
 
-/// What is to become of something.
+/// The fate of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GcVerdict {
-    /// It goes.
+    /// It is removed.
     Remove,
     /// It stays.
     Keep,
 }
 
-/// Something that garbage collection looks at.
+/// An object of garbage collection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GcItem {
-    /// What it is: `container`, `sandbox`, `log` or `image`.
+    /// Its kind: `container`, `sandbox`, `log` or `image`.
     pub kind: String,
     /// Its id or path.
     pub id: String,
-    /// What people call it; empty when it has no name beside its id.
+    /// Its name for people; empty if it has none besides its id.
     pub name: String,
-    /// The pod it belongs to, as `NAMESPACE/NAME`, if that is known.
+    /// Its pod as `NAMESPACE/NAME`, if known.
     pub pod: Option<String>,
-    /// That pod's uid.
+    /// The uid of its pod.
     #[serde(default)]
     pub pod_uid: Option<String>,
-    /// What becomes of it.
+    /// Its fate.
     pub verdict: GcVerdict,
-    /// The rule that says so.
+    /// The rule that decided.
     pub rule: String,
-    /// What the rule was applied to.
+    /// The inputs of the rule.
     pub detail: Inputs,
 }
 
@@ -235,48 +235,48 @@ pub struct GcItem {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "UPPERCASE")]
 pub enum GcLine {
-    /// Something is gone.
+    /// An object was removed.
     Removed {
-        /// What.
+        /// The object.
         item: GcItem,
     },
-    /// Something could not be removed.
+    /// An object could not be removed.
     Failed {
-        /// What.
+        /// The object.
         item: GcItem,
-        /// Why not.
+        /// The error.
         error: String,
     },
-    /// Something was to go, and stays by what has happened since.
+    /// An object was to be removed, and is kept because of later changes.
     Kept {
-        /// What, with the rule that keeps it.
+        /// The object, with the rule that keeps it.
         item: GcItem,
     },
-    /// The pass is over. Always the last line; without it, the agent ended first.
+    /// The pass has ended. Always the last line; without it, the agent stopped first.
     Done(GcDone),
 }
 
-/// What a pass came to.
+/// The result of a pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GcDone {
-    /// How much is gone, by what it was, told or not.
+    /// The number of removed objects by kind, including those left out.
     pub removed: BTreeMap<String, u64>,
-    /// How much could not be removed, by what it is, told or not.
+    /// The number of objects that could not be removed by kind, including those left out.
     pub failed: BTreeMap<String, u64>,
-    /// How much was to go and stays by what has happened since, by what it is, told or not.
+    /// The number of planned objects that stay because of later changes by kind, including those left out.
     #[serde(default)]
     pub kept: BTreeMap<String, u64>,
-    /// How many lines were left out because whoever reads was too slow.
+    /// The number of lines left out because the reader was too slow.
     #[serde(default)]
     pub left_out: u64,
-    /// Parts of the pass that could not be made.
+    /// The failed parts of the pass.
     pub problems: Vec<String>,
 }
 
-/// Answer to what went wrong.
+/// An error response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    /// What.
+    /// The message.
     pub message: String,
 }

@@ -1,26 +1,26 @@
-//! Calls by which the agent does something for a pod.
+//! Calls that the agent makes for a pod.
 
 use std::sync::Arc;
 
-use crate::history::{Acted, Event};
+use crate::history::{ActionTarget, Event};
 use crate::outside::Outside;
 
-/// Such a call, while somebody waits for it.
+/// Records such a call while its caller waits for the result.
 #[derive(Debug)]
 pub(crate) struct Acting {
     outside: Arc<Outside>,
-    acted: Acted,
+    target: ActionTarget,
 }
 
 impl Acting {
-    pub(crate) fn new(outside: &Arc<Outside>, acted: Acted) -> Self {
-        outside.record(Event::Acts(acted.clone()));
-        Self { outside: Arc::clone(outside), acted }
+    pub(crate) fn new(outside: &Arc<Outside>, target: ActionTarget) -> Self {
+        outside.record(Event::ActionBegan(target.clone()));
+        Self { outside: Arc::clone(outside), target }
     }
 }
 
 impl Drop for Acting {
     fn drop(&mut self) {
-        self.outside.record(Event::HasActed(self.acted.clone()));
+        self.outside.record(Event::ActionEnded(self.target.clone()));
     }
 }

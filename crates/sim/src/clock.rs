@@ -1,4 +1,4 @@
-//! The node's clock, which somebody may set.
+//! The node's clock, which can be set.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -8,12 +8,12 @@ use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::clock::WallClock;
 use testkit::clock::VirtualClock;
 
-/// A clock that is set now and then. Processes, timers and the runtime go by the steady one below it;
-/// what the runtime noted down it noted by the clock as it was set then.
+/// A clock that is set now and then. Processes, timers and the runtime use the steady clock below it; times
+/// recorded by the runtime are those of the clock at that time.
 #[derive(Debug)]
 pub(crate) struct NodeClock {
     steady: VirtualClock,
-    /// From when, by the steady clock, the clock was off by how much; in order.
+    /// The offsets of the clock, with the steady time from which each applies; in order.
     set: Mutex<Vec<(Timestamp, SignedDuration)>>,
 }
 
@@ -22,7 +22,7 @@ impl NodeClock {
         Self { steady, set: Mutex::default() }
     }
 
-    /// Somebody sets it.
+    /// Sets the clock.
     pub(crate) fn jump(&self, seconds: i64) {
         let now = self.steady.now();
         let by = self.off_at(now) + SignedDuration::from_secs(seconds);
@@ -35,20 +35,20 @@ impl NodeClock {
         last.map_or(SignedDuration::ZERO, |(_, by)| *by)
     }
 
-    /// What the clock showed at a time of the steady one.
+    /// The time of the clock at a steady time.
     fn shown(&self, steady: Timestamp) -> Timestamp {
         steady + self.off_at(steady)
     }
 }
 
 impl NodeClock {
-    /// How long ago something was, by the clock, that happened at a time of the steady one.
+    /// The age, by the clock, of an event at a steady time.
     pub(crate) fn age(&self, steady: Timestamp) -> SignedDuration {
         self.now().duration_since(self.shown(steady))
     }
 
-    /// How much longer a wait for a time of the clock may have taken because it was set back in it. What lies
-    /// ahead further than that is not waited for.
+    /// How much longer a wait for a time of the clock may take because the clock was set back meanwhile, up to
+    /// the length of the wait.
     pub(crate) fn set_back(&self, longest_wait: Duration) -> Duration {
         let set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::iter::once(SignedDuration::ZERO).chain(set.iter().map(|(_, by)| *by));
@@ -57,7 +57,7 @@ impl NodeClock {
         back.filter(|back| *back <= longest_wait).sum()
     }
 
-    /// The most that this ever was, before the clock was set back.
+    /// The largest value that this ever had before the clock was set back.
     pub(crate) fn longest_age(&self, steady: Timestamp) -> SignedDuration {
         let began = self.shown(steady);
         let set = self.set.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -79,9 +79,9 @@ impl WallClock for NodeClock {
     }
 }
 
-/// Something with times in it, which the runtime noted down.
+/// An object with recorded times.
 pub(crate) trait Timed {
-    /// Sets its times to those that the node's clock showed.
+    /// Sets its times to those of the node's clock.
     fn show_by(&mut self, clock: &NodeClock);
 }
 
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_noted_before_the_clock_was_set_keeps_its_time() {
+    async fn timestamp_from_before_a_clock_step_is_kept() {
         let steady = VirtualClock::new();
         let clock = NodeClock::new(steady.clone());
         let before = steady.now();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_clock_that_was_set_back_once_showed_more() {
+    async fn latest_wall_time_survives_a_clock_step_back() {
         let steady = VirtualClock::new();
         let clock = NodeClock::new(steady.clone());
         let wait = |seconds| tokio::time::sleep(Duration::from_secs(seconds));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wait_grows_by_what_the_clock_was_set_back_and_not_by_more_than_is_waited_for() {
+    async fn wait_grows_by_the_clock_step_back_up_to_its_own_length() {
         let clock = NodeClock::new(VirtualClock::new());
         let set_back = || clock.set_back(Duration::from_mins(5)).as_secs();
         assert_eq!(set_back(), 0);

@@ -1,32 +1,32 @@
-//! A call of an agent that may fail, and over which the agent may die.
+//! A call of an agent that may fail, or during which the agent may die.
 
 use tokio::time::sleep;
 
 use crate::life::Life;
-use crate::outside::{Asked, Outside};
+use crate::outside::{FaultPoint, Outside};
 use crate::plan::Fault;
 
-/// A call about to be made.
+/// A call before its execution.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attempt<'a, F> {
-    /// The kind of call, by which faults find it.
-    pub(crate) asked: Asked,
-    /// The call in words.
+    /// The fault point of the call.
+    pub(crate) point: FaultPoint,
+    /// The call as text.
     pub(crate) what: &'a str,
-    /// Makes the error of a call that fails.
+    /// Creates the error of a failed call.
     pub(crate) broken: F,
 }
 
-/// Makes a call: well, slowly, not at all or, with late success, so that it took effect and reports failure.
+/// Executes a call: normally, slowly, not at all or, for a late success, with its effect and an error.
 pub(crate) async fn faulty<T, E>(
     outside: &Outside,
     life: &Life,
     attempt: Attempt<'_, impl Fn() -> E>,
     work: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
-    let Attempt { asked, what, broken } = attempt;
+    let Attempt { point, what, broken } = attempt;
     let work = async {
-        let fault = outside.fault(asked);
+        let fault = outside.fault(point);
         match fault {
             Some(fault) => outside.say(format!("FAULT    {fault} on {what}")),
             None => outside.note(what),

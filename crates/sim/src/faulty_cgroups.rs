@@ -1,4 +1,5 @@
-//! The interceptor of cgroup calls: it makes them fail, records writes and removals, and ends the agent over them.
+//! The interceptor of cgroup calls: it injects faults, records writes and removals, and kills the agent during
+//! calls.
 
 use std::any::Any;
 use std::io;
@@ -13,7 +14,7 @@ use runtime::decide::pod_of_cgroup;
 use crate::faulty::{Attempt, faulty};
 use crate::history::{CgroupWrite, Event};
 use crate::life::Life;
-use crate::outside::{Asked, Outside};
+use crate::outside::{FaultPoint, Outside};
 use crate::removal::Removal;
 
 /// The cgroup calls of one agent.
@@ -24,14 +25,14 @@ pub(crate) struct FaultyCgroups {
 }
 
 impl FaultyCgroups {
-    /// The cgroups as this agent reaches them.
+    /// The cgroup port of this agent.
     pub(crate) fn cgroups(outside: &Arc<Outside>, life: &Arc<Life>) -> Arc<dyn Cgroups> {
         let faults = Self { outside: Arc::clone(outside), life: Arc::clone(life) };
         let cgroups: Arc<dyn Cgroups> = Arc::clone(&outside.cgroups) as _;
         Arc::new(Intercepted::new(cgroups, &Arc::new(faults)))
     }
 
-    /// Runs a call; records a write and whether it changed anything.
+    /// Executes a call; records a write and whether it changed the values.
     async fn recorded<T>(
         &self,
         what: &str,
@@ -63,7 +64,7 @@ impl Interceptor<dyn Cgroups> for FaultyCgroups {
         let what = format!("{operation} cgroup {name}");
         let mut removal = None;
         if let CgroupCall::Remove { verdict } = cgroup_call {
-            // Most pods that are gone have no cgroup left, and nothing is recorded of that.
+            // Most removed pods have no cgroup left; that is not recorded.
             if !self.outside.cgroups.all().contains_key(name) {
                 return self.life.call(&what, run).await;
             }
@@ -74,7 +75,7 @@ impl Interceptor<dyn Cgroups> for FaultyCgroups {
             let (operation, path) = (operation.to_owned(), PathBuf::from(name.to_string()));
             CgroupError::File { operation, path, source }
         };
-        let attempt = Attempt { asked: Asked::Cgroup, what: &what, broken };
+        let attempt = Attempt { point: FaultPoint::Cgroup, what: &what, broken };
         let run = self.recorded(&what, name, call.kind, run);
         let answer = faulty(&self.outside, &self.life, attempt, run).await;
         drop(removal);
@@ -82,7 +83,7 @@ impl Interceptor<dyn Cgroups> for FaultyCgroups {
     }
 }
 
-/// A call in words, and its cgroup.
+/// A call as text, and its cgroup.
 fn named<'a>(call: &CgroupCall<'a>) -> Result<(&'static str, &'a CgroupName), CgroupError> {
     Ok(match *call {
         CgroupCall::Check { name } => ("check", name),

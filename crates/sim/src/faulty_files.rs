@@ -1,4 +1,4 @@
-//! The interceptor of file calls: it makes them fail, records them, and ends the agent over them.
+//! The interceptor of file calls: it injects faults, records calls, and kills the agent during calls.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use model::intercept::{Args, Call, FileCall, Intercepted, Interceptor, Kind};
-use model::ports::files::{DirectoryWatch, Entry, FileError, Heard, HostFiles};
+use model::ports::files::{DirectoryChange, DirectoryWatch, Entry, FileError, HostFiles};
 use podspec::Origin;
 
 use crate::faulty::{Attempt, faulty};
 use crate::history::Event;
 use crate::life::Life;
-use crate::outside::{Asked, Outside};
+use crate::outside::{FaultPoint, Outside};
 use crate::removal::Removal;
 
 /// The file calls of one agent.
@@ -25,14 +25,14 @@ pub(crate) struct FaultyFiles {
 }
 
 impl FaultyFiles {
-    /// The files as this agent reaches them.
+    /// The file port of this agent.
     pub(crate) fn files(outside: &Arc<Outside>, life: &Arc<Life>) -> Arc<dyn HostFiles> {
         let faults = Self { outside: Arc::clone(outside), life: Arc::clone(life) };
         let files: Arc<dyn HostFiles> = Arc::clone(&outside.files) as _;
         Arc::new(Intercepted::new(files, &Arc::new(faults)))
     }
 
-    /// Records an answer. A watch loses some of its notices.
+    /// Records a result. A watch loses some of its changes.
     fn answered<T: Any>(&self, call: &FileCall<'_>, answer: T) -> T {
         let mut answer = Some(answer);
         let any: &mut dyn Any = &mut answer;
@@ -52,7 +52,7 @@ impl FaultyFiles {
             let faulty = watch.take().map(|watch| FaultyWatch { watch, outside });
             *watch = faulty.map(|watch| Box::new(watch) as _);
         }
-        answer.expect("each answer stays one")
+        answer.expect("the result keeps its type")
     }
 }
 
@@ -75,16 +75,17 @@ impl Interceptor<dyn HostFiles> for FaultyFiles {
             let name = name.get(..12).unwrap_or(&name);
             self.outside.say(format!("agent {}  {operation} {name}", self.life.number));
         }
-        let asked = if call.kind == Kind::Read { Asked::FileRead } else { Asked::FileWrite };
+        let point =
+            if call.kind == Kind::Read { FaultPoint::FileRead } else { FaultPoint::FileWrite };
         let what = format!("{operation} {}", path.display());
         let broken = || {
             let source = io::Error::other("input/output error");
             FileError { operation, path: path.to_path_buf(), source }
         };
-        let attempt = Attempt { asked, what: &what, broken };
+        let attempt = Attempt { point, what: &what, broken };
         let answer = faulty(&self.outside, &self.life, attempt, run).await;
         if let (FileCall::List { directory }, Err(_)) = (file_call, &answer) {
-            self.outside.record(Event::Unread(directory.to_path_buf()));
+            self.outside.record(Event::DirectoryUnreadable(directory.to_path_buf()));
         }
         answer.map(|answer| self.answered(&file_call, answer))
     }
@@ -94,7 +95,7 @@ fn operation(call: &FileCall<'_>) -> &'static str {
     match call {
         FileCall::List { .. } | FileCall::Entries { .. } => "list",
         FileCall::Read { .. } | FileCall::ReadVersion { .. } | FileCall::ReadEnd { .. } => "read",
-        FileCall::Look { .. } => "look at",
+        FileCall::Look { .. } => "stat",
         FileCall::Watch { .. } => "watch",
         FileCall::WriteDurably { .. } => "write",
         FileCall::Overwrite { .. } => "overwrite",
@@ -124,7 +125,7 @@ fn path<'a>(call: &FileCall<'a>) -> Cow<'a, Path> {
     }
 }
 
-/// Notices of a directory, some of which are lost.
+/// A watch of a directory that loses some changes.
 #[derive(Debug)]
 struct FaultyWatch {
     watch: Box<dyn DirectoryWatch>,
@@ -133,13 +134,13 @@ struct FaultyWatch {
 
 #[async_trait]
 impl DirectoryWatch for FaultyWatch {
-    async fn heard(&mut self) -> Option<Heard> {
+    async fn next_change(&mut self) -> Option<DirectoryChange> {
         loop {
-            let heard = self.watch.heard().await?;
-            if self.outside.fault(Asked::FileHint).is_none() {
-                return Some(heard);
+            let change = self.watch.next_change().await?;
+            if self.outside.fault(FaultPoint::FileHint).is_none() {
+                return Some(change);
             }
-            self.outside.say("FAULT    a notice of a directory is lost");
+            self.outside.say("FAULT    a directory change is lost");
         }
     }
 }

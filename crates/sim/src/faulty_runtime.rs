@@ -1,4 +1,5 @@
-//! The interceptor of the runtime's calls: it makes them fail, delays them, records them, and ends the agent over them.
+//! The interceptor of runtime calls: it injects faults and delays, records calls, and kills the agent during
+//! calls.
 
 mod hints;
 mod records;
@@ -14,16 +15,16 @@ use model::ports::runtime::{Code, Runtime, RuntimeError};
 use testkit::runtime::delayed;
 use tokio::time::{sleep, timeout};
 
-use self::request::{COMMAND_DEADLINE, Request, SpoiltLook};
+use self::request::{COMMAND_DEADLINE, ReadFault, Request};
 use crate::history::Event;
 use crate::life::Life;
-use crate::outside::{Asked, Outside};
+use crate::outside::{FaultPoint, Outside};
 use crate::plan::Fault;
 
 /// Longer than any history.
 const NEVER: Duration = Duration::from_hours(250_000);
 
-/// The calls of one agent.
+/// The runtime calls of one agent.
 #[derive(Debug)]
 pub(crate) struct FaultyRuntime {
     outside: Arc<Outside>,
@@ -46,7 +47,7 @@ impl<P: Port<Error = RuntimeError> + ?Sized> Interceptor<P> for FaultyRuntime {
     }
 }
 
-/// A call, with its text in the trace.
+/// A call with its text in the trace.
 #[derive(Clone, Copy)]
 struct FaultyCall<'a> {
     call: &'a Call<'a>,
@@ -61,7 +62,7 @@ impl FaultyCall<'_> {
 }
 
 impl FaultyRuntime {
-    /// The runtime as this agent calls it.
+    /// The runtime port of this agent.
     pub(crate) fn runtime(outside: &Arc<Outside>, life: &Arc<Life>) -> Runtime {
         let faults = Self { outside: Arc::clone(outside), life: Arc::clone(life) };
         Runtime::new(Arc::clone(&outside.runtime)).intercepted(&Arc::new(faults))
@@ -78,17 +79,17 @@ impl FaultyRuntime {
             outside.say(format!("agent {number}  {what}"));
         }
         let is_away = outside.away.is_up();
-        let fault = if is_away { None } else { outside.fault(Asked::Call(request.method)) };
+        let fault = if is_away { None } else { outside.fault(FaultPoint::Call(request.method)) };
         let _trouble = fault.map(|fault| {
             outside.say(format!("FAULT    {fault} on {what}"));
-            outside.trouble()
+            outside.fault_guard()
         });
-        let _spoilt = (fault.is_some() && !is_effect).then(|| SpoiltLook::new(outside));
+        let _read_fault = (fault.is_some() && !is_effect).then(|| ReadFault::new(outside));
         let answer = tokio::select! {
-            // A runtime that goes away takes its calls with it.
+            // When the runtime goes down, its calls end.
             biased;
             () = outside.away.up() => {
-                Err(request.error(Code::Unavailable, "the runtime is away"))
+                Err(request.error(Code::Unavailable, "the runtime is down"))
             }
             answer = timeout(request.deadline, self.faulted(faulty, fault, run)) => {
                 answer.unwrap_or_else(|_| Err(request.error(Code::DeadlineExceeded, "too slow")))
@@ -98,13 +99,13 @@ impl FaultyRuntime {
             Err(error) => {
                 let Code::NotFound = error.code else {
                     if !is_effect {
-                        outside.record(Event::LookFailed);
+                        outside.record(Event::ReadFailed);
                     }
                     let (code, message) = (error.code, &error.message);
                     outside.say(format!("  answer {what}: {code} {message}"));
                     return answer;
                 };
-                outside.say(format!("  answer {what}: not there"));
+                outside.say(format!("  answer {what}: not found"));
             }
             Ok(_) if is_effect || fault.is_some() => outside.say(format!("  answer {what}: ok")),
             Ok(_) => outside.note(what),
@@ -119,8 +120,8 @@ impl FaultyRuntime {
         run: impl Future<Output = Result<T, RuntimeError>>,
     ) -> Result<T, RuntimeError> {
         let request = faulty.request;
-        let too_late = || Err(request.error(Code::DeadlineExceeded, "its time is up"));
-        // The call begins at once and has its effect so much later. Changes are observed at once.
+        let too_late = || Err(request.error(Code::DeadlineExceeded, "deadline exceeded"));
+        // The call begins at once and takes effect later. Changes are observed at once.
         let run = async |delay| {
             let answer = delayed(delay, run).await;
             if faulty.is_effect() {
@@ -130,7 +131,7 @@ impl FaultyRuntime {
         };
         match fault {
             None => run(Duration::ZERO).await,
-            Some(Fault::Error(code)) => Err(request.error(code, "something is wrong")),
+            Some(Fault::Error(code)) => Err(request.error(code, "injected failure")),
             Some(Fault::Slow(time)) => run(time).await,
             Some(Fault::LateAnswer(time)) => {
                 let answer = run(Duration::ZERO).await;
@@ -147,7 +148,7 @@ impl FaultyRuntime {
             }
             Some(Fault::Vanished) => {
                 drop(run(Duration::ZERO).await);
-                Err(request.error(Code::NotFound, "somebody was faster"))
+                Err(request.error(Code::NotFound, "already removed"))
             }
             Some(Fault::LostAnswer) => {
                 drop(run(Duration::ZERO).await);
@@ -161,28 +162,28 @@ impl FaultyRuntime {
                 | Fault::Refused(_),
             ) => tokio::select! {
                 biased;
-                // It has begun, and has no effect as long as the agent waits for it.
+                // It has begun, and takes no effect while the agent waits for it.
                 answer = run(NEVER) => answer,
                 answer = self.silence(request) => answer,
             },
         }
     }
 
-    /// No answer. A command may take years; before that, a runtime that does not answer is restarted.
+    /// No response. A command may take years; a hung runtime is restarted before that.
     async fn silence<T>(&self, request: &Request) -> Result<T, RuntimeError> {
         if request.deadline < COMMAND_DEADLINE {
             return std::future::pending().await;
         }
         self.outside.calm.up().await;
-        Err(request.error(Code::Unavailable, "the runtime was started anew"))
+        Err(request.error(Code::Unavailable, "the runtime was restarted"))
     }
 
-    /// Runs the call later, whether or not the agent still lives; unless the runtime goes away before that,
-    /// which takes along what has begun.
+    /// Executes the call later, even if the agent is dead by then; unless the runtime goes down before, which
+    /// ends the calls in progress.
     fn later(&self, time: Duration, faulty: FaultyCall<'_>) {
         let (outside, is_effect) = (Arc::clone(&self.outside), faulty.is_effect());
         let what = format!("late     {}", faulty.what);
-        let trouble = self.outside.trouble();
+        let fault_guard = self.outside.fault_guard();
         let work = self.detached(&faulty.call.args, time);
         let mut late = self.outside.late.lock().unwrap_or_else(PoisonError::into_inner);
         late.spawn(async move {
@@ -196,11 +197,11 @@ impl FaultyRuntime {
                     outside.say(what);
                 }
             }
-            drop(trouble);
+            drop(fault_guard);
         });
     }
 
-    /// The call with its own arguments, on a runtime on which it has its effect so much later.
+    /// The call with its own arguments, on a runtime on which it takes effect later.
     fn detached(&self, args: &Args<'_>, time: Duration) -> BoxFuture<'static, ()> {
         let runtime = Arc::new(self.outside.runtime.slower(time));
         match args {

@@ -1,19 +1,19 @@
-//! The journal's segments as an agent reaches them: with its death they are cut off where they are.
+//! The journal's segments of an agent: they are cut off at its death.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use journal::{Became, Entry};
+use journal::{Entry, EntryOutcome};
 use model::ports::files::FileError;
-use model::ports::segments::{Lying, Segment, Segments};
+use model::ports::segments::{Segment, SegmentInfo, Segments};
 
-use crate::history::{Event, Thing};
+use crate::history::{Event, ObjectRef};
 use crate::life::Life;
 use crate::outside::Outside;
 
-/// The name of the segments with removals under way.
+/// The name of the segments with removals in progress.
 const UNDER_WAY: &str = "under-way";
 
 /// The segments of one agent.
@@ -21,24 +21,24 @@ const UNDER_WAY: &str = "under-way";
 pub(crate) struct FaultySegments {
     pub(crate) outside: Arc<Outside>,
     pub(crate) life: Arc<Life>,
-    /// Whether the agent died over a line.
+    /// Whether the agent died during the write of a line.
     pub(crate) torn: Arc<AtomicBool>,
-    /// What they are.
+    /// The kind of segments.
     pub(crate) place: Place,
 }
 
-/// What lies in segments.
+/// The content of segments.
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
     /// Removals that have ended.
     Journal,
-    /// Removals under way, in segments beside those. With what each number of this agent stands for.
-    UnderWay(Arc<dyn Segments>, Arc<Mutex<BTreeMap<u64, (Thing, String)>>>),
-    /// Incidents and sessions, in segments beside those. No invariant is about them.
+    /// Removals in progress, in separate segments, with the object of each number of this agent.
+    UnderWay(Arc<dyn Segments>, Arc<Mutex<BTreeMap<u64, (ObjectRef, String)>>>),
+    /// Incidents and sessions, in separate segments. No invariant reads them.
     Other(Arc<dyn Segments>),
 }
 
-/// A removal that is noted down before it begins, or that has ended.
+/// A removal that is recorded before it begins, or that has ended.
 #[derive(Debug, serde::Deserialize)]
 struct UnderWay {
     number: u64,
@@ -55,7 +55,7 @@ impl FaultySegments {
 }
 
 impl Segments for FaultySegments {
-    fn list(&self) -> Result<Vec<Lying>, FileError> {
+    fn list(&self) -> Result<Vec<SegmentInfo>, FileError> {
         self.segments().list()
     }
 
@@ -74,7 +74,7 @@ impl Segments for FaultySegments {
         self.segments().read(number)
     }
 
-    /// Nobody removes after his death.
+    /// A dead agent removes nothing.
     fn remove(&self, number: u64) -> Result<(), FileError> {
         if self.life.over.is_cancelled() { Ok(()) } else { self.segments().remove(number) }
     }
@@ -108,7 +108,7 @@ impl Segment for FaultySegment {
         self.segment.reserve(length)
     }
 
-    /// Nobody writes after his death; of the line over which he died a part is there.
+    /// A dead agent writes nothing; the line during which it died is partly written.
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
         if self.life.over.is_cancelled() {
             let is_torn = !matches!(self.place, Place::Other(_));
@@ -121,22 +121,22 @@ impl Segment for FaultySegment {
         match &self.place {
             Place::Journal => {
                 let entry: Entry = serde_json::from_slice(bytes)?;
-                let thing = Thing { kind: entry.kind, id: entry.id };
-                let failed = entry.outcome == Became::Failed;
-                self.outside.record(Event::Written(thing, entry.rule, failed));
+                let object = ObjectRef { kind: entry.kind, id: entry.id };
+                let failed = entry.outcome == EntryOutcome::Failed;
+                self.outside.record(Event::EntryWritten(object, entry.rule, failed));
             }
             Place::Other(_) => {}
             Place::UnderWay(_, known) => {
                 let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
                 let UnderWay { number, began } = serde_json::from_slice(bytes)?;
                 if let Some(Entry { kind, id, rule, .. }) = began {
-                    let thing = Thing { kind, id };
-                    // Those that are under way are written again into a new file.
-                    if known.insert(number, (thing.clone(), rule.clone())).is_none() {
-                        self.outside.record(Event::Noted(thing, rule));
+                    let object = ObjectRef { kind, id };
+                    // Removals in progress are copied to a new file.
+                    if known.insert(number, (object.clone(), rule.clone())).is_none() {
+                        self.outside.record(Event::IntentWritten(object, rule));
                     }
-                } else if let Some((thing, rule)) = known.remove(&number) {
-                    self.outside.record(Event::Settled(thing, rule));
+                } else if let Some((object, rule)) = known.remove(&number) {
+                    self.outside.record(Event::IntentSettled(object, rule));
                 }
             }
         }

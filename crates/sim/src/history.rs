@@ -1,6 +1,5 @@
-//! What happened, as the invariants need to know it: what the agent asked for, what became of
-//! containers and sandboxes, and what people and fate did. Times count from the beginning and are those
-//! of a steady clock.
+//! The recorded history for the invariants: requests of the agent, changes of containers and sandboxes, and
+//! actions of people and faults. Times count from the beginning of the history, by a steady clock.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -16,135 +15,135 @@ use podspec::Origin;
 
 use crate::plan::PodPlan;
 
-/// Something that happened.
+/// A recorded event.
 #[derive(Debug, Clone)]
 pub struct Record {
-    /// When it was seen.
+    /// When it was observed.
     pub at: Duration,
-    /// What.
+    /// The event.
     pub event: Event,
 }
 
-/// What happened.
+/// An event.
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// An agent started; they are counted.
+    /// An agent started; they are numbered.
     AgentStarted(u32),
     /// The agent was killed.
     AgentDied,
     /// The clock was set.
     ClockJumped,
-    /// From now on the pod is wanted, in this version.
+    /// The pod is wanted from now on, in this version.
     Wanted(PodUid, Arc<PodPlan>),
-    /// From now on the pod is not wanted.
+    /// The pod is not wanted any more.
     Unwanted(PodUid),
-    /// The agent has read a manifest, or the page of a URL.
+    /// The agent read a manifest, or the page of a URL.
     OriginRead(Origin),
-    /// The agent asked for a container to end.
-    StopAsked(ContainerId, Duration),
-    /// The agent asked for a sandbox to end.
-    StopSandboxAsked(SandboxId),
-    /// The agent was told that a sandbox has ended.
+    /// The agent requested to stop a container.
+    StopRequested(ContainerId, Duration),
+    /// The agent requested to stop a sandbox.
+    SandboxStopRequested(SandboxId),
+    /// The agent got the response that a sandbox has stopped.
     SandboxStopped(SandboxId),
-    /// The agent was told that a container or sandbox, by its id, could not be ended, or not be looked at.
+    /// The agent got an error for stopping or reading a container or sandbox with this id.
     StopFailed(String),
-    /// The agent asks for a container or, without a name, a sandbox.
-    MakeAsked(Maker),
-    /// The container that is asked for next has a directory of logs, and this is the highest number in it.
+    /// The agent requests a container or, without a name, a sandbox.
+    CreationRequested(ReservedName),
+    /// The next requested container has a log directory, with this highest number.
     LogsLeft(PathBuf, Option<u32>),
-    /// The agent was told what a directory has.
+    /// The agent got the content of a directory.
     Listed(PathBuf, Vec<OsString>),
     /// The agent could not read a directory.
-    Unread(PathBuf),
-    /// The agent asked for a container to start.
-    StartAsked(ContainerId),
-    /// The agent was told that a container has started.
+    DirectoryUnreadable(PathBuf),
+    /// The agent requested to start a container.
+    StartRequested(ContainerId),
+    /// The agent got the response that a container has started.
     Started(ContainerId),
-    /// The agent asked for a command to run in a container.
-    CommandAsked(ContainerId, Vec<String>),
-    /// It was told with which code the command ended, or that something went wrong.
-    CommandEnded(ContainerId, Vec<String>, Option<i32>),
-    /// The agent asked what listens in pods for something.
-    PodWebAsked,
-    /// The agent does something for somebody, and waits for the answer.
-    Acts(Acted),
-    /// It has its answer, or does not wait for it any more.
-    HasActed(Acted),
-    /// The agent was told how a container is, and it may have run when the runtime looked.
-    Told(ContainerId, bool),
-    /// The agent looks at the runtime, and that goes wrong somehow.
-    LookSpoilt,
-    /// It has its answer, or does not wait for it any more.
-    SpoiltLookOver,
-    /// The agent could not read something of the runtime.
-    LookFailed,
-    /// The agent asked for something to be removed, by this rule.
-    RemoveAsked(Removed, &'static str),
-    /// A removal of something begins, by this rule.
-    RemovalBegan(Thing, &'static str),
-    /// The agent has heard what became of a removal, or does not want to know any more.
-    RemovalEnded(Thing),
-    /// The journal has an entry of a removal, by this rule, which failed or did not.
-    Written(Thing, String, bool),
-    /// The agent has noted down that it is about to remove something, by this rule.
-    Noted(Thing, String),
-    /// The agent has noted down that this is over.
-    Settled(Thing, String),
-    /// Something is not there any more.
-    Gone(Thing),
-    /// The agent asked for an image to go.
-    ImageRemovalAsked(ImageRemoval),
-    /// The agent asked for a container or, without a name, a sandbox; and was told its id, or why there is none.
-    Made(Maker, Result<String, Code>),
-    /// The agent asked for a container to have other resources.
-    ResizeAsked(ContainerId),
-    /// The agent asked for a sandbox to have other resources.
-    SandboxResizeAsked(SandboxId),
-    /// The agent asked for an image to be fetched, which may be there.
-    PullAsked(ImagePull),
-    /// The agent made, changed or removed a cgroup.
+    /// The agent requested to execute a command in a container.
+    ExecRequested(ContainerId, Vec<String>),
+    /// The agent got the exit code of the command, or an error.
+    ExecEnded(ContainerId, Vec<String>, Option<i32>),
+    /// The agent sent an HTTP request to a pod.
+    PodHttpRequested,
+    /// The agent begins a call for a pod, and waits for the response.
+    ActionBegan(ActionTarget),
+    /// The agent has the response, or does not wait any more.
+    ActionEnded(ActionTarget),
+    /// The agent got the status of a container, and whether it may have run at that time.
+    ContainerObserved(ContainerId, bool),
+    /// The agent begins a read of the runtime that has a fault.
+    ReadFaultBegan,
+    /// The agent has the response, or does not wait any more.
+    ReadFaultEnded,
+    /// The agent failed to read an object of the runtime.
+    ReadFailed,
+    /// The agent requested to remove an object, by this rule.
+    RemovalRequested(Removed, &'static str),
+    /// A removal of an object begins, by this rule.
+    RemovalBegan(ObjectRef, &'static str),
+    /// The agent has the result of a removal, or does not wait any more.
+    RemovalEnded(ObjectRef),
+    /// The journal has an entry of a removal, by this rule, and whether it failed.
+    EntryWritten(ObjectRef, String, bool),
+    /// The agent recorded that it is about to remove an object, by this rule.
+    IntentWritten(ObjectRef, String),
+    /// The agent recorded that this removal is over.
+    IntentSettled(ObjectRef, String),
+    /// An object does not exist any more.
+    Gone(ObjectRef),
+    /// The agent requested to remove an image.
+    ImageRemovalRequested(ImageRemoval),
+    /// The agent requested a container or, without a name, a sandbox, and got its id or an error.
+    CreationAnswered(ReservedName, Result<String, Code>),
+    /// The agent requested to change the resources of a container.
+    ResizeRequested(ContainerId),
+    /// The agent requested to change the resources of a sandbox.
+    SandboxResizeRequested(SandboxId),
+    /// The agent requested to pull an image, which may be present.
+    PullRequested(ImagePull),
+    /// The agent created, changed or removed a cgroup.
     CgroupWritten(CgroupWrite),
-    /// A container is in another state than before.
+    /// A container changed its state.
     Container(Arc<Instance>, Option<ContainerState>),
-    /// There is a sandbox that was not there before, with this number.
+    /// A new sandbox exists, with this number.
     Numbered(SandboxId, u32),
-    /// A sandbox is in another state than before.
+    /// A sandbox changed its state.
     Sandbox(SandboxId, PodUid, SandboxState),
 }
 
-/// For whom the agent does something.
+/// The pod that a call of the agent is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Acted {
+pub enum ActionTarget {
     /// A pod.
     Pod(PodUid),
     /// The pod of a container.
     Container(ContainerId),
-    /// Any pod: of an image nobody says for whom it is.
+    /// Any pod: calls for images do not name one.
     Any,
 }
 
-/// Something that may be removed, as the journal knows it.
+/// An object that may be removed, as the journal names it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Thing {
-    /// What sort of thing.
+pub struct ObjectRef {
+    /// Its kind.
     pub kind: String,
     /// Its id or path.
     pub id: String,
 }
 
-impl From<&Subject> for Thing {
+impl From<&Subject> for ObjectRef {
     fn from(subject: &Subject) -> Self {
         Self { kind: subject.kind().to_owned(), id: subject.id().into_owned() }
     }
 }
 
-impl fmt::Display for Thing {
+impl fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.kind, self.id)
     }
 }
 
-/// What is to be removed.
+/// An object to remove.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Removed {
     /// A container.
@@ -153,7 +152,7 @@ pub enum Removed {
     Sandbox(SandboxId),
 }
 
-/// An image that is to go, with all that should keep it at that moment.
+/// An image to remove, with everything that should keep it at that time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImageRemoval {
     /// Its id.
@@ -162,44 +161,44 @@ pub struct ImageRemoval {
     pub names: Vec<String>,
     /// The containers that use it.
     pub users: Vec<ContainerId>,
-    /// Whether the runtime or the operator asks to keep it.
+    /// Whether the runtime or the configuration pins it.
     pub pinned: bool,
-    /// Its names and id, as far as calls under way ask for them: to fetch it, or to make a container.
+    /// Its names and id, as far as calls in progress use them: to pull it, or to create a container.
     pub wanted: Vec<String>,
 }
 
-/// An image that is fetched.
+/// An image to pull.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImagePull {
     /// Its name.
     pub image: String,
-    /// Whether it is there already.
+    /// Whether it is present already.
     pub is_there: bool,
 }
 
-/// What was written to a cgroup.
+/// A change of a cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CgroupWrite {
-    /// Which, and what was done to it.
+    /// The cgroup, and the operation.
     pub call: String,
-    /// Whose it is; that of no pod is the node's own.
+    /// Its pod; `None` for the node's own cgroups.
     pub pod: Option<PodUid>,
-    /// Whether it is another one than before.
+    /// Whether the values changed.
     pub changes: bool,
 }
 
-/// What the runtime reserves a name for.
+/// The name that the runtime reserves for an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Maker {
+pub struct ReservedName {
     /// The pod.
     pub uid: PodUid,
-    /// The container; none for a sandbox.
+    /// The container; `None` for a sandbox.
     pub name: Option<Arc<str>>,
-    /// Its number.
+    /// Its attempt number.
     pub attempt: u32,
 }
 
-/// A container as it was seen at a moment.
+/// The observed state of a container.
 #[derive(Debug, Clone)]
 pub struct Instance {
     /// Its id.
@@ -210,15 +209,15 @@ pub struct Instance {
     pub uid: PodUid,
     /// Its name in the pod.
     pub name: Arc<str>,
-    /// Its number.
+    /// Its attempt number.
     pub attempt: u32,
     /// The hash of its definition.
     pub definition: String,
     /// Its state; `None` once it is removed.
     pub state: Option<ContainerState>,
-    /// How it ended.
+    /// Its exit code.
     pub exit_code: i32,
-    /// When it was made.
+    /// When it was created.
     pub created: Duration,
     /// When its process started.
     pub started: Option<Duration>,
@@ -232,7 +231,7 @@ impl Instance {
         matches!(self.state, Some(ContainerState::Running | ContainerState::Unknown))
     }
 
-    /// Whether it is there in the place of another one of its container.
+    /// Whether it is a later instance of the same container.
     pub fn succeeds(&self, other: &Self) -> bool {
         (&self.uid, &self.name) == (&other.uid, &other.name)
             && self.attempt > other.attempt

@@ -1,52 +1,52 @@
-//! What must be true of every history, whatever goes wrong. Each invariant reads the records in order
-//! and says at which one it is broken; none of them knows more of the agent than what it asks for.
+//! The invariants of every history, whatever faults happen. Each invariant reads the records in order and
+//! reports the one that breaks it; it knows only the agent's requests.
 
+mod attempt_numbers;
 mod back_off;
-mod came_back;
 pub(crate) mod caps;
-mod deaths_seen;
-mod ended_for_good;
-mod ended_unwanted;
-mod fresh;
+mod duplicate_creation;
+mod ended_orphans;
+mod final_ends;
+mod full_grace;
 mod grace;
 mod hooks;
 mod images;
 mod init_order;
-mod late_winners;
-mod left_alone;
+mod journal_entries;
+mod late_creations;
 mod logs;
-mod numbers;
-mod on_record;
-mod one_live;
-mod one_self;
+mod observed_deaths;
+mod one_live_container;
+mod one_pod_instance;
+mod orphans;
+mod pod_restart;
 mod read_pods;
+mod removal_after_stop;
 pub(crate) mod removals;
-mod removed;
+mod returned_pods;
 mod sandboxes_last;
-mod starting_over;
 mod terminated;
-mod unwanted;
-mod whole_grace;
+mod unchanged_pods;
 
 use std::fmt;
 
 use crate::history::Record;
 use crate::plan::Collecting;
 
-/// Reads a history.
+/// Checks a history.
 pub trait Invariant: fmt::Debug + Send {
-    /// What it says, as a sentence.
+    /// The invariant as a sentence.
     fn sentence(&self) -> &'static str;
-    /// Takes the next record in; says what breaks the invariant, if it does.
+    /// Reads the next record; returns how it breaks the invariant, if it does.
     fn read(&mut self, record: &Record) -> Result<(), String>;
 }
 
-/// An invariant does not hold.
+/// A broken invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {
-    /// Which, as a sentence.
+    /// The invariant, as a sentence.
     pub invariant: &'static str,
-    /// What breaks it. Ids are long.
+    /// How it is broken, with long ids.
     pub how: String,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for Broken {
     }
 }
 
-/// All invariants over one history.
+/// All invariants of one history.
 #[derive(Debug)]
 pub struct Invariants(Vec<Box<dyn Invariant>>);
 
@@ -67,38 +67,38 @@ impl Default for Invariants {
 }
 
 impl Invariants {
-    /// All of them, on a node that collects so.
+    /// All invariants, for these GC settings.
     pub fn new(collecting: &Collecting) -> Self {
         Self(vec![
-            Box::<one_live::OneLive>::default(),
-            Box::<one_self::OneSelf>::default(),
+            Box::<one_live_container::OneLiveContainer>::default(),
+            Box::<one_pod_instance::OnePodInstance>::default(),
             Box::<init_order::InitOrder>::default(),
-            Box::<ended_for_good::EndedForGood>::default(),
+            Box::<final_ends::FinalEnds>::default(),
             Box::<terminated::TerminatedStays>::default(),
-            Box::<ended_unwanted::EndedUnwanted>::default(),
-            Box::<unwanted::UnwantedStayDead>::default(),
+            Box::<ended_orphans::EndedOrphans>::default(),
+            Box::<orphans::OrphansStayDead>::default(),
             Box::<grace::GraceShrinks>::default(),
-            Box::<whole_grace::WholeGrace>::default(),
+            Box::<full_grace::FullGrace>::default(),
             Box::<hooks::HooksRun>::default(),
-            Box::<left_alone::LeftAlone>::default(),
-            Box::<numbers::NumbersAdvance>::default(),
-            Box::<late_winners::LateWinnersAreUsed>::default(),
+            Box::<unchanged_pods::UnchangedPods>::default(),
+            Box::<attempt_numbers::AttemptNumbersAdvance>::default(),
+            Box::<late_creations::LateCreationsAreUsed>::default(),
             Box::<back_off::BackOff>::default(),
-            Box::<fresh::ActsOnFreshLooks>::default(),
+            Box::<duplicate_creation::NoDuplicateCreation>::default(),
             Box::new(removals::OnlyDeadAndOld::new(collecting.takes_the_last())),
             Box::new(caps::OldestBeyondCaps::new(collecting.containers)),
-            Box::<came_back::RemainsOfReturned>::default(),
-            Box::<removed::RemovedAfterItsEnd>::default(),
-            Box::<sandboxes_last::SandboxesGoLast>::default(),
+            Box::<returned_pods::ReturnedPodsKeepObjects>::default(),
+            Box::<removal_after_stop::RemovalAfterStop>::default(),
+            Box::<sandboxes_last::SandboxesStopLast>::default(),
             Box::<images::UsedImagesStay>::default(),
             Box::new(images::ImagesOfPodsStay::new(collecting.keeps_images_of_pods)),
             Box::<logs::LogsStay>::default(),
-            Box::<on_record::OnRecord>::default(),
-            Box::<deaths_seen::DeathsSeen>::default(),
+            Box::<journal_entries::JournalEntries>::default(),
+            Box::<observed_deaths::DeathsAreObserved>::default(),
         ])
     }
 
-    /// Takes the next records in.
+    /// Reads the next records.
     pub fn read(&mut self, records: &[Record]) -> Result<(), Broken> {
         for record in records {
             for invariant in &mut self.0 {

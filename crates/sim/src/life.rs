@@ -1,4 +1,4 @@
-//! The life of one agent, counted in calls to the outside.
+//! The life of one agent: its calls are counted, and it may die during one.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,59 +7,60 @@ use tokio_util::sync::CancellationToken;
 
 use crate::history::Event;
 use crate::outside::Outside;
-use crate::plan::Doom;
+use crate::plan::PlannedDeath;
 
-/// What the killing of an agent is called among faults.
+/// The name of killed agents among faults.
 pub(crate) const AGENT_KILLED: &str = "agent killed";
 
-/// An agent's life. Once it is over, none of its calls does anything or returns.
+/// An agent's life. After its death, none of its calls takes effect or returns.
 #[derive(Debug)]
 pub(crate) struct Life {
-    /// Agents are counted.
+    /// The number of the agent.
     pub(crate) number: u32,
-    /// Told when the agent dies.
+    /// Cancelled when the agent dies.
     pub(crate) over: CancellationToken,
     outside: Arc<Outside>,
-    doom: Mutex<Option<Doom>>,
+    planned_death: Mutex<Option<PlannedDeath>>,
 }
 
 impl Life {
     pub(crate) fn new(number: u32, outside: Arc<Outside>) -> Self {
-        Self { number, over: CancellationToken::new(), outside, doom: Mutex::default() }
+        Self { number, over: CancellationToken::new(), outside, planned_death: Mutex::default() }
     }
 
-    /// Says when it ends, unless that was said before.
-    pub(crate) fn doom(&self, doom: Doom) {
-        self.doom.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(doom);
+    /// Plans its death, unless one is planned already.
+    pub(crate) fn plan_death(&self, death: PlannedDeath) {
+        self.planned_death.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(death);
     }
 
-    /// A call, from before it begins until after it was answered.
+    /// A call, from before its beginning until after its response.
     pub(crate) async fn call<T>(&self, what: &str, call: impl Future<Output = T>) -> T {
         let now = self.count();
-        if let Some(doom) = now.filter(|doom| doom.before) {
-            self.end("before", what, doom);
+        if let Some(death) = now.filter(|death| death.before) {
+            self.end("before", what, death);
         }
         self.go_on().await;
         let answer = call.await;
-        if let Some(doom) = now {
-            self.end("after", what, doom);
+        if let Some(death) = now {
+            self.end("after", what, death);
         }
         self.go_on().await;
         answer
     }
 
-    /// Counts a call; the doom that comes with it, if one does. What the dead still ask for does not count.
-    fn count(&self) -> Option<Doom> {
+    /// Counts a call; returns the planned death during it, if there is one. Calls of a dead agent are not
+    /// counted.
+    fn count(&self) -> Option<PlannedDeath> {
         if self.over.is_cancelled() {
             return None;
         }
-        let mut doom = self.doom.lock().unwrap_or_else(PoisonError::into_inner);
-        let waiting = doom.as_mut()?;
+        let mut planned = self.planned_death.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = planned.as_mut()?;
         waiting.nth = waiting.nth.saturating_sub(1);
-        if waiting.nth == 0 { doom.take() } else { None }
+        if waiting.nth == 0 { planned.take() } else { None }
     }
 
-    fn end(&self, when: &str, what: &str, doom: Doom) {
+    fn end(&self, when: &str, what: &str, death: PlannedDeath) {
         if self.over.is_cancelled() {
             return;
         }
@@ -67,14 +68,14 @@ impl Life {
         self.outside.happened(AGENT_KILLED);
         self.outside.record(Event::AgentDied);
         self.outside.say(format!("FAULT    agent {number} dies {when} {what}"));
-        // How long it stays away is read by whoever buries it.
-        *self.doom.lock().unwrap_or_else(PoisonError::into_inner) = Some(doom);
+        // The downtime is read by the code that starts the next agent.
+        *self.planned_death.lock().unwrap_or_else(PoisonError::into_inner) = Some(death);
         self.over.cancel();
     }
 
-    /// The doom that came, or that is in store.
-    pub(crate) fn fate(&self) -> Option<Doom> {
-        *self.doom.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The death that happened, or the planned one.
+    pub(crate) fn death(&self) -> Option<PlannedDeath> {
+        *self.planned_death.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn go_on(&self) {

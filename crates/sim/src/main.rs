@@ -1,4 +1,4 @@
-//! The program `sim`: lets histories happen, again or anew.
+//! The program `sim`: runs histories.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -17,37 +17,37 @@ use tokio::time::Instant;
 
 const USAGE: &str = "\
 usage: sim [--seed N [--shrink] | --from N [--count N]] [OPTION...]
-  Lets the whole agent live through histories in which much goes wrong, in memory.
+  Runs the whole agent through histories with many faults, in memory.
 
   --seed N         one history, with its plan
   --from N         histories from this seed on (1)
-  --count N        how many (200)
-  --seconds N      no new history after this time; fewer than --count are a failure all the same
-  --jobs N         how many at a time (1)
-  --shrink         leaves out of a history that goes wrong what has nothing to do with it
-  --plain          the histories that seeds had before more could happen: those of stored ones
-  --trace          shows what happened, of a history that went well too
-  --verbose        a line for each history
-  --keep-going     does not stop at the first that goes wrong, and shows a line of each
-  --mutants DIR    puts each of a list of faults into a copy of the source at DIR, and sees whether
-                   --count histories find it; those of the Pod GC controller, its own tests
-  --only TEXT      of those faults only the ones in a file with this in its path, or in their names
-  --set NAME       of those faults only the ones of the set pods, gc or pod-gc
-  --share K/N      of those faults only the Kth of N shares of about equal size
+  --count N        the number of histories (200)
+  --seconds N      starts no history after this time; fails if fewer than --count ran
+  --jobs N         histories in parallel (1)
+  --shrink         shortens a failed history to its relevant steps
+  --plain          leaves out actions that were added later, as for old stored seeds
+  --trace          prints the trace, of a successful history too
+  --verbose        prints a line per history
+  --keep-going     continues after a failure, and prints a line per history
+  --mutants DIR    applies each of a list of mutations to a copy of the source at DIR, and checks whether
+                   --count histories find it; for the Pod GC controller, its tests
+  --only TEXT      only mutations whose file path or name contains this
+  --set NAME       only mutations of the set pods, gc or pod-gc
+  --share K/N      only the Kth of N shares of about equal size
 
-  Ends with 1 when an invariant broke, and then shows the trace and the command for that history; or
-  when there was no time for all histories.";
+  Exits with 1 if an invariant broke, with the trace and the command for that history, or if there was no
+  time for all histories.";
 
-/// What is shown of histories.
+/// What is printed of histories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Show {
-    /// What went wrong.
+    /// Failures.
     Failures,
-    /// A line of each.
+    /// One line per history.
     Lines,
     /// The plan, and that line.
     Plan,
-    /// The same, of a shorter one that goes wrong in the same way.
+    /// The same for a shorter history with the same failure.
     Shrunk,
 }
 
@@ -139,7 +139,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Lets histories happen; whether all went well. The first that does not is the last.
+/// Runs histories; returns whether all succeeded. Stops at the first failure.
 fn histories(options: &Options) -> bool {
     let began = Instant::now();
     let next = AtomicU64::new(0);
@@ -167,10 +167,7 @@ fn histories(options: &Options) -> bool {
     let total = total.into_inner().unwrap_or_default();
     println!("{total} in {:.1?}", began.elapsed());
     if !total.failed && total.histories < options.count {
-        println!(
-            "only {} of {} histories were played: its time was up",
-            total.histories, options.count
-        );
+        println!("only {} of {} histories ran: time limit reached", total.histories, options.count);
         return false;
     }
     !total.failed
@@ -182,7 +179,7 @@ fn show_plan(plan: &Plan) {
     }
 }
 
-/// One history, shown as asked; nothing if it went wrong.
+/// Runs one history and prints it; `None` if it failed.
 fn history(options: &Options, seed: u64) -> Option<Report> {
     let plan = if options.plain { Plan::plain(seed) } else { Plan::new(seed) };
     if options.show == Show::Shrunk
@@ -216,7 +213,7 @@ fn history(options: &Options, seed: u64) -> Option<Report> {
     }
 }
 
-/// What came of many histories.
+/// The totals of many histories.
 #[derive(Debug)]
 struct Total {
     histories: u64,
@@ -261,8 +258,8 @@ impl Total {
         self.least_faults = self.least_faults.min(faults);
         self.least_kills = self.least_kills.min(kills);
         self.slowest = self.slowest.max(report.settled_after);
-        if !report.is_worth_it() {
-            println!("too little happened: {report}");
+        if !report.has_enough_events() {
+            println!("too few events: {report}");
             self.failed = true;
         }
     }
@@ -273,11 +270,11 @@ impl std::fmt::Display for Total {
         let Self { histories, pods, least_pods, faults, least_faults, kills, least_kills, .. } =
             self;
         if *histories == 0 {
-            return f.write_str("no history went well");
+            return f.write_str("no history succeeded");
         }
         write!(
             f,
-            "{histories} histories went well, with {pods} pods (at least {least_pods} in each), {faults} \
+            "{histories} histories passed, with {pods} pods (at least {least_pods} in each), {faults} \
              faults that fired (at least {least_faults}) and {kills} killed agents (at least \
              {least_kills}); settled at most {}s after the last fault;",
             self.slowest.as_secs()
@@ -300,7 +297,7 @@ fn mutants(options: &Options, tree: &Path) -> Result<bool> {
     Ok(all)
 }
 
-/// Whether a mutation is found by whoever looks for it, and who says so.
+/// Whether a mutation is found, and by which check.
 fn is_found(
     inner: &Path,
     mutation: &Mutation,
@@ -314,7 +311,7 @@ fn is_found(
     Ok(found.is_some())
 }
 
-/// Which of the tests of the Pod GC controller fails with a mutation; nothing if none does.
+/// The test of the Pod GC controller that fails with a mutation; `None` if all pass.
 fn tests_find(tree: &Path, mutation: &Mutation) -> Result<Option<String>> {
     for (package, test) in TESTS {
         let cargo = |more: &[&str]| {
@@ -327,8 +324,8 @@ fn tests_find(tree: &Path, mutation: &Mutation) -> Result<Option<String>> {
                 .context("run cargo")
         };
         let built = cargo(&["--no-run"])?;
-        let told = String::from_utf8_lossy(&built.stderr);
-        ensure!(built.status.success(), "{} does not build: {told}", mutation.name);
+        let stderr = String::from_utf8_lossy(&built.stderr);
+        ensure!(built.status.success(), "{} does not build: {stderr}", mutation.name);
         if !cargo(&["--", &format!("{test}::")])?.status.success() {
             return Ok(Some(format!("found by the {test} of {package}")));
         }
@@ -336,7 +333,7 @@ fn tests_find(tree: &Path, mutation: &Mutation) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// What a simulator says that was built with a mutation; nothing if all its histories go well.
+/// The output of a simulator that was built with a mutation; `None` if all its histories succeed.
 fn finds(options: &Options, tree: &Path, mutation: &Mutation) -> Result<Option<String>> {
     let build = Command::new("cargo")
         .args(["build", "--quiet", "--locked", "--profile", "sim", "-p", "sim"])

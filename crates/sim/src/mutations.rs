@@ -1,5 +1,4 @@
-//! Small faults put into the source on purpose. A simulator that does not find them would not find the
-//! next one that somebody makes by accident.
+//! Deliberate faults in the source. A simulator that does not find them would not find the next accidental one.
 #![allow(clippy::disallowed_methods, reason = "a tool that copies and changes a source tree")]
 
 pub mod gc;
@@ -14,17 +13,17 @@ use anyhow::{Context, Result, ensure};
 /// A change of one place in the source.
 #[derive(Debug, Clone, Copy)]
 pub struct Mutation {
-    /// What it does, in a few words.
+    /// A short description.
     pub name: &'static str,
     /// The file.
     pub file: &'static str,
-    /// The text that is there, once.
+    /// The text to replace, which occurs once.
     pub find: &'static str,
-    /// The text in its place.
+    /// The replacement.
     pub replace: &'static str,
 }
 
-/// Those of the agent's pods.
+/// Mutations of the agent's pod handling.
 pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "the record advances although the status could not be read",
@@ -37,15 +36,15 @@ pub const MUTATIONS: &[Mutation] = &[
             }",
     },
     Mutation {
-        name: "the time of a relist is that of its end",
+        name: "a relist has the time of its end",
         file: "crates/pleg/src/task.rs",
         find: "self.work.push(Box::pin(async move {
             let pods = inspect::list(&runtime, known.as_ref()).await;
 ",
-        replace: "let stamps = self.stamps.clone();
+        replace: "let seq = self.seq.clone();
         self.work.push(Box::pin(async move {
             let pods = inspect::list(&runtime, known.as_ref()).await;
-            let at = at.max(stamps.next());
+            let at = at.max(seq.next());
 ",
     },
     Mutation {
@@ -55,7 +54,7 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "if hints { with_hints * 5 } else { plain }",
     },
     Mutation {
-        name: "the grace grows with every try",
+        name: "the grace grows with every attempt",
         file: "crates/pods/src/decide/worker.rs",
         find: "*stored = shorter;",
         replace: "*stored = shorter + Duration::from_secs(5);",
@@ -72,7 +71,7 @@ pub const MUTATIONS: &[Mutation] = &[
 ",
     },
     Mutation {
-        name: "a pod that nobody wants is synced again after its end",
+        name: "an orphaned pod is synced again after its termination",
         file: "crates/pods/src/decide/worker.rs",
         find: "                worker.stage = Stage::Terminated;\n",
         replace: "                worker.stage = Stage::Terminated;
@@ -82,13 +81,13 @@ pub const MUTATIONS: &[Mutation] = &[
 ",
     },
     Mutation {
-        name: "a look from before the last action is good enough",
+        name: "an observation from before the last action is accepted",
         file: "crates/pleg/src/cache.rs",
         find: "entry.is_some_and(|entry| entry.observed > after);",
         replace: "entry.is_some();",
     },
     Mutation {
-        name: "a new agent does not end what nobody wants",
+        name: "a new agent does not stop orphaned pods",
         file: "crates/pods/src/decide/intake.rs",
         find: "!self.all_ready || is_kept || !is_orphaned",
         replace: "!self.all_ready || is_kept || is_orphaned",
@@ -100,7 +99,7 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "count",
     },
     Mutation {
-        name: "a new agent writes to the cgroups of pods anew",
+        name: "a new agent writes the cgroups of pods again",
         file: "crates/runtime/src/cgroups.rs",
         find: "            if !has {\n",
         replace: "            self.port.update(&name, &values).await.ok();\n            if !has {\n",
@@ -112,25 +111,25 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "&& since(failed, now) < Duration::ZERO",
     },
     Mutation {
-        name: "delays do not grow",
+        name: "the back-off does not grow",
         file: "crates/runtime/src/decide/backoff.rs",
         find: "entry.delay.saturating_mul(2)",
         replace: "entry.delay.saturating_mul(1)",
     },
     Mutation {
-        name: "what failed is tried again after ten minutes",
+        name: "a failed sync is retried after ten minutes",
         file: "crates/pods/src/decide/requeue.rs",
         find: "const FAILURE: Duration = Duration::from_secs(10);",
         replace: "const FAILURE: Duration = Duration::from_mins(10);",
     },
     Mutation {
-        name: "the first delay is as long as the longest",
+        name: "the first back-off is as long as the longest",
         file: "crates/runtime/src/decide/backoff.rs",
         find: "base: Duration::from_secs(10).min(max), max",
         replace: "base: max, max",
     },
     Mutation {
-        name: "an instance that is replaced goes on running",
+        name: "a replaced instance keeps running",
         file: "crates/runtime/src/decide/regular_containers.rs",
         find: "actions.kill.push(ContainerKill {",
         replace: "drop(ContainerKill {",
@@ -142,19 +141,19 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "sidecars.get(number + 2)",
     },
     Mutation {
-        name: "a sidecar gets its whole grace however long it has waited",
+        name: "a sidecar gets its full grace regardless of its waiting time",
         file: "crates/runtime/src/killer.rs",
         find: "            budget.spend(begun.elapsed());\n        }\n",
         replace: "            budget.spend(begun.elapsed() * 0);\n        }\n",
     },
     Mutation {
-        name: "a hook takes nothing of the grace",
+        name: "a hook is not counted against the grace",
         file: "crates/runtime/src/killer.rs",
         find: "        budget.spend(begun.elapsed());\n        if ",
         replace: "        budget.spend(begun.elapsed() * 0);\n        if ",
     },
     Mutation {
-        name: "the end of a sandbox stands for the end of what runs in it",
+        name: "stopping the sandbox replaces stopping its containers",
         file: "crates/runtime/src/killer.rs",
         find: "        let mut failures = self.kill_containers(pod, status, grace, rule).await;\n",
         replace: "        let mut failures = Vec::new();
@@ -164,13 +163,13 @@ pub const MUTATIONS: &[Mutation] = &[
 ",
     },
     Mutation {
-        name: "every container gets the least grace",
+        name: "every container gets the minimum grace",
         file: "crates/runtime/src/decide/grace.rs",
         find: "self.left.max(LEAST_GRACE)",
         replace: "self.left.max(LEAST_GRACE).min(LEAST_GRACE)",
     },
     Mutation {
-        name: "a command before the end is not run",
+        name: "a preStop command is not run",
         file: "crates/runtime/src/hooks.rs",
         find: "            Hook::Exec(command) => self.exec(hooked, &command).await,\n",
         replace: "            Hook::Exec(command) if hooked.sandbox.is_some() => self.exec(hooked, &command).await,
@@ -178,7 +177,7 @@ pub const MUTATIONS: &[Mutation] = &[
 ",
     },
     Mutation {
-        name: "a request before the end is not made",
+        name: "a preStop request is not sent",
         file: "crates/runtime/src/hooks.rs",
         find: "            Hook::Http(http) => self.request(hooked, &http).await,\n",
         replace: "            Hook::Http(http) if hooked.sandbox.is_some() => self.request(hooked, &http).await,
@@ -186,13 +185,13 @@ pub const MUTATIONS: &[Mutation] = &[
 ",
     },
     Mutation {
-        name: "a command after the start is not run",
+        name: "a postStart command is not run",
         file: "crates/runtime/src/starter.rs",
         find: "        if !made.runs {\n            self.post_start(",
         replace: "        if !made.runs && made.adopted {\n            self.post_start(",
     },
     Mutation {
-        name: "a container whose postStart hook failed goes on running",
+        name: "a container whose postStart hook failed keeps running",
         file: "crates/runtime/src/starter.rs",
         find: "        self.killer.after_post_start(&hooked).await;\n",
         replace: "        if cancel.is_cancelled() {
@@ -201,31 +200,31 @@ pub const MUTATIONS: &[Mutation] = &[
 ",
     },
     Mutation {
-        name: "what comes after an init container starts beside it",
+        name: "the next container starts while an init container runs",
         file: "crates/runtime/src/decide/init_containers.rs",
         find: "ContainerState::Running => Finding::WAIT,",
         replace: "ContainerState::Running => Finding { done: true, ..Finding::WAIT },",
     },
     Mutation {
-        name: "a sidecar that ended is not started again while the others run",
+        name: "an ended sidecar is not restarted while the others run",
         file: "crates/runtime/src/decide/init_containers.rs",
         find: "        if passed && !is_sidecar {\n",
         replace: "        if started || (passed && !is_sidecar) {\n",
     },
     Mutation {
-        name: "init containers do not start over with the others",
+        name: "init containers do not restart with the whole pod",
         file: "crates/runtime/src/decide/restart_all.rs",
         find: "[targets, init_targets, sources, init_sources].concat()",
         replace: "[targets, sources].concat()",
     },
     Mutation {
-        name: "a container whose end is the end of all starts again alone",
+        name: "a container whose exit restarts the whole pod restarts alone",
         file: "crates/ferrolet/src/sync_pod.rs",
         find: "let restart_all = published.is_restarting_all();",
         replace: "let restart_all = published.is_restarting_all() && !status.has_ready_sandbox();",
     },
     Mutation {
-        name: "what an earlier attempt made is left where it is, and another one is made",
+        name: "a container of an earlier attempt is left and another one is created",
         file: "crates/runtime/src/create.rs",
         find: "        if let Some(waiting) = startable(latest, starting.container, sandbox) {\n",
         replace: "        let waits = latest.is_some_and(|latest| latest.state == ContainerState::Created);
@@ -234,13 +233,13 @@ pub const MUTATIONS: &[Mutation] = &[
 ",
     },
     Mutation {
-        name: "what started late is removed while it runs",
+        name: "a container that started late is removed while it runs",
         file: "crates/runtime/src/remover.rs",
         find: "Ok(_) => Err(RemoveUnused::Started),",
         replace: "Ok(_) => Ok(true),",
     },
     Mutation {
-        name: "a server of manifests that refuses has none",
+        name: "an error response of the manifest server counts as no manifests",
         file: "crates/pods/src/source/http.rs",
         find: "if answer.status == 200 { Ok(answer.body) } else {",
         replace: "if answer.status == 200 {
@@ -250,20 +249,21 @@ pub const MUTATIONS: &[Mutation] = &[
         } else {",
     },
     Mutation {
-        name: "the last good version of a manifest is not restored",
-        file: "crates/pods/src/source/kept.rs",
+        name: "the last valid version of a manifest is not restored",
+        file: "crates/pods/src/source/stored_manifest.rs",
         find: "OnDisk::Unknown => self.look(disk).await,",
         replace: "OnDisk::Unknown => self.look(disk).await.filter(|copy| copy.content.is_empty()),",
     },
     Mutation {
-        name: "a removal is not put on record",
+        name: "a removal is not recorded in the journal",
         file: "crates/journal/src/recording.rs",
         find: "self.over = true;\n        self.ledger.record(self.verdict, outcome);",
         replace: "self.over = matches!(outcome, _);",
     },
 ];
 
-/// The lists of mutations. Tests of the Pod GC controller find those of `pod-gc`, the simulator finds the others.
+/// The sets of mutations. Tests of the Pod GC controller find those of `pod-gc`, the simulator finds the
+/// others.
 pub const SETS: [(&str, &[Mutation]); 3] =
     [("pod-gc", pod_gc::POD_GC), ("pods", MUTATIONS), ("gc", gc::GC)];
 
@@ -291,8 +291,8 @@ impl FromStr for Share {
     }
 }
 
-/// The mutations of a set, or of all sets if its name is empty, that are about a text; of these, a share.
-/// Each comes with the name of its set.
+/// The mutations of a set, or of all sets if its name is empty, whose name or path contains a text; of these, a
+/// share. Each is returned with the name of its set.
 pub fn select(set: &str, only: &str, share: Share) -> Vec<(&'static str, &'static Mutation)> {
     let sets = SETS.into_iter().filter(|(name, _)| set.is_empty() || *name == set);
     sets.flat_map(|(name, list)| list.iter().map(move |mutation| (name, mutation)))
@@ -303,26 +303,26 @@ pub fn select(set: &str, only: &str, share: Share) -> Vec<(&'static str, &'stati
 }
 
 impl Mutation {
-    /// Whether a text is part of its name or of the path of its file.
+    /// Whether a text is part of its name or of its file's path.
     pub fn is_about(&self, text: &str) -> bool {
         self.name.contains(text) || self.file.contains(text)
     }
 
-    /// The file with the change.
+    /// The mutated content of the file.
     fn mutated(&self, tree: &Path) -> Result<(PathBuf, String)> {
         let path = tree.join(self.file);
         let text = fs::read_to_string(&path).with_context(|| format!("read {}", self.file))?;
         let places = text.matches(self.find).count();
         ensure!(
             places == 1,
-            "{}: its text is found {places} times in {}, not once; the source has changed",
+            "{}: its text occurs {places} times in {}, not once; the source has changed",
             self.name,
             self.file
         );
         Ok((path, text.replace(self.find, self.replace)))
     }
 
-    /// Makes the change in a tree; answers how to undo it.
+    /// Applies the change in a tree; returns how to undo it.
     pub fn apply(&self, tree: &Path) -> Result<Undo> {
         let (path, text) = self.mutated(tree)?;
         let before = fs::read_to_string(&path).with_context(|| format!("read {}", self.file))?;
@@ -331,7 +331,7 @@ impl Mutation {
     }
 }
 
-/// Takes a change back.
+/// Undoes a change.
 #[derive(Debug)]
 pub struct Undo {
     path: PathBuf,
@@ -339,7 +339,7 @@ pub struct Undo {
 }
 
 impl Undo {
-    /// Does so.
+    /// Restores the file.
     pub fn undo(self) -> Result<()> {
         fs::write(&self.path, self.before).with_context(|| format!("write {}", self.path.display()))
     }
@@ -350,11 +350,11 @@ pub fn source_tree() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Where the crates of a copy lie. Cargo tells crates of equal names apart by their place in their
-/// workspace: were it the same, a build of the copy would pass for one of the source.
+/// The directory of the crates in a copy. Cargo distinguishes crates with equal names by their path in the
+/// workspace: with the same path, a build of the copy would be mistaken for one of the source.
 const INNER: &str = "mutant";
 
-/// Copies what a build needs of a source tree, in place of what is there. Answers where mutations are
+/// Copies the files for a build from a source tree, replacing the destination. Returns where mutations are
 /// applied.
 pub fn copy_tree(from: &Path, to: &Path) -> Result<PathBuf> {
     if to.exists() {
@@ -372,7 +372,7 @@ pub fn copy_tree(from: &Path, to: &Path) -> Result<PathBuf> {
     Ok(inner)
 }
 
-/// A workspace's manifest, with its crates one directory further down.
+/// A workspace's manifest, with its crates one directory deeper.
 fn with_inner_paths(manifest: &str) -> String {
     let folders = ["crates/", "e2e", "xtask"];
     folders.iter().fold(manifest.to_owned(), |text, folder| {
@@ -406,7 +406,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_mutation_finds_its_place() {
+    fn every_mutation_matches_its_file_once() {
         for mutation in MUTATIONS.iter().chain(gc::GC).chain(pod_gc::POD_GC) {
             let (_, text) = mutation.mutated(&source_tree()).unwrap();
             assert!(text.contains(mutation.replace), "{}", mutation.name);
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn mutations_can_be_chosen_by_their_files_and_names() {
+    fn mutations_are_selected_by_file_and_name() {
         let count = |text: &str| gc::GC.iter().filter(|one| one.is_about(text)).count();
         assert_eq!((count("crates/gc/src/decide.rs"), count("crates/podgc/")), (1, 0));
         assert_eq!(count(gc::GC[0].name), 1);
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_a_set_contain_every_mutation_once() {
+    fn shares_contain_every_mutation_once() {
         let share = |text: &str| select("pods", "", text.parse().unwrap());
         let shares = [share("1/3"), share("2/3"), share("3/3")];
         let mut names: Vec<_> = shares.iter().flatten().map(|(_, one)| one.name).collect();
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mutation_changes_a_copy_and_is_undone() {
+    fn mutation_is_applied_to_a_copy_and_reverted() {
         let folder = tempfile::tempdir().unwrap();
         let (from, to) = (folder.path().join("from"), folder.path().join("to"));
         let write = |path: &str, text: &str| {
@@ -461,7 +461,7 @@ mod tests {
         let undo = mutation.apply(&inner).unwrap();
         let read = |root: &Path| fs::read_to_string(root.join("crates/b.rs")).unwrap();
         assert_eq!(read(&inner), "let x = 2;");
-        assert!(mutation.apply(&inner).unwrap_err().to_string().contains("found 0 times"));
+        assert!(mutation.apply(&inner).unwrap_err().to_string().contains("occurs 0 times"));
         undo.undo().unwrap();
         assert_eq!((read(&inner), read(&from)), ("let x = 1;".into(), "let x = 1;".into()));
     }

@@ -1,8 +1,8 @@
-//! What lies around the agents of a history and outlives them: the runtime with its containers, the
-//! disk, the clock; the faults in store; and the record of it all.
+//! The environment of the agents of a history, which outlives them: the runtime with its containers, the disk,
+//! the clock; the planned faults; and the record of the history.
 
 mod faults;
-mod vanished;
+mod removed_objects;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,7 +22,7 @@ use testkit::cgroups::MemoryCgroups;
 use testkit::clock::VirtualClock;
 use testkit::disk::MemoryDisk;
 use testkit::files::MemoryFiles;
-use testkit::http::{MemoryWeb, Page};
+use testkit::http::{MemoryHttp, Page};
 use testkit::logs::MemoryLogs;
 use testkit::runtime::{IMAGE_DIRECTORY, MemoryRuntime, RemoteImage};
 use testkit::segments::MemorySegments;
@@ -31,20 +31,20 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::clock::NodeClock;
+use crate::flag::Flag;
 use crate::history::{Event, Instance, Record};
 use crate::plan::{FETCHED, HAD, HOOKS, KEPT, PINNED};
-use crate::sign::Sign;
 use crate::trace::Trace;
 use crate::wanted_images::WantedImages;
 
-pub(crate) use faults::Asked;
+pub(crate) use faults::FaultPoint;
 use faults::Store;
-use vanished::There;
+use removed_objects::Existing;
 
-/// How much may happen between two quiet moments: two hundred times what does.
-const RESTLESS: usize = 100_000;
+/// The limit of events between two quiet moments: two hundred times the usual number.
+const EVENT_LIMIT: usize = 100_000;
 
-/// All of it. Nothing here is held across an await.
+/// The environment. No lock in it is held across an await.
 #[derive(Debug)]
 pub(crate) struct Outside {
     pub(crate) runtime: Arc<MemoryRuntime>,
@@ -52,22 +52,22 @@ pub(crate) struct Outside {
     pub(crate) journal: MemorySegments,
     pub(crate) disk: Arc<MemoryDisk>,
     /// The server of manifests.
-    pub(crate) web: Arc<MemoryWeb>,
-    /// What listens in pods.
-    pub(crate) pod_web: Arc<MemoryWeb>,
+    pub(crate) web: Arc<MemoryHttp>,
+    /// The HTTP servers in pods.
+    pub(crate) pod_web: Arc<MemoryHttp>,
     pub(crate) logs: Arc<MemoryLogs>,
     pub(crate) cgroups: Arc<MemoryCgroups>,
     pub(crate) clock: Arc<NodeClock>,
-    /// Whether the runtime is away.
-    pub(crate) away: Sign,
-    /// Whether nothing more goes wrong.
-    pub(crate) calm: Sign,
-    /// Effects that come after their calls were answered.
+    /// Whether the runtime is down.
+    pub(crate) away: Flag,
+    /// Whether faults are over.
+    pub(crate) calm: Flag,
+    /// Effects of calls that were answered before.
     pub(crate) late: Mutex<JoinSet<()>>,
-    /// Stands for every call that goes wrong and is not over; see [`Outside::under_way`].
-    trouble: Arc<()>,
-    /// Told when more happens than can in a moment.
-    restless: Notify,
+    /// Cloned for every call with a fault that is in progress; see [`Outside::under_way`].
+    fault_guard: Arc<()>,
+    /// Notified when the limit of events is exceeded.
+    limit_reached: Notify,
     epoch: Timestamp,
     began: Instant,
     state: Mutex<State>,
@@ -77,43 +77,43 @@ pub(crate) struct Outside {
 struct State {
     trace: Trace,
     faults: Store,
-    /// What happened since the invariants were last asked.
+    /// The records since the invariants were last checked.
     news: Vec<Record>,
     containers: BTreeMap<ContainerId, Arc<Instance>>,
     sandboxes: BTreeMap<SandboxId, SandboxState>,
-    there: There,
+    there: Existing,
     wanted_images: WantedImages,
 }
 
 impl Outside {
-    /// The share of the processors that a container has.
+    /// The CPU shares of a container.
     pub(crate) fn shares(&self, id: &ContainerId) -> Option<(ContainerId, i64)> {
         let config = self.runtime.container_config(id)?;
         Some((id.clone(), config.resources.cpu_shares))
     }
 
-    /// The bytes of memory that a container may use.
+    /// The memory limit of a container in bytes.
     pub(crate) fn memory(&self, id: &ContainerId) -> Option<(ContainerId, i64)> {
         let config = self.runtime.container_config(id)?;
         Some((id.clone(), config.resources.memory_limit))
     }
 
-    /// A node with nothing on it.
+    /// A node without pods.
     pub(crate) fn new() -> Self {
         let steady = VirtualClock::new();
         let runtime = MemoryRuntime::new(Arc::new(steady.clone())).keeping_no_calls();
         for image in HAD {
             let image = RemoteImage::new(image).entrypoint(["/workload"]);
             runtime.add_image(&image);
-            // What went can be fetched again.
+            // A removed image can be pulled again.
             runtime.publish(image.pull_takes(Duration::from_secs(1)));
         }
-        // Nobody uses these, and they must stay all the same.
+        // No pod uses these, but they must be kept.
         runtime.add_image(&RemoteImage::new(PINNED).pinned());
         runtime.add_image(&RemoteImage::new(KEPT));
         let far = RemoteImage::new(FETCHED).entrypoint(["/workload"]);
         runtime.publish(far.pull_takes(Duration::from_secs(3)));
-        // Pods on the network of the host see its names.
+        // Host-network pods see the names of the host.
         let files = MemoryFiles::default();
         files.write("/etc/hosts", "127.0.0.1 localhost\n");
         let cgroups = MemoryCgroups::default();
@@ -121,10 +121,10 @@ impl Outside {
             let name = CgroupName::parse(&format!("/kubepods/{class}"));
             cgroups.make(&name.expect("a plain path is a name"));
         }
-        let pod_web = MemoryWeb::default();
+        let pod_web = MemoryHttp::default();
         pod_web.put(format!("http://{HOOKS}:80/"), Page::ok("done"));
         let runtime = Arc::new(runtime);
-        // There is never room: whatever may go does.
+        // The disk is always full: all images that may be removed are removed.
         let disk = MemoryDisk::new(IMAGE_DIRECTORY, 1000).holding(Arc::clone(&runtime));
         Self {
             runtime,
@@ -137,37 +137,37 @@ impl Outside {
             cgroups: Arc::new(cgroups),
             epoch: steady.now(),
             clock: Arc::new(NodeClock::new(steady)),
-            away: Sign::default(),
-            calm: Sign::default(),
+            away: Flag::default(),
+            calm: Flag::default(),
             late: Mutex::default(),
-            trouble: Arc::default(),
-            restless: Notify::new(),
+            fault_guard: Arc::default(),
+            limit_reached: Notify::new(),
             began: Instant::now(),
             state: Mutex::default(),
         }
     }
 
-    /// Held while something goes wrong.
-    pub(crate) fn trouble(&self) -> Arc<()> {
-        Arc::clone(&self.trouble)
+    /// A guard for a call with a fault.
+    pub(crate) fn fault_guard(&self) -> Arc<()> {
+        Arc::clone(&self.fault_guard)
     }
 
-    /// Whether something still goes wrong: a call hangs, or will take effect later.
+    /// Whether a fault is in progress: a call hangs, or will take effect later.
     pub(crate) fn under_way(&self) -> bool {
-        Arc::strong_count(&self.trouble) > 1
+        Arc::strong_count(&self.fault_guard) > 1
     }
 
-    /// How long the history has lasted.
+    /// The time since the beginning of the history.
     pub(crate) fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// The same, of a time that the runtime noted down.
+    /// The same for a time that the runtime recorded.
     pub(crate) fn since_the_beginning(&self, at: Timestamp) -> Duration {
         Duration::try_from(at.duration_since(self.epoch)).unwrap_or(Duration::ZERO)
     }
 
-    /// The most that the node's clock ever made of the time since then.
+    /// The longest time since then by the node's clock.
     pub(crate) fn longest_age(&self, since: Duration) -> SignedDuration {
         let since = SignedDuration::try_from(since).unwrap_or(SignedDuration::MAX);
         self.clock.longest_age(self.epoch.saturating_add(since).unwrap_or(Timestamp::MAX))
@@ -177,49 +177,49 @@ impl Outside {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a line into the trace.
+    /// Adds a line to the trace.
     pub(crate) fn say(&self, text: impl Into<String>) {
         let at = self.elapsed();
         self.state().trace.add(at, text.into());
     }
 
-    /// Counts something for the trace's hash alone.
+    /// Adds to the hash of the trace only.
     pub(crate) fn note(&self, text: &str) {
         let at = self.elapsed();
         self.state().trace.note(at, text);
     }
 
-    /// Remembers what happened.
+    /// Records an event.
     pub(crate) fn record(&self, event: Event) {
         let at = self.elapsed();
         let mut state = self.state();
         state.news.push(Record { at, event });
-        if state.news.len() == RESTLESS {
-            self.restless.notify_one();
+        if state.news.len() == EVENT_LIMIT {
+            self.limit_reached.notify_one();
         }
     }
 
-    /// Waits until so much has happened since the invariants were last asked that nobody will come to rest.
-    pub(crate) async fn is_restless(&self) {
-        self.restless.notified().await;
+    /// Waits until the limit of events since the last check is exceeded.
+    pub(crate) async fn event_limit_exceeded(&self) {
+        self.limit_reached.notified().await;
     }
 
-    /// What happened since this was last asked.
-    pub(crate) fn take_news(&self) -> Vec<Record> {
+    /// The records since the last call.
+    pub(crate) fn take_records(&self) -> Vec<Record> {
         std::mem::take(&mut self.state().news)
     }
 
-    /// The images that calls under way ask for.
+    /// The images of calls in progress.
     pub(crate) fn wanted_images<T>(&self, read: impl FnOnce(&mut WantedImages) -> T) -> T {
         read(&mut self.state().wanted_images)
     }
 
-    /// Gives something a short name.
+    /// Gives an object a short name.
     pub(crate) fn name(&self, id: &str, short: impl Into<String>) {
         self.state().trace.name(id, short);
     }
 
-    /// The short name of something.
+    /// The short name of an object.
     pub(crate) fn short(&self, id: &str) -> String {
         self.state().trace.short(id).to_owned()
     }
@@ -232,7 +232,7 @@ impl Outside {
         self.state().trace.hash()
     }
 
-    /// Looks what became of containers and sandboxes since the last time.
+    /// Records the changes of containers and sandboxes since the last call.
     pub(crate) fn observe(&self) {
         let containers = self.runtime.containers();
         let sandboxes = self.runtime.sandboxes();
@@ -272,7 +272,7 @@ impl Outside {
         }
     }
 
-    /// What the runtime does first for a container.
+    /// The calls that the runtime handles first for a container.
     fn open_log(&self, id: &ContainerId) {
         let status = self.runtime.container_status(id).now_or_never();
         if let Some(Ok(status)) = status
@@ -282,15 +282,15 @@ impl Outside {
         }
     }
 
-    /// The highest number of a log in a directory.
+    /// The highest log number in a directory.
     pub(crate) fn highest_log(&self, directory: &Path) -> Option<u32> {
         let names = self.files.list(directory).now_or_never()?.ok()?;
         let number = |name: &String| name.strip_suffix(".log")?.parse().ok();
         names.iter().filter_map(number).max()
     }
 
-    /// Containers that are not as they were. Those that ended come first, in the order in which they
-    /// did: whoever started since started after them.
+    /// Changed containers. Ended ones come first, in the order of their ends: containers that started since
+    /// started after them.
     fn changed(
         &self,
         before: &BTreeMap<ContainerId, Arc<Instance>>,
@@ -313,11 +313,11 @@ impl Outside {
         changed
     }
 
-    /// A container, looked at closely.
+    /// The status of a container.
     pub(crate) fn instance(&self, container: &Container) -> Instance {
         let status = self.runtime.container_status(&container.id).now_or_never();
-        let status = status.expect("nothing delays the runtime itself");
-        let status = status.expect("a container that was just listed is there");
+        let status = status.expect("calls without the interceptor return at once");
+        let status = status.expect("a listed container exists");
         let since = |at: Option<Timestamp>| at.map(|at| self.since_the_beginning(at));
         Instance {
             id: container.id.clone(),

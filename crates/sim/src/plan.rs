@@ -1,5 +1,4 @@
-//! What will happen in a history: pods, and steps at their times. All of it follows from a seed, and
-//! reads as a story.
+//! The plan of a history: pods, and steps with their times. It follows from a seed alone.
 
 mod collecting;
 mod extras;
@@ -21,149 +20,149 @@ pub(crate) use generate::{FETCHED, HAD, KEPT, PINNED};
 pub use pods::{ContainerPlan, PodPlan, Policy, Program};
 pub(crate) use pods::{NODE, URL};
 
-/// A history before it happens.
+/// A plan.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// What it follows from.
+    /// Its seed.
     pub seed: u64,
-    /// Whether the agent listens to what the runtime tells.
+    /// Whether the agent uses the runtime's event stream.
     pub hints: bool,
     /// Whether a URL serves manifests too.
     pub url: bool,
-    /// Whether it has nothing of what came to histories later.
+    /// Whether it leaves out the actions that were added later.
     pub plain: bool,
-    /// How the node collects what is dead and unused.
+    /// The GC settings of the node.
     pub collecting: Collecting,
-    /// What happens, in the order of time.
+    /// The steps, in the order of time.
     pub steps: Vec<Step>,
-    /// When the last of it happens.
+    /// The time of the last step.
     pub length: Duration,
 }
 
-/// Something that happens at a time, counted from the beginning.
+/// A step, with its time since the beginning.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// When.
+    /// The time.
     pub at: Duration,
-    /// What.
+    /// The action.
     pub what: What,
 }
 
-/// What happens.
+/// An action.
 #[derive(Debug, Clone)]
 pub enum What {
-    /// Somebody writes the manifest of a pod; one that is there is replaced.
+    /// Writes or replaces the manifest of a pod.
     Write(PodPlan),
-    /// Somebody spoils the manifest of a pod.
-    Spoil(String),
-    /// Somebody removes the manifest of a pod.
+    /// Makes the manifest of a pod invalid.
+    Invalidate(String),
+    /// Removes the manifest of a pod.
     Remove(String),
-    /// A call, a hint or a file will go wrong.
+    /// Plans a fault of a call, a hint or a file.
     Arm(Rule),
-    /// The runtime is away for a time; its containers are not.
+    /// The runtime is down for a time; its containers keep running.
     RestartRuntime(Duration),
-    /// The agent dies at one of its next calls and stays away for a time.
-    KillAgent(Doom),
-    /// Somebody stops the agent in order and starts it again.
+    /// The agent dies during one of its next calls and stays down for a time.
+    KillAgent(PlannedDeath),
+    /// Stops the agent gracefully and starts it again.
     RestartAgent,
-    /// Somebody sets the node's clock, by so many seconds.
+    /// Sets the node's clock forward or back by this many seconds.
     JumpClock(i64),
-    /// A process dies of something else than the agent. Which one, of those that run then.
-    Harm(Harm, u64),
+    /// A process dies on its own. The number selects one of the running ones.
+    ProcessFault(ProcessFault, u64),
 }
 
 /// What dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Harm {
+pub enum ProcessFault {
     /// A container's process, with this exit code.
     Container(i32),
-    /// A container's process, for want of memory.
+    /// A container's process, OOM-killed.
     OutOfMemory,
-    /// The process that holds a sandbox open.
+    /// The pause process of a sandbox.
     Sandbox,
-    /// Nothing, but the runtime no longer knows how a container is.
+    /// None, but the state of a container becomes unknown.
     Lost,
 }
 
-/// When an agent dies.
+/// The death of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Doom {
-    /// Before the call has any effect, or after it, before the agent hears of it.
+pub struct PlannedDeath {
+    /// Before the call takes effect, or after its effect, before the agent gets the response.
     pub before: bool,
     /// At which call from now on, counted from 1.
     pub nth: u64,
-    /// How long it takes until there is another agent.
+    /// The time until the next agent starts.
     pub away: Duration,
 }
 
-/// What goes wrong, and with which of the things to come.
+/// A planned fault, with its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
-    /// With what.
+    /// The target.
     pub on: Target,
-    /// How many such things go well before.
+    /// How many calls of the target are skipped before.
     pub skip: u64,
-    /// How.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// With what something goes wrong.
+/// The target of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// Any call to the runtime.
     AnyCall,
-    /// A call that changes something.
+    /// A call with an effect.
     Effect,
-    /// A call that only looks.
+    /// A read-only call.
     Look,
     /// A call of one method.
     Method(Method),
-    /// An event that the runtime tells.
+    /// An event of the runtime.
     Hint,
     /// Reading files.
     FileRead,
     /// Writing files.
     FileWrite,
-    /// A notice that a directory changed.
+    /// A change of a directory.
     FileHint,
-    /// Asking the server of manifests.
+    /// A request to the manifest server.
     Web,
-    /// Asking something that listens in a pod.
+    /// An HTTP request to a pod.
     PodWeb,
-    /// Measuring the room on a disk.
+    /// Measuring disk space.
     Disk,
     /// Opening the log of a container.
     Log,
-    /// Making, changing, reading or removing a cgroup.
+    /// Creating, changing, reading or removing a cgroup.
     Cgroup,
 }
 
-/// What goes wrong.
+/// A fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// It fails and has no effect.
+    /// Fails without an effect.
     Error(Code),
-    /// It takes so much longer.
+    /// Is delayed.
     Slow(Duration),
-    /// It takes effect at once, and the answer comes so much later.
+    /// Takes effect at once, with a delayed response.
     LateAnswer(Duration),
-    /// It has no effect and never answers; the caller's deadline ends it.
+    /// Has no effect and never returns; the caller's deadline ends it.
     Hang,
-    /// It takes effect, and fails as if its time were up.
+    /// Takes effect, and fails with `DeadlineExceeded`.
     LateSuccess,
-    /// It fails as if its time were up, and takes effect so much later.
+    /// Fails with `DeadlineExceeded`, and takes effect later.
     LateEffect(Duration),
-    /// It takes effect and never answers.
+    /// Takes effect and never returns.
     LostAnswer,
-    /// It takes effect, and the answer is that there is nothing.
+    /// Takes effect, and returns `NotFound`.
     Vanished,
-    /// A hint is not told.
+    /// A lost hint.
     Lost,
-    /// A hint is told twice.
+    /// A duplicated hint.
     Doubled,
-    /// A hint is told so much later; others overtake it.
+    /// A delayed hint; later ones overtake it.
     Overtaken(Duration),
-    /// A server answers with this status.
+    /// A server responds with this status.
     Refused(u16),
 }
 
@@ -206,14 +205,14 @@ impl fmt::Display for Target {
         match self {
             Self::AnyCall => f.write_str("any call"),
             Self::Effect => f.write_str("a call that changes something"),
-            Self::Look => f.write_str("a call that looks"),
+            Self::Look => f.write_str("a read-only call"),
             Self::Method(method) => write!(f, "{method}"),
             Self::Hint => f.write_str("a hint"),
             Self::FileRead => f.write_str("reading files"),
             Self::FileWrite => f.write_str("writing files"),
-            Self::FileHint => f.write_str("a notice of a directory"),
-            Self::Web => f.write_str("asking the server of manifests"),
-            Self::PodWeb => f.write_str("asking something in a pod"),
+            Self::FileHint => f.write_str("a change of a directory"),
+            Self::Web => f.write_str("a request to the manifest server"),
+            Self::PodWeb => f.write_str("a request to a pod"),
             Self::Disk => f.write_str("measuring a disk"),
             Self::Log => f.write_str("opening a log"),
             Self::Cgroup => f.write_str("a cgroup"),
@@ -225,21 +224,27 @@ impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Write(pod) => write!(f, "write manifest {pod}"),
-            Self::Spoil(name) => write!(f, "spoil manifest {name}"),
+            Self::Invalidate(name) => write!(f, "invalidate manifest {name}"),
             Self::Remove(name) => write!(f, "remove manifest {name}"),
             Self::Arm(Rule { on, skip: 0, fault }) => write!(f, "next: {fault} on {on}"),
             Self::Arm(Rule { on, skip, fault }) => write!(f, "after {skip}: {fault} on {on}"),
-            Self::RestartRuntime(time) => write!(f, "runtime restarts, away {time:?}"),
-            Self::KillAgent(Doom { before, nth, away }) => {
+            Self::RestartRuntime(time) => write!(f, "runtime restarts, down {time:?}"),
+            Self::KillAgent(PlannedDeath { before, nth, away }) => {
                 let when = if *before { "before" } else { "after" };
-                write!(f, "agent dies {when} call {nth} from now, away {away:?}")
+                write!(f, "agent dies {when} call {nth} from now, down {away:?}")
             }
             Self::RestartAgent => f.write_str("agent is stopped and started"),
             Self::JumpClock(seconds) => write!(f, "clock jumps by {seconds} s"),
-            Self::Harm(Harm::Container(code), _) => write!(f, "a process dies with code {code}"),
-            Self::Harm(Harm::OutOfMemory, _) => f.write_str("a process dies for want of memory"),
-            Self::Harm(Harm::Sandbox, _) => f.write_str("a sandbox dies"),
-            Self::Harm(Harm::Lost, _) => f.write_str("the runtime loses track of a container"),
+            Self::ProcessFault(ProcessFault::Container(code), _) => {
+                write!(f, "a process dies with code {code}")
+            }
+            Self::ProcessFault(ProcessFault::OutOfMemory, _) => {
+                f.write_str("a process is OOM-killed")
+            }
+            Self::ProcessFault(ProcessFault::Sandbox, _) => f.write_str("a sandbox dies"),
+            Self::ProcessFault(ProcessFault::Lost, _) => {
+                f.write_str("the runtime loses the state of a container")
+            }
         }
     }
 }

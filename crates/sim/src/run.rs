@@ -1,75 +1,76 @@
-//! Lets a history happen.
+//! Runs a history.
 
-mod beginnings;
-mod endings;
+mod journal_check;
 mod node;
 mod page;
-mod reading;
-mod waits;
+mod pod_starts;
+mod restart_deadlines;
+mod stop_deadlines;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Once;
 use std::time::Duration;
 
-use crate::disturbed::disturbed;
+use crate::agent_restart::unexpected_action;
 use crate::invariants::Broken;
 use crate::life::AGENT_KILLED;
 use crate::plan::{Fault, Plan, Rule, Target, What};
 use crate::settled::{Snapshot, unsettled};
-use crate::statuses::restated;
+use crate::statuses::changed_status;
 
 use node::Node;
 
-/// How many pods and faults, killed agents aside, a history has at least, so that it is worth being played.
+/// The least number of pods and faults, killed agents aside, of a useful history.
 const LEAST_PODS: usize = 5;
 const LEAST_FAULTS: usize = 10;
 
-/// How long a node may take, after the last fault, to be as its manifests say.
+/// How long a node may take after the last fault until it matches its manifests.
 const PATIENCE: Duration = Duration::from_mins(25);
 
-/// The same once no call is under way any more that goes wrong: the longest back-off, of an image or a container, and
-/// the time until somebody looks; or the grace of a pod, and two passes.
+/// The same once no call with a fault is in progress: the longest back-off, of an image or a container, and the
+/// time until the next sync; or the grace of a pod, and two passes.
 const CALM_PATIENCE: Duration = Duration::from_mins(8);
 
-/// How long the agent may take to see and do what a change of a settled node asks for.
+/// How long the agent may take to observe and handle a change of a settled node.
 const REACTION: Duration = Duration::from_secs(30);
 
-/// How long a sandbox may be left by containers that went before they were as old as a pass wants them.
+/// How long a sandbox may stay after its containers, if those were removed before they had the minimum age of a
+/// pass.
 const NEXT_PASS: Duration = Duration::from_secs(90);
 
-/// A history that went well.
+/// A history without a broken invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// What it followed from.
+    /// Its seed.
     pub seed: u64,
-    /// How many pods there were.
+    /// The number of pods.
     pub pods: usize,
-    /// The faults that happened, by kind. The last kill of an agent comes when all is well, and is none.
+    /// The faults that happened, by kind. The kill of the last agent of a settled node is not counted.
     pub faults: BTreeMap<&'static str, usize>,
-    /// How many agents there were.
+    /// The number of agents.
     pub agents: u32,
-    /// How long it took until the node was as its manifests say, after the last fault.
+    /// How long it took after the last fault until the node matched its manifests.
     pub settled_after: Duration,
-    /// How long it lasted, on its own clock.
+    /// Its length by its own clock.
     pub lasted: Duration,
-    /// Stands for everything that happened.
+    /// The hash of its trace.
     pub hash: u64,
 }
 
 impl Report {
-    /// How many faults happened.
+    /// The number of faults.
     pub fn faults_in_all(&self) -> usize {
         self.faults.values().sum()
     }
 
-    /// How many agents were killed.
+    /// The number of killed agents.
     pub fn kills(&self) -> usize {
         self.faults.get(AGENT_KILLED).copied().unwrap_or_default()
     }
 
-    /// Whether so much happened that it shows something.
-    pub fn is_worth_it(&self) -> bool {
+    /// Whether enough happened for a useful history.
+    pub fn has_enough_events(&self) -> bool {
         let others = self.faults_in_all() - self.kills();
         self.pods >= LEAST_PODS && others >= LEAST_FAULTS && self.kills() >= 1
     }
@@ -94,16 +95,16 @@ impl fmt::Display for Report {
     }
 }
 
-/// A history in which an invariant broke.
+/// A history with a broken invariant.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// What it followed from.
+    /// Its seed.
     pub seed: u64,
-    /// Whether it had nothing of what came to histories later.
+    /// Whether it ran without later actions.
     pub plain: bool,
-    /// Which invariant, and how.
+    /// The broken invariant, and how it was broken.
     pub broken: Broken,
-    /// What happened, line by line.
+    /// The trace.
     pub trace: String,
 }
 
@@ -116,24 +117,24 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Lets the history of a plan happen, from its beginning to its end. What happened can be read.
+/// Runs the history of a plan, from its beginning to its end. Returns the report and the trace.
 pub fn run(plan: &Plan) -> Result<(Report, String), Box<Failure>> {
     static HOOK: Once = Once::new();
-    HOOK.call_once(node::listen_to_panics);
+    HOOK.call_once(node::record_panics);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
-        .expect("a runtime without I/O needs nothing that could be missing");
+        .expect("a runtime without I/O can always be built");
     runtime.block_on(history(plan))
 }
 
 async fn history(plan: &Plan) -> Result<(Report, String), Box<Failure>> {
     let mut node = Node::new(plan);
-    let told = tell(&mut node, plan).await;
+    let reported = play(&mut node, plan).await;
     node.end();
-    match told {
-        Ok(Told { settled_after, faults }) => {
+    match reported {
+        Ok(Played { settled_after, faults }) => {
             let report = Report {
                 seed: plan.seed,
                 pods: node.names.len(),
@@ -154,15 +155,15 @@ async fn history(plan: &Plan) -> Result<(Report, String), Box<Failure>> {
     }
 }
 
-/// What a history was, until all was well.
-struct Told {
+/// The result of a history up to the settled node.
+struct Played {
     settled_after: Duration,
     faults: BTreeMap<&'static str, usize>,
 }
 
-/// The whole history.
-async fn tell(node: &mut Node, plan: &Plan) -> Result<Told, Broken> {
-    // What is there before the first agent.
+/// Runs the whole history.
+async fn play(node: &mut Node, plan: &Plan) -> Result<Played, Broken> {
+    // Manifests that exist before the first agent.
     let (first, later): (Vec<_>, Vec<_>) = plan
         .steps
         .iter()
@@ -182,14 +183,14 @@ async fn tell(node: &mut Node, plan: &Plan) -> Result<Told, Broken> {
     let settled_after = settle(node, began).await?;
     let faults = node.outside.all_that_happened();
     if plan.seed % 2 == 1 {
-        spoil_all(node).await;
+        invalidate_all(node).await;
     }
-    a_new_agent_changes_nothing(node).await?;
+    check_agent_restart(node).await?;
     node.journal_can_be_read()?;
-    Ok(Told { settled_after, faults })
+    Ok(Played { settled_after, faults })
 }
 
-/// Sees to it that enough went wrong: some plans wait for calls that never come.
+/// Adds faults if too few happened: some plans wait for calls that never come.
 async fn more_faults(node: &mut Node) -> Result<(), Broken> {
     for _ in 0..100 {
         let happened = node.outside.all_that_happened();
@@ -206,18 +207,19 @@ async fn more_faults(node: &mut Node) -> Result<(), Broken> {
 }
 
 async fn settle(node: &mut Node, began: Duration) -> Result<Duration, Broken> {
-    let invariant = "after the last fault the node becomes as its manifests say";
+    let invariant = "after the last fault the node comes to match its manifests";
     let mut calm = began;
     loop {
         let now = node.outside.elapsed();
         let took = now.saturating_sub(began);
-        let is_stuck = node.outside.under_way().then(|| "a call is not over".to_owned());
+        let is_stuck = node.outside.under_way().then(|| "a call is in progress".to_owned());
         if is_stuck.is_some() {
             calm = now;
         }
         let is_late = took > PATIENCE || now.saturating_sub(calm) > CALM_PATIENCE;
         let snapshot = node.snapshot();
-        let ends = node.endings.live(&snapshot).map(|id| format!("{id} is on its way to its end"));
+        let ends =
+            node.stop_deadlines.live(&snapshot).map(|id| format!("{id} is still being stopped"));
         match unsettled(&snapshot, &node.wanted).or(is_stuck).or(ends) {
             None => return Ok(took),
             Some(how) if is_late => return Err(Broken { invariant, how }),
@@ -227,27 +229,27 @@ async fn settle(node: &mut Node, began: Duration) -> Result<Duration, Broken> {
     }
 }
 
-/// What an agent is that looks after a settled node.
+/// The agent of a settled node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Agent {
-    /// One that has seen things go wrong: what it tried in vain waits longer.
+    /// An agent that has met faults: its retries have long back-offs.
     Old,
-    /// One for which nothing ever did.
+    /// An agent that has met no fault.
     New,
 }
 
 async fn stay(node: &mut Node, agent: Agent, time: Duration) -> Result<(), Broken> {
-    let invariant = "a node that is as its manifests say stays so";
+    let invariant = "a node that matches its manifests stays so";
     let end = node.outside.elapsed() + time;
     let mut well = node.outside.elapsed();
-    let reaction = if node.waits_for_ages() { REACTION + NEXT_PASS } else { REACTION };
+    let reaction = if node.waits_for_min_age() { REACTION + NEXT_PASS } else { REACTION };
     while node.outside.elapsed() < end {
         let then = node.outside.elapsed() + Duration::from_secs(5);
         node.advance_to(then).await?;
-        // A pod that comes to its end by itself only then ends its sidecars, which have its grace for that.
-        let mut snapshot = Snapshot { ending: node.endings.all(), ..node.snapshot() };
+        // A pod that ends by itself stops its sidecars afterwards, within its grace.
+        let mut snapshot = Snapshot { ending: node.stop_deadlines.all(), ..node.snapshot() };
         if agent == Agent::New {
-            snapshot.start_by = node.waits.start_by(&snapshot, &node.wanted);
+            snapshot.start_by = node.restart_deadlines.start_by(&snapshot, &node.wanted);
         }
         match unsettled(&snapshot, &node.wanted) {
             None => well = then,
@@ -258,39 +260,42 @@ async fn stay(node: &mut Node, agent: Agent, time: Duration) -> Result<(), Broke
     Ok(())
 }
 
-/// Spoils every manifest, which changes nothing: what they said last holds, for the next agent too.
-async fn spoil_all(node: &mut Node) {
+/// Makes every manifest invalid, which changes nothing: the last valid version stays in effect, for the next
+/// agent too.
+async fn invalidate_all(node: &mut Node) {
     for name in node.names.clone() {
-        node.step(&What::Spoil(name)).await;
+        node.step(&What::Invalidate(name)).await;
     }
 }
 
-/// Kills the agent of a settled node, in a quiet moment, and starts another.
-async fn a_new_agent_changes_nothing(node: &mut Node) -> Result<(), Broken> {
-    node.keep_news();
+/// Kills the agent of a settled node in a quiet moment, and starts another.
+async fn check_agent_restart(node: &mut Node) -> Result<(), Broken> {
+    node.keep_records();
     stay(node, Agent::Old, Duration::from_mins(2)).await?;
-    // A pod may just be on the way to its end.
+    // A pod may just be ending.
     let now = node.outside.elapsed();
     settle(node, now).await?;
-    let mut told = (node.statuses(), node.outside.elapsed());
+    let mut reported = (node.statuses(), node.outside.elapsed());
     node.kill_agent();
     node.quiet()?;
-    let (before, mut news) = (node.snapshot(), node.kept_news());
-    // Who saw something end remembers it, and nobody else does when a cap has taken it.
-    told.0.retain(|uid, _| !before.robbed.contains(uid));
-    // By a clock that was set back the time of a pod is not up yet, and only who told so remembers that it was.
-    told.0.retain(|uid, told| {
+    let (before, mut news) = (node.snapshot(), node.kept_records());
+    // The end of a container that a cap removed is remembered only by the agent that observed it.
+    reported.0.retain(|uid, _| !before.late_removals.contains(uid));
+    // By a clock that was set back the deadline of a pod has not passed yet, and only the old agent remembers
+    // that it had.
+    reported.0.retain(|uid, reported| {
         let has_time = || before.has_time(uid, node.wanted.get(uid).map(|pod| &**pod));
-        !(told.starts_with("Failed") && has_time())
+        !(reported.starts_with("Failed") && has_time())
     });
     node.start_agent();
-    node.keep_news();
+    node.keep_records();
     stay(node, Agent::New, Duration::from_mins(3)).await?;
-    let since = node.kept_news();
-    let changed = disturbed(&before, &since, &node.wanted);
+    let since = node.kept_records();
+    let changed = unexpected_action(&before, &since, &node.wanted);
     news.extend(since);
-    let restated = || restated(&told.0, told.1, &node.statuses(), &news, REACTION);
-    match changed.or_else(restated) {
+    let changed_status =
+        || changed_status(&reported.0, reported.1, &node.statuses(), &news, REACTION);
+    match changed.or_else(changed_status) {
         None => Ok(()),
         Some(how) => Err(Broken { invariant: "a restart of the agent changes nothing", how }),
     }
@@ -303,36 +308,36 @@ mod tests {
     use crate::settled::tests::pod;
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_is_never_over_keeps_a_node_from_being_settled() {
+    async fn unfinished_call_prevents_a_settled_node() {
         let nothing = Plan { steps: Vec::new(), length: Duration::ZERO, ..Plan::plain(1) };
         let mut node = Node::new(&nothing);
         assert_eq!(settle(&mut node, Duration::ZERO).await, Ok(Duration::ZERO));
-        let stuck = node.outside.trouble();
+        let stuck = node.outside.fault_guard();
         let how = settle(&mut node, Duration::ZERO).await.unwrap_err().how;
-        assert_eq!(how, "a call is not over");
+        assert_eq!(how, "a call is in progress");
         drop(stuck);
         node.end();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_has_less_time_when_nothing_goes_wrong_any_more() {
+    async fn node_must_settle_sooner_after_the_last_fault() {
         let nothing = Plan { steps: Vec::new(), length: Duration::ZERO, ..Plan::plain(1) };
         for (goes_wrong, patience) in [(false, CALM_PATIENCE), (true, PATIENCE)] {
             let mut node = Node::new(&nothing);
-            // There is no agent that could make it run.
+            // There is no agent that could start it.
             node.step(&What::Write(pod(Policy::Always))).await;
-            let trouble = goes_wrong.then(|| node.outside.trouble());
+            let fault_guard = goes_wrong.then(|| node.outside.fault_guard());
             let broken = settle(&mut node, Duration::ZERO).await.unwrap_err();
             assert!(broken.how.contains("has not run"), "{broken}");
             let took = node.outside.elapsed();
             assert!(took > patience && took <= patience + Duration::from_secs(5), "{took:?}");
-            drop(trouble);
+            drop(fault_guard);
             node.end();
         }
     }
 
     #[test]
-    fn a_history_in_which_too_little_happened_shows_nothing() {
+    fn history_with_too_few_events_is_rejected() {
         let report = |pods, errors, kills| Report {
             seed: 1,
             pods,
@@ -349,10 +354,10 @@ mod tests {
             (report(5, 9, 3), false),
             (report(5, 11, 0), false),
         ];
-        for (report, is_worth_it) in rows {
-            assert_eq!(report.is_worth_it(), is_worth_it, "{report}");
+        for (report, has_enough_events) in rows {
+            assert_eq!(report.has_enough_events(), has_enough_events, "{report}");
         }
-        let told = report(5, 10, 1).to_string();
-        assert!(told.contains("5 pods, 11 faults, 1 killed agents of 2"), "{told}");
+        let reported = report(5, 10, 1).to_string();
+        assert!(reported.contains("5 pods, 11 faults, 1 killed agents of 2"), "{reported}");
     }
 }

@@ -1,6 +1,6 @@
-//! Whether a node is as its manifests say.
+//! Whether a node matches its manifests.
 
-mod remains;
+mod leftovers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,57 +16,57 @@ use podspec::definition_hash_hex;
 use crate::history::Instance;
 use crate::plan::{ContainerPlan, PodPlan, Policy};
 
-/// How long a container that ended may wait for its next start: five minutes of back-off, and the time
-/// until somebody looks.
+/// How long an ended container may wait for its restart: five minutes of back-off, and the time until the next
+/// sync.
 const LONGEST_WAIT: Duration = Duration::from_mins(7);
 
-/// How long after its deadline a pod has ended, its grace aside.
+/// How long after its deadline a pod must have ended, its grace aside.
 const AFTER_DEADLINE: Duration = Duration::from_mins(3);
 
 const MEBIBYTE: i64 = 1 << 20;
 
-/// The pods that are wanted.
+/// The wanted pods.
 pub type Wanted = BTreeMap<PodUid, Arc<PodPlan>>;
 
-/// Everything of a node at a moment.
+/// The state of a node.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
-    /// When.
+    /// The time.
     pub at: Duration,
     /// All containers.
     pub containers: Vec<Instance>,
     /// All sandboxes.
     pub sandboxes: Vec<SandboxSeen>,
-    /// The share of the processors that containers have, where that is known.
+    /// The CPU shares of containers, where known.
     pub shares: BTreeMap<ContainerId, i64>,
-    /// The bytes of memory that containers may use, where that is known.
+    /// The memory limits of containers in bytes, where known.
     pub memory: BTreeMap<ContainerId, i64>,
-    /// Pods that have a cgroup.
+    /// Pods with a cgroup.
     pub cgroups: BTreeSet<PodUid>,
-    /// Pods that have a directory of logs.
+    /// Pods with a log directory.
     pub logs: BTreeSet<PodUid>,
-    /// Links to logs that are not there, of containers that are gone.
+    /// Dangling log links of removed containers.
     pub dangling: Vec<String>,
-    /// How many dead containers are kept, and for how long.
+    /// The caps and the minimum age of dead containers.
     pub policy: ContainerPolicy,
-    /// How old containers are by the node's clock, as that counts for their removal.
+    /// The ages of containers by the node's clock, as the minimum age counts them.
     pub ages: BTreeMap<ContainerId, SignedDuration>,
-    /// Until when containers may live that were asked to end, where a pod that is about to end will do.
+    /// Until when stopped containers may live; used where a pod that is about to end is accepted.
     pub ending: BTreeMap<ContainerId, Duration>,
-    /// By when containers that ended start again, where they do so before the longest wait is over.
+    /// The deadlines of ended containers to restart, if they are earlier than the longest wait.
     pub start_by: BTreeMap<ContainerId, Duration>,
-    /// Pods that may look finished without a trace, and may as well run.
-    pub robbed: BTreeSet<PodUid>,
-    /// Containers of which a cap took the last instance, so that nobody knows that they ran.
+    /// Pods that may count as finished without a record, and may run as well.
+    pub late_removals: BTreeSet<PodUid>,
+    /// Containers whose last instance was removed by a cap, so that no record of their run is left.
     pub capped: BTreeSet<(PodUid, Arc<str>)>,
-    /// Containers that live, and another one of their pod that has ended so that all start over.
+    /// Live containers, with the ended one that restarts the whole pod.
     pub due: BTreeMap<ContainerId, ContainerId>,
-    /// How long each pod may ever have been thought to run, by the node's clock: since its first sandbox,
-    /// which may be gone, and before the clock was set back.
+    /// The longest time that each pod may have run, by the node's clock: since its first sandbox, which may be
+    /// removed, and before the clock was set back.
     pub longest: BTreeMap<PodUid, SignedDuration>,
-    /// The longest time that each pod may be thought to have been wanted, by the same.
+    /// The longest time that each pod may have been wanted, by the same.
     pub wanted_for: BTreeMap<PodUid, SignedDuration>,
-    /// How much longer a wait may have taken because the node's clock was set back in it.
+    /// How much longer a wait may have taken because the node's clock was set back meanwhile.
     pub set_back: Duration,
 }
 
@@ -75,11 +75,11 @@ pub struct Snapshot {
 pub struct SandboxSeen {
     /// Its id.
     pub id: SandboxId,
-    /// Whose.
+    /// Its pod.
     pub uid: PodUid,
-    /// When it was made.
+    /// When it was created.
     pub made: Duration,
-    /// How old it is by the node's clock, which may have been set since.
+    /// Its age by the node's clock, which may have been set since.
     pub age: SignedDuration,
     /// Whether it is ready.
     pub ready: bool,
@@ -91,7 +91,7 @@ impl Snapshot {
         instances.max_by_key(|one| (one.attempt, one.started))
     }
 
-    /// Whether there is no instance of a container because a cap took the last one.
+    /// Whether a container has no instance because a cap removed the last one.
     fn is_capped(&self, uid: &PodUid, name: &str) -> bool {
         let is_it = |(of, taken): &(PodUid, Arc<str>)| of == uid && **taken == *name;
         self.capped.iter().any(is_it) && self.latest(uid, name).is_none()
@@ -102,23 +102,23 @@ impl Snapshot {
             || self.containers.iter().any(|one| one.uid == *uid && one.may_live())
     }
 
-    /// Whether a pod that has come to its end lives, and nothing of it still has the grace to end in.
-    fn lingers(&self, uid: &PodUid) -> bool {
+    /// Whether an ended pod still lives, and none of its containers is within its grace.
+    fn outlives_grace(&self, uid: &PodUid) -> bool {
         let has_time = |one: &Instance| {
             one.may_live() && self.ending.get(&one.id).is_some_and(|until| self.at <= *until)
         };
         self.lives(uid) && !self.containers.iter().any(|one| one.uid == *uid && has_time(one))
     }
 
-    /// Whether a container of a pod lives that should have ended with another.
+    /// Whether a container of a pod lives that should have been stopped for a restart of the whole pod.
     fn outlives(&self, uid: &PodUid) -> Option<String> {
         let mut live = self.containers.iter().filter(|one| one.uid == *uid && one.may_live());
         let (id, ended) = live.find_map(|one| self.due.get_key_value(&one.id))?;
-        Some(format!("{id} lives, and all start over since {ended} ended"))
+        Some(format!("{id} lives, although {ended} restarts the whole pod"))
     }
 
-    /// Whether the time of a pod is not up, by the node's clock as it is now. Of one that never got a sandbox only who
-    /// waited in vain for it knows that its time was up.
+    /// Whether the deadline of a pod has not passed, by the node's current clock. If it never got a sandbox,
+    /// only the agent of that time knows whether it had passed.
     pub(crate) fn has_time(&self, uid: &PodUid, pod: Option<&PodPlan>) -> bool {
         let deadline = pod.and_then(|pod| pod.deadline).map(Duration::from_secs);
         let age = self.sandboxes_of(uid).map(|sandbox| sandbox.age).max();
@@ -139,19 +139,21 @@ impl Snapshot {
     }
 }
 
-/// What is not as it should be, if anything.
+/// The first problem of the node, if any.
 pub fn unsettled(snapshot: &Snapshot, wanted: &Wanted) -> Option<String> {
-    if let Some(why) = remains::left(snapshot, wanted).or_else(|| remains::over_caps(snapshot)) {
+    if let Some(why) = leftovers::left(snapshot, wanted).or_else(|| leftovers::over_caps(snapshot))
+    {
         return Some(why);
     }
     let is_astray = |uid: &&PodUid| snapshot.lives(uid) && !snapshot.cgroups.contains(*uid);
     if let Some(uid) = wanted.keys().find(is_astray) {
         return Some(format!("{uid} lives and has no cgroup"));
     }
-    // One that is never restarted gets no other sandbox for the one that it lost, whatever its containers say.
+    // A pod with policy Never gets no other sandbox after it lost one, whatever the restart rules of its
+    // containers.
     let may_be_over = |pod: &PodPlan| pod.may_finish() || pod.policy == Policy::Never;
     let is_excused = |uid: &PodUid, pod: &PodPlan| {
-        may_be_over(pod) && snapshot.robbed.contains(uid) && !snapshot.lives(uid)
+        may_be_over(pod) && snapshot.late_removals.contains(uid) && !snapshot.lives(uid)
     };
     wanted.iter().filter(|(uid, pod)| !is_excused(uid, pod)).find_map(|(uid, pod)| {
         unsettled_pod(snapshot, uid, pod).map(|why| format!("{} ({uid}): {why}", pod.name))
@@ -164,15 +166,15 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
             Duration::try_from(age).is_ok_and(|age| age >= Duration::from_secs(deadline))
         };
         let Some(age) = snapshot.sandboxes_of(uid).map(|sandbox| sandbox.age).max() else {
-            // Its time may have been up before it could get one.
+            // Its deadline may have passed before it could get one.
             let is_over = snapshot.wanted_for.get(uid).copied().is_some_and(is_up);
-            return (!is_over).then(|| "it has no sandbox".to_owned());
+            return (!is_over).then(|| "no sandbox".to_owned());
         };
         let over = Duration::from_secs(deadline + pod.grace) + AFTER_DEADLINE;
         let over = Duration::try_from(age).is_ok_and(|age| age > over);
-        // What holds it up may have ended just now, and it has its grace from then on.
-        if over && snapshot.lingers(uid) {
-            return Some("it lives after its deadline".to_owned());
+        // It may have been blocked until now, and has its grace from then on.
+        if over && snapshot.outlives_grace(uid) {
+            return Some("lives after its deadline".to_owned());
         }
         // Until then it is a pod as any other. Afterwards it ends, whatever has run of it.
         let longest = snapshot.longest.get(uid).map_or(age, |longest| age.max(*longest));
@@ -180,12 +182,12 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
             return None;
         }
     }
-    // It has run also if caps have taken all that showed it.
+    // It counts as run also if caps removed all its instances.
     let ran = snapshot.containers.iter().any(|one| one.uid == *uid)
         || pod.all().any(|container| snapshot.is_capped(uid, container.name));
     if pod.policy == Policy::Never && ran && snapshot.ready_sandboxes(uid) == 0 {
-        // Its sandbox died under it, and it gets no other: what has not run by then never will.
-        return snapshot.lives(uid).then(|| "it has lost its sandbox and lives".to_owned());
+        // Its sandbox died, and it gets no other: containers that have not run by then never will.
+        return snapshot.lives(uid).then(|| "has lost its sandbox and lives".to_owned());
     }
     // Then it does not matter what its init containers would do in a new sandbox.
     let ended_for_good = |container: &ContainerPlan| {
@@ -195,9 +197,9 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
     };
     let is_capped = |container: &ContainerPlan| snapshot.is_capped(uid, container.name);
     if pod.containers.iter().all(ended_for_good) {
-        return snapshot.lingers(uid).then(|| "it has finished and lives".to_owned());
+        return snapshot.outlives_grace(uid).then(|| "has finished and lives".to_owned());
     }
-    if let Some(why) = snapshot.outlives(uid).filter(|_| snapshot.lingers(uid)) {
+    if let Some(why) = snapshot.outlives(uid).filter(|_| snapshot.outlives_grace(uid)) {
         return Some(why);
     }
     match init_of(snapshot, uid, pod) {
@@ -224,7 +226,7 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
     (ready != 1).then(|| format!("{ready} of its sandboxes are ready"))
 }
 
-/// What a container that runs has, and should not.
+/// The problem of a running container's resources.
 fn wrong_resources(
     snapshot: &Snapshot,
     latest: Option<&Instance>,
@@ -240,8 +242,8 @@ fn wrong_resources(
     Some(format!("{name} may use {has} bytes, not {memory}"))
 }
 
-/// What is wrong with a sidecar of a pod whose others run, or will again: beside them it runs too, whatever it
-/// ended with, in their sandbox.
+/// The problem of a sidecar whose pod still runs: it must run too, whatever its exit code, in the newest
+/// sandbox.
 fn wrong_sidecar(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<String> {
     let newest = snapshot.newest_sandbox(uid);
     let sidecars = pod.init.iter().filter(|init| init.sidecar);
@@ -258,7 +260,7 @@ fn wrong_sidecar(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
     })
 }
 
-/// Whether a container has ended for good, or else is on its way; or what is wrong with it.
+/// Whether a container has ended for good or will; or its problem.
 fn state_of(
     snapshot: &Snapshot,
     latest: Option<&Instance>,
@@ -288,18 +290,18 @@ fn state_of(
     }
 }
 
-/// Where a pod is with its init containers.
+/// The progress of a pod's init containers.
 #[derive(Debug)]
 enum Init {
-    /// The others may run, or there are none.
+    /// All are done, or there are none.
     Done,
-    /// One of them runs or waits to run again; or the pod has ended over one.
+    /// One of them runs or will run again; or the pod has failed with one.
     UnderWay,
     Wrong(String),
 }
 
 fn init_of(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Init {
-    // In a new sandbox they start over.
+    // In a new sandbox they run again.
     let newest = snapshot.newest_sandbox(uid);
     let latest = |container: &ContainerPlan| {
         let latest = snapshot.latest(uid, container.name);
@@ -307,7 +309,7 @@ fn init_of(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Init {
     };
     let ran = |container: &ContainerPlan| latest(container).is_some();
     let regular: Vec<&Instance> = pod.containers.iter().filter_map(latest).collect();
-    // What ended says nothing of them: where a cap took them they run again, and may fail this time.
+    // The ended containers prove nothing: init containers that a cap removed run again, and may fail this time.
     let is_newer = |init: &Instance| regular.iter().all(|one| one.created < init.created);
     let mut init = pod.init.iter().filter(|init| !init.sidecar);
     let starts_over =
@@ -321,19 +323,19 @@ fn init_of(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Init {
         let latest = snapshot.latest(uid, init.name).filter(ended);
         latest.is_some_and(|latest| !init.restarts(pod.policy, latest.exit_code))
     };
-    // With one of them the pod has failed: sidecars that came before it do not start again.
+    // With one of them the pod has failed: sidecars before it do not restart.
     if pod.init.iter().any(|init| !init.sidecar && failed(init)) && !snapshot.lives(uid) {
         return Init::UnderWay;
     }
     let last = pod.init.iter().rposition(ran);
     for (number, init) in pod.init.iter().enumerate() {
-        // It may start over, whatever came of it.
+        // It may run again, whatever its exit code.
         if snapshot.is_capped(uid, init.name) {
             return Init::UnderWay;
         }
         let latest = snapshot.latest(uid, init.name);
-        // Who has one after it in the sandbox has ended there, or that would have broken their order. A call that was
-        // given up may have made another since, or have removed it.
+        // An init container with a later one in the sandbox has ended there, or their order would have been
+        // broken. A late call may have created another instance since, or have removed it.
         let is_passed = !init.sidecar && last.is_some_and(|last| number < last);
         let may_run = |one: &Instance| one.state != Some(ContainerState::Created);
         if is_passed && !latest.is_some_and(may_run) {
@@ -348,8 +350,8 @@ fn init_of(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Init {
             }
             Ok(false) => return Init::UnderWay,
             Ok(true) if latest.is_some_and(|latest| latest.exit_code != 0) => {
-                if snapshot.lingers(uid) {
-                    return Init::Wrong("its init containers failed and it lives".to_owned());
+                if snapshot.outlives_grace(uid) {
+                    return Init::Wrong("its init containers failed and the pod lives".to_owned());
                 }
                 return Init::UnderWay;
             }

@@ -63,7 +63,7 @@ fn problem(snapshot: &Snapshot, pod: PodPlan) -> Option<String> {
 }
 
 #[test]
-fn a_pod_is_settled_when_all_of_it_runs_or_waits_or_has_ended_for_good() {
+fn pod_is_settled_when_all_containers_run_wait_or_ended_for_good() {
     let both = |state| vec![instance("a", 0, state), instance("b", 0, state)];
     let stale = Instance { finished: Some(Duration::ZERO), ..instance("b", 0, Exited) };
     let other = Instance { definition: "x".to_owned(), ..instance("b", 0, Running) };
@@ -114,32 +114,32 @@ fn a_pod_is_settled_when_all_of_it_runs_or_waits_or_has_ended_for_good() {
 }
 
 #[test]
-fn a_pod_that_has_ended_lives_as_long_as_its_sidecars_have_their_grace() {
+fn ended_pod_stays_until_the_grace_of_its_sidecars() {
     let sidecar = || ContainerPlan { sidecar: true, ..container("i") };
     let finished = (
         PodPlan { init: vec![sidecar()], ..pod(Policy::Never) },
         vec![instance("a", 0, Exited), instance("b", 0, Exited)],
-        "p (u): it has finished and lives",
+        "p (u): has finished and lives",
     );
     let failed = (
         PodPlan { init: vec![sidecar(), container("j")], ..pod(Policy::Never) },
         vec![Instance { exit_code: 1, ..instance("j", 0, Exited) }],
-        "p (u): its init containers failed and it lives",
+        "p (u): its init containers failed and the pod lives",
     );
     let rows = [
-        ("nobody asked", Running, None, false),
-        ("another was asked", Running, Some(("x0", 1060)), false),
+        ("not stopped", Running, None, false),
+        ("another was stopped", Running, Some(("x0", 1060)), false),
         ("it has its grace", Running, Some(("i0", 1060)), true),
         ("its grace is over", Running, Some(("i0", 1000)), false),
         ("only its sandbox lives", Exited, Some(("i0", 1060)), false),
     ];
     for (plan, ended, wrong) in [finished, failed] {
-        for (name, state, asked, settled) in rows {
+        for (name, state, stopping, settled) in rows {
             let containers = [ended.clone(), vec![instance("i", 0, state)]].concat();
             let mut seen = snapshot(containers, &[true]);
-            let asked =
-                asked.map(|(id, until)| (ContainerId::from(id), Duration::from_secs(until)));
-            seen.ending = asked.into_iter().collect();
+            let stopping =
+                stopping.map(|(id, until)| (ContainerId::from(id), Duration::from_secs(until)));
+            seen.ending = stopping.into_iter().collect();
             let found = problem(&seen, plan.clone());
             assert_eq!(found.as_deref(), (!settled).then_some(wrong), "{name}");
         }
@@ -147,7 +147,7 @@ fn a_pod_that_has_ended_lives_as_long_as_its_sidecars_have_their_grace() {
 }
 
 #[test]
-fn sidecars_of_a_pod_whose_init_container_failed_for_good_do_not_start_again() {
+fn sidecars_stay_stopped_when_an_init_container_failed_for_good() {
     let sidecar = ContainerPlan { sidecar: true, ..container("i") };
     let mut failing = container("j");
     let rule = RestartRule { policy: Policy::Never, action: Action::Restart(137) };
@@ -164,7 +164,7 @@ fn sidecars_of_a_pod_whose_init_container_failed_for_good_do_not_start_again() {
 }
 
 #[test]
-fn sidecars_run_as_long_as_others_do() {
+fn sidecars_run_as_long_as_regular_containers() {
     let sidecar = ContainerPlan { sidecar: true, ..container("i") };
     let plan = |policy| PodPlan { init: vec![sidecar.clone()], ..pod(policy) };
     let old = |one: Instance| Instance { finished: Some(Duration::ZERO), ..one };
@@ -196,7 +196,7 @@ fn sidecars_run_as_long_as_others_do() {
     let others = vec![instance("a", 0, Exited), instance("b", 0, Exited)];
     let waiting = snapshot([long_ago(), others].concat(), &[true]);
     assert!(problem(&waiting, plan(Policy::Always)).is_some());
-    // A cap took what there was of it.
+    // A cap removed its instances.
     let others = vec![instance("a", 0, Running), instance("b", 0, Running)];
     let mut taken = snapshot(others, &[true]);
     taken.capped = [("u".into(), "i".into())].into();
@@ -204,7 +204,7 @@ fn sidecars_run_as_long_as_others_do() {
 }
 
 #[test]
-fn a_container_waits_no_longer_than_it_must() {
+fn container_does_not_wait_longer_than_its_back_off() {
     let mut seen = snapshot(vec![instance("a", 0, Running), instance("b", 0, Exited)], &[true]);
     seen.start_by.insert("b0".into(), seen.at);
     assert_eq!(problem(&seen, pod(Policy::Always)), None);
@@ -215,19 +215,19 @@ fn a_container_waits_no_longer_than_it_must() {
 }
 
 #[test]
-fn nothing_outlives_the_end_of_all_but_for_its_grace() {
+fn containers_end_within_their_grace_when_the_whole_pod_restarts() {
     let both = vec![instance("a", 1, Running), instance("b", 0, Running)];
     let mut seen = snapshot(both, &[true]);
     assert_eq!(problem(&seen, pod(Policy::Always)), None);
     seen.due.insert("b0".into(), "a0".into());
-    let expected = "p (u): b0 lives, and all start over since a0 ended";
+    let expected = "p (u): b0 lives, although a0 restarts the whole pod";
     assert_eq!(problem(&seen, pod(Policy::Always)).as_deref(), Some(expected));
     seen.ending.insert("b0".into(), seen.at);
     assert_eq!(problem(&seen, pod(Policy::Always)), None);
 }
 
 #[test]
-fn of_what_nobody_wants_nothing_must_be_left() {
+fn orphaned_pod_leaves_nothing() {
     assert_eq!(unsettled(&snapshot(vec![], &[]), &Wanted::new()), None);
     let dead = snapshot(vec![instance("a", 0, Exited)], &[false]);
     assert!(unsettled(&dead, &Wanted::new()).is_some());
@@ -237,18 +237,18 @@ fn of_what_nobody_wants_nothing_must_be_left() {
 }
 
 #[test]
-fn a_pod_has_ended_some_time_after_its_deadline() {
+fn pod_has_ended_some_time_after_its_deadline() {
     let live = snapshot(vec![instance("a", 0, Running)], &[true]);
     let until = |deadline| PodPlan { deadline: Some(deadline), ..pod(Policy::Always) };
-    assert_eq!(problem(&live, until(900)), None, "its time is up, and it is about to end");
+    assert_eq!(problem(&live, until(900)), None, "its deadline has passed, and it is about to end");
     assert!(problem(&live, until(100)).is_some());
     let mut ending = live;
     ending.ending.insert(ending.containers[0].id.clone(), ending.at);
-    assert_eq!(problem(&ending, until(100)), None, "it was held up, and has its grace now");
+    assert_eq!(problem(&ending, until(100)), None, "it was blocked, and has its grace now");
 }
 
 #[test]
-fn a_pod_runs_until_its_deadline() {
+fn pod_runs_until_its_deadline() {
     let until = |deadline| PodPlan { deadline: Some(deadline), ..pod(Policy::Always) };
     let all = vec![instance("a", 0, Running), instance("b", 0, Running)];
     assert_eq!(problem(&snapshot(all.clone(), &[true]), until(1100)), None);
@@ -256,7 +256,7 @@ fn a_pod_runs_until_its_deadline() {
     for containers in lazy {
         let mut seen = snapshot(containers, &[true]);
         assert!(problem(&seen, until(1100)).is_some(), "{seen:?}");
-        // Its first sandbox is gone, or the clock was set back: its time may have been up.
+        // Its first sandbox is removed, or the clock was set back: its deadline may have passed.
         seen.longest.insert("u".into(), SignedDuration::from_secs(1100));
         assert_eq!(problem(&seen, until(1100)), None);
     }
@@ -264,10 +264,10 @@ fn a_pod_runs_until_its_deadline() {
 }
 
 #[test]
-fn a_pod_that_was_robbed_of_its_remains_may_have_finished_or_run() {
+fn pod_with_late_removals_may_have_finished_or_run() {
     let mut gone = snapshot(vec![], &[false]);
     assert!(problem(&gone, pod(Policy::Never)).is_some(), "it has not run");
-    gone.robbed.insert("u".into());
+    gone.late_removals.insert("u".into());
     assert_eq!(problem(&gone, pod(Policy::Never)), None);
     assert!(problem(&gone, pod(Policy::Always)).is_some(), "it never finishes");
     let lasting = || {
@@ -277,14 +277,17 @@ fn a_pod_that_was_robbed_of_its_remains_may_have_finished_or_run() {
         pod
     };
     assert_eq!(problem(&gone, lasting()), None, "it gets no other sandbox");
-    assert!(problem(&snapshot(vec![], &[false]), lasting()).is_some(), "nothing took its remains");
+    assert!(
+        problem(&snapshot(vec![], &[false]), lasting()).is_some(),
+        "its objects were not removed"
+    );
     let mut live = snapshot(vec![instance("a", 0, Running)], &[true]);
-    live.robbed.insert("u".into());
-    assert!(problem(&live, pod(Policy::Never)).is_some(), "it runs in part");
+    live.late_removals.insert("u".into());
+    assert!(problem(&live, pod(Policy::Never)).is_some(), "it runs partly");
 }
 
 #[test]
-fn a_pod_that_has_lost_its_sandbox_gets_no_other_when_caps_took_all_that_ran() {
+fn pod_without_sandbox_stays_so_when_caps_removed_its_containers() {
     let mut gone = snapshot(vec![], &[false]);
     assert!(problem(&gone, pod(Policy::Never)).is_some(), "it has not run");
     gone.capped = [("u".into(), "a".into()), ("u".into(), "b".into())].into();
@@ -293,11 +296,11 @@ fn a_pod_that_has_lost_its_sandbox_gets_no_other_when_caps_took_all_that_ran() {
     gone.sandboxes[0].ready = true;
     assert_eq!(problem(&gone, pod(Policy::Never)), None, "it has another");
     gone.capped = [("other".into(), "a".into())].into();
-    assert!(problem(&gone, pod(Policy::Never)).is_some(), "nothing was taken from it");
+    assert!(problem(&gone, pod(Policy::Never)).is_some(), "none of its objects was removed");
 }
 
 #[test]
-fn a_clock_that_was_set_moves_a_deadline() {
+fn clock_step_moves_the_deadline() {
     let until = PodPlan { deadline: Some(100), ..pod(Policy::Always) };
     let all = vec![instance("a", 0, Running), instance("b", 0, Running)];
     let mut live = snapshot(all, &[true]);
@@ -324,7 +327,7 @@ fn init_containers_may_fail_again_in_a_new_sandbox() {
 }
 
 #[test]
-fn init_containers_that_a_cap_took_may_fail_the_next_time() {
+fn init_containers_removed_by_a_cap_may_fail_the_next_time() {
     let pod = || PodPlan { init: vec![container("i")], ..pod(Policy::Always) };
     let long_ago = |name| Instance { finished: Some(Duration::ZERO), ..instance(name, 0, Exited) };
     let failed = |created| Instance { created, exit_code: 1, ..instance("i", 0, Exited) };
@@ -340,11 +343,11 @@ fn init_containers_that_a_cap_took_may_fail_the_next_time() {
     taken.capped = [("u".into(), "i".into())].into();
     assert_eq!(problem(&taken, pod()), None);
     let lost = all(Some(failed(later)), instance("a", 0, Unknown));
-    assert!(problem(&lost, pod()).is_some(), "it may live");
+    assert!(problem(&lost, pod()).is_some(), "it may still run");
 }
 
 #[test]
-fn an_init_container_has_run_that_has_another_one_after_it_in_the_sandbox() {
+fn init_container_has_run_when_a_later_one_is_in_the_sandbox() {
     let failed = |sandbox: &str| Instance {
         sandbox: sandbox.into(),
         exit_code: 1,
@@ -369,7 +372,7 @@ fn an_init_container_has_run_that_has_another_one_after_it_in_the_sandbox() {
 }
 
 #[test]
-fn a_pod_has_its_cgroup_and_its_containers_what_it_asks_for() {
+fn pod_has_its_cgroup_and_containers_have_their_resources() {
     let running = || snapshot(vec![instance("a", 0, Running), instance("b", 0, Running)], &[true]);
     let wants = |keeps_uid| PodPlan { keeps_uid, revision: 2, ..pod(Policy::Always) };
     let mut astray = running();
@@ -378,7 +381,7 @@ fn a_pod_has_its_cgroup_and_its_containers_what_it_asks_for() {
     let mut left = snapshot(vec![], &[]);
     left.cgroups.insert("u".into());
     let found = unsettled(&left, &Wanted::new());
-    assert_eq!(found.as_deref(), Some("u has left its cgroup and nobody wants it"));
+    assert_eq!(found.as_deref(), Some("u has left its cgroup and is not wanted"));
     for (shares, keeps_uid, settled) in [(122, true, true), (102, true, false), (2, false, true)] {
         let mut seen = running();
         seen.shares = [("a0".into(), shares), ("b0".into(), shares)].into();
@@ -393,7 +396,7 @@ fn a_pod_has_its_cgroup_and_its_containers_what_it_asks_for() {
 }
 
 #[test]
-fn a_rule_of_a_container_counts_before_the_policy_of_its_pod() {
+fn container_restart_rule_overrides_the_pod_policy() {
     let ruled = |policy, rule| {
         let mut pod = pod(policy);
         for container in &mut pod.containers {

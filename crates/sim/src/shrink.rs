@@ -1,13 +1,13 @@
-//! Makes a history that breaks an invariant shorter: what has nothing to do with it is left out.
+//! Shortens a history that breaks an invariant: irrelevant parts are left out.
 
 use crate::plan::{Plan, Step};
 use crate::run::{Failure, run};
 
-/// How many shorter histories are tried.
+/// The limit of tried histories.
 const TRIES: usize = 250;
 
-/// The shortest plan that was found whose history breaks the same invariant, and its failure. None if the
-/// plan's own history goes well.
+/// The shortest found plan whose history breaks the same invariant, with its failure. `None` if the plan's own
+/// history succeeds.
 pub fn shrink(plan: &Plan) -> Option<(Plan, Box<Failure>)> {
     let mut failure = run(plan).err()?;
     let steps = shortest(plan.steps.clone(), TRIES, |steps| {
@@ -23,7 +23,7 @@ pub fn shrink(plan: &Plan) -> Option<(Plan, Box<Failure>)> {
     Some((Plan { steps, ..plan.clone() }, failure))
 }
 
-/// Leaves out as much as possible, in ever smaller pieces, as long as what is left still fails.
+/// Leaves out as much as possible, in ever smaller pieces, while the history still fails.
 fn shortest(
     mut steps: Vec<Step>,
     tries: usize,
@@ -60,7 +60,7 @@ mod tests {
     use crate::plan::What;
 
     #[test]
-    fn what_does_not_matter_is_left_out() {
+    fn shrinking_leaves_out_irrelevant_actions() {
         let step = |second| Step { at: Duration::from_secs(second), what: What::RestartAgent };
         let steps: Vec<Step> = (0..40).map(step).collect();
         let has = |steps: &[Step], second| steps.iter().any(|step| step.at.as_secs() == second);

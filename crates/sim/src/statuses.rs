@@ -1,4 +1,4 @@
-//! What agents tell of pods.
+//! The pod statuses that agents report.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -10,25 +10,25 @@ use server::{PodAndStatus, PodView};
 
 use crate::history::{Event, Record};
 
-/// What an agent tells of the containers of each pod.
-pub type Told = BTreeMap<PodUid, String>;
+/// The reported container statuses of each pod.
+pub type ReportedStatuses = BTreeMap<PodUid, String>;
 
-/// What is told now.
-pub(crate) fn told(pods: &dyn PodView) -> Told {
+/// The current statuses.
+pub(crate) fn reported(pods: &dyn PodView) -> ReportedStatuses {
     pods.pods().iter().map(|known| (view::uid(&known.pod), status(known))).collect()
 }
 
-/// How a pod is, which instances of its containers it has, and how they are. What an agent remembers of earlier ones,
-/// and how often it saw something start, nobody can tell after it: as upstream, it counts an end that nobody saw once
-/// when it is found, and once more when the next instance runs.
+/// The phase of a pod, with the ids and states of its container instances. Restart counts are left out, because
+/// a new agent may count differently: as upstream, it counts an exit that no agent observed when it finds it,
+/// and once more when the next instance runs.
 fn status(known: &PodAndStatus) -> String {
     let Some(status) = &known.status else { return "nothing yet".to_owned() };
     let mut text = format!("{}; ", status.phase.as_deref().unwrap_or("no phase"));
-    // Instances of init containers go, and how the last one ended is only remembered.
+    // Instances of init containers are removed, and then their last exit is only remembered.
     for one in status.init_container_statuses.iter().flatten() {
         let runs = one.state.as_ref().is_some_and(|state| state.running.is_some());
         write!(text, "{} {}; ", one.name, if runs { "runs" } else { "rests" })
-            .expect("text takes text");
+            .expect("writing to a string succeeds");
     }
     for one in status.container_statuses.iter().flatten() {
         let id = one.container_id.as_deref().unwrap_or("none");
@@ -40,17 +40,17 @@ fn status(known: &PodAndStatus) -> String {
             None if runs => "runs".to_owned(),
             None => "waits".to_owned(),
         };
-        write!(text, "{} {id} {state}; ", one.name).expect("text takes text");
+        write!(text, "{} {id} {state}; ", one.name).expect("writing to a string succeeds");
     }
     text
 }
 
-/// A pod of which a new agent tells something else than the one before it, although nothing happened to the pod
-/// for a while before the one ended, nor since.
-pub fn restated(
-    before: &Told,
+/// A pod whose status differs between a new agent and the one before, although the pod did not change for a
+/// while before the old one's death, nor since.
+pub fn changed_status(
+    before: &ReportedStatuses,
     ended: Duration,
-    after: &Told,
+    after: &ReportedStatuses,
     news: &[Record],
     reaction: Duration,
 ) -> Option<String> {
@@ -63,11 +63,11 @@ pub fn restated(
         })
         .collect();
     let mut at_rest = before.iter().filter(|(uid, _)| !moved.contains(uid));
-    at_rest.find_map(|(uid, told)| match after.get(uid) {
-        Some(now) if now == told => None,
+    at_rest.find_map(|(uid, reported)| match after.get(uid) {
+        Some(now) if now == reported => None,
         now => {
             let now = now.map_or("nothing", String::as_str);
-            Some(format!("of {uid} was told: {told}\nand now: {now}"))
+            Some(format!("of {uid} was reported: {reported}\nand now: {now}"))
         }
     })
 }
@@ -83,18 +83,22 @@ mod tests {
     use crate::settled::tests::instance;
 
     #[test]
-    fn a_status_that_changes_without_the_pod_is_found() {
-        let all = |a: &str, b: &str| -> Told {
+    fn finds_status_change_without_a_pod_change() {
+        let all = |a: &str, b: &str| -> ReportedStatuses {
             [("a".into(), a.to_owned()), ("u".into(), b.to_owned())].into()
         };
         let seconds = Duration::from_secs;
         let (before, ended) = (all("Running", "Running"), seconds(100));
-        let found =
-            |after: &Told, news: &[Record]| restated(&before, ended, after, news, seconds(30));
+        let found = |after: &ReportedStatuses, news: &[Record]| {
+            changed_status(&before, ended, after, news, seconds(30))
+        };
         assert_eq!(found(&before, &[]), None);
         let after = all("Running", "Failed");
-        assert_eq!(found(&after, &[]).as_deref(), Some("of u was told: Running\nand now: Failed"));
-        let missing: Told = [("u".into(), "Running".to_owned())].into();
+        assert_eq!(
+            found(&after, &[]).as_deref(),
+            Some("of u was reported: Running\nand now: Failed")
+        );
+        let missing: ReportedStatuses = [("u".into(), "Running".to_owned())].into();
         assert!(found(&missing, &[]).is_some());
         let container = Event::Container(Arc::new(instance("x", 0, Exited)), Some(Running));
         let sandbox = Event::Sandbox("s".into(), "u".into(), SandboxState::NotReady);

@@ -1,13 +1,13 @@
-//! What can be read of a history afterwards: one line for each thing that happened, under short names.
-//! Only the last lines are kept; a hash goes over all.
+//! The trace of a history: one line per event, with short names. Only the last lines are kept; a hash covers
+//! all.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
-/// How many lines are kept.
+/// The number of kept lines.
 const KEPT: usize = 20_000;
-/// How long a line may be.
+/// The limit of a line's length.
 const LONGEST: usize = 400;
 
 /// The lines of a history.
@@ -51,7 +51,7 @@ impl Trace {
         self.lines.push_back(Line { at, text });
     }
 
-    /// Counts something for the hash that is not worth a line.
+    /// Adds to the hash only.
     pub(crate) fn note(&mut self, at: Duration, text: &str) {
         let time = at.as_nanos().to_le_bytes();
         for byte in time.into_iter().chain(text.bytes()) {
@@ -59,17 +59,17 @@ impl Trace {
         }
     }
 
-    /// Stands for everything that was added or noted.
+    /// The hash of all lines and notes.
     pub(crate) fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// Gives something with a long id a short name.
+    /// Gives a long id a short name.
     pub(crate) fn name(&mut self, id: &str, short: impl Into<String>) {
         self.names.entry(id.to_owned()).or_insert_with(|| short.into());
     }
 
-    /// The short name of an id; or the id, cut.
+    /// The short name of an id; or the truncated id.
     pub(crate) fn short<'a>(&'a self, id: &'a str) -> &'a str {
         match self.names.get(id) {
             Some(name) => name,
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_last_lines_are_kept_and_all_count() {
+    fn trace_keeps_the_last_lines_and_counts_all() {
         let mut trace = Trace::default();
         for number in 0..KEPT + 3 {
             trace.add(Duration::from_millis(61_005), format!("line {number}"));

@@ -1,4 +1,4 @@
-//! Images that an agent's calls are about, and what is known of one that is to go.
+//! The images of an agent's calls, and the state of an image that is to be removed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 use crate::history::{ImagePull, ImageRemoval};
 use crate::outside::Outside;
 
-/// Images that calls under way ask for, by name or id, and how many do.
+/// Images of calls in progress, by name or id, with the number of calls.
 pub(crate) type WantedImages = BTreeMap<String, usize>;
 
-/// A call under way that fetches an image, or makes a container of it. Over when the agent has its answer,
-/// does not wait for it any more, or is dead.
+/// A call in progress that pulls an image, or creates a container of it. It ends when the agent has the
+/// response, gives up, or is dead.
 #[derive(Debug)]
 pub(crate) struct WantedImage {
     outside: Arc<Outside>,
@@ -35,7 +35,8 @@ impl Drop for WantedImage {
     }
 }
 
-/// An image that is to go, with all that should keep it. `kept` is what the agent was told to keep.
+/// An image to remove, with everything that should keep it. `kept` is the list of pinned images of the agent's
+/// settings.
 pub(crate) fn image_removal(outside: &Outside, id: &str, kept: &str) -> ImageRemoval {
     let mut users = outside.runtime.containers();
     users.retain(|container| *container.image_ref == *id);
@@ -53,7 +54,7 @@ pub(crate) fn image_removal(outside: &Outside, id: &str, kept: &str) -> ImageRem
     }
 }
 
-/// An image that is to be fetched, and whether it is there.
+/// An image to pull, and whether it is present.
 pub(crate) fn image_pull(outside: &Outside, image: &str) -> ImagePull {
     let images = outside.runtime.images();
     let has_name = |name: &String| name == image;
@@ -69,7 +70,7 @@ mod tests {
     use crate::plan::{FETCHED, KEPT, PINNED};
 
     #[tokio::test(start_paused = true)]
-    async fn what_keeps_an_image_is_known_when_it_is_to_go() {
+    async fn image_removal_records_what_keeps_the_image() {
         let outside = Arc::new(Outside::new());
         let id = |name: &str| {
             let images = outside.runtime.images();

@@ -1,4 +1,4 @@
-//! Histories with fixed seeds. `make soak` has fresh ones.
+//! Histories with fixed seeds. `make soak` uses new ones.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use sim::plan::{Plan, What};
 use sim::run::run;
 
-/// How many histories, from seed 1 on: as many as fit into a minute of a slow machine.
+/// How many histories, from seed 1 on: as many as a slow machine runs in a minute.
 const HISTORIES: u64 = 100;
 
-/// Lets histories happen on both cores; every one of them must have been worth it.
+/// Runs histories on both cores; every one must have enough events.
 fn all_go_well(plans: &[Plan]) {
     let next = AtomicUsize::new(0);
     let work = || {
@@ -17,7 +17,7 @@ fn all_go_well(plans: &[Plan]) {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(plan) = plans.get(index) else { return };
             let (report, _) = run(plan).unwrap_or_else(|failure| panic!("{failure}"));
-            assert!(report.is_worth_it(), "too little happened: {report}");
+            assert!(report.has_enough_events(), "too few events: {report}");
         }
     };
     std::thread::scope(|scope| {
@@ -27,35 +27,34 @@ fn all_go_well(plans: &[Plan]) {
 }
 
 #[test]
-fn no_invariant_breaks_in_histories_with_fixed_seeds() {
+fn invariants_hold_for_fixed_seeds() {
     all_go_well(&(1..=HISTORIES).map(Plan::new).collect::<Vec<_>>());
 }
 
 #[test]
-fn no_invariant_breaks_again_where_it_once_did() {
+fn invariants_hold_for_regression_seeds() {
     all_go_well(&sim::plans(sim::REGRESSIONS).collect::<Vec<_>>());
 }
 
 #[test]
-fn a_run_that_has_no_time_for_all_histories_says_so_and_fails() {
+fn run_without_time_for_all_histories_fails() {
     let sim = |arguments: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_sim")).args(arguments).output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
-    let (code, told) = sim(&["--count", "3", "--seconds", "0"]);
-    assert_eq!(code, Some(1), "{told}");
-    assert!(told.contains("only 0 of 3 histories were played"), "{told}");
-    let (code, told) = sim(&["--count", "1", "--seconds", "600", "--verbose"]);
-    assert_eq!(code, Some(0), "{told}");
-    for told_of in
-        ["seed 1: ", " pods, ", " faults, ", " killed agents of ", "1 histories went well"]
+    let (code, output) = sim(&["--count", "3", "--seconds", "0"]);
+    assert_eq!(code, Some(1), "{output}");
+    assert!(output.contains("only 0 of 3 histories ran"), "{output}");
+    let (code, output) = sim(&["--count", "1", "--seconds", "600", "--verbose"]);
+    assert_eq!(code, Some(0), "{output}");
+    for expected in ["seed 1: ", " pods, ", " faults, ", " killed agents of ", "1 histories passed"]
     {
-        assert!(told.contains(told_of), "no {told_of:?} in {told}");
+        assert!(output.contains(expected), "no {expected:?} in {output}");
     }
 }
 
 #[test]
-fn a_history_that_breaks_an_invariant_shows_its_plan_its_faults_and_how_to_see_it_again() {
+fn broken_invariant_prints_plan_faults_and_the_command_to_repeat_it() {
     let mut plan = Plan::plain(2);
     for step in &mut plan.steps {
         if let What::Write(pod) = &mut step.what {
@@ -69,12 +68,12 @@ fn a_history_that_breaks_an_invariant_shows_its_plan_its_faults_and_how_to_see_i
     }
     let mut last = failure.lines().rev();
     assert_eq!(last.next(), Some("again: cargo run -p sim -- --seed 2 --plain"));
-    let broken = "seed 2: BROKEN: after the last fault the node becomes as its manifests say: ";
+    let broken = "seed 2: BROKEN: after the last fault the node comes to match its manifests: ";
     assert!(last.next().is_some_and(|line| line.starts_with(broken)), "{failure}");
 }
 
 #[test]
-fn the_same_seed_gives_the_same_history() {
+fn same_seed_yields_the_same_history() {
     for seed in [1, 2, 3] {
         let once = run(&Plan::new(seed)).unwrap();
         let again = run(&Plan::new(seed)).unwrap();

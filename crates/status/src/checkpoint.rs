@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PodStatus;
 use model::chain::Chain;
-use model::checkpoint::{Aside, Checkpoint, Format, TakenOver};
+use model::checkpoint::{Checkpoint, Format, MovedAside, TakenOver};
 use model::ids::PodUid;
 use model::ports::files::{FileError, HostFiles};
 use tokio::sync::watch;
@@ -53,7 +53,7 @@ impl StatusCheckpoint {
     /// overwritten.
     pub(crate) async fn load(&self) -> Result<Saved, FileError> {
         let TakenOver { value, aside } = self.file.take_over().await?;
-        if let Some(Aside { path, why }) = aside {
+        if let Some(MovedAside { path, why }) = aside {
             warn!(path = %path.display(), error = %Chain(&why), "Pod status checkpoint is corrupt, moved aside");
         }
         let saved = value.unwrap_or_default().into_iter();
@@ -63,12 +63,12 @@ impl StatusCheckpoint {
         Ok(saved)
     }
 
-    /// The saved statuses are in the store: from now on changes are written.
+    /// Called when the saved statuses are in the store: from now on changes are written.
     pub(crate) fn set_loaded(&self, saved: Saved) {
         self.loaded.send_replace(Some(saved));
     }
 
-    /// Writes changes until it is stopped, the last ones then.
+    /// Writes changes until `stop` is cancelled, and then the last ones.
     pub(crate) async fn run(&self, statuses: &StatusReader, stop: CancellationToken) {
         stop.run_until_cancelled(self.loaded()).await;
         let mut written = self.loaded.borrow().clone();
@@ -108,8 +108,9 @@ impl StatusCheckpoint {
     }
 
     async fn write(&self, saved: &Saved) -> bool {
-        let saved = saved.iter().map(|(uid, status)| (uid.to_string(), PodStatus::clone(status)));
-        match self.file.write(&saved.collect()).await {
+        let saved: BTreeMap<&str, &PodStatus> =
+            saved.iter().map(|(uid, status)| (uid.as_str(), &**status)).collect();
+        match self.file.write_borrowed(&saved).await {
             Ok(()) => true,
             Err(error) => {
                 let path = self.file.path().display();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
-use model::observed::{ContainerState, PodStatus as Observed, SandboxState};
+use model::observed::{ContainerState, RuntimePodStatus as Observed, SandboxState};
 use podspec::{annotations, view};
 use prometheus::Registry;
 use testkit::clock::VirtualClock;

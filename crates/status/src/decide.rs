@@ -1,4 +1,4 @@
-//! What the status of a pod is. Pure.
+//! Computes the status of a pod. Pure.
 
 mod addresses;
 mod conditions;
@@ -32,8 +32,8 @@ mod property_tests;
 mod queue;
 mod readiness;
 mod reported;
+mod restart_all;
 mod saved;
-mod starting_over;
 mod starts;
 mod summary;
 #[cfg(test)]
@@ -54,16 +54,16 @@ pub use human_duration::human_duration;
 pub use input::{NodeFacts, Resizing, StatusInput, Waiting};
 pub use outcome::outcome;
 pub use overrides::{ResizeState, StatusOverrides};
-pub use phase::{Phase, Situation, held_back, phase};
+pub use phase::{Phase, PhaseContext, held_back, phase};
 pub use pod_status::pod_status;
 pub(crate) use probe_update::with_probes;
-pub use queue::{Queue, Wrote, changes_readiness};
+pub use queue::{Queue, WriteOutcome, changes_readiness};
 pub use saved::SavedPods;
 pub(crate) use saved::{base as saved_base, restored};
-pub use starts::{Pull, Started, Starts};
+pub use starts::{Pull, StartDuration, StartTracker};
 pub use summary::{Age, PodSummary, Restarts, summary};
 pub use terminated::terminated;
 pub(crate) use terminations::{Termination, terminations};
 pub(crate) use transition::illegal_transition;
 pub use write::{Write, WriteInput, needs_reconcile, write};
-pub use written::{Answer, Deleted, Written, is_deleted, is_written, newest};
+pub use written::{LastWrite, RequestedDeletion, Response, is_deleted, is_written, newest};

@@ -16,8 +16,8 @@
 //! - only the manager writes statuses;
 //! - a status shows what was observed, never what is expected;
 //! - a terminal phase is never left;
-//! - restart counts never shrink, even when the runtime has forgotten the instances;
-//! - the same input again gives the same status again: no time stamp moves without a change;
+//! - restart counts never shrink, even when the runtime has removed the instances;
+//! - equal inputs yield equal statuses: no time stamp changes without a reason;
 //! - every container of the specification has one status;
 //! - nothing is written about another pod of the same name, and no pod is deleted before nothing of it is left.
 

@@ -26,12 +26,12 @@ use crate::decide::{
     saved_base, terminated, with_probes,
 };
 use crate::pod_metrics::PodMetrics;
-use crate::store::{LockedStore, Published, StatusReader, StatusStore, Stored};
+use crate::store::{LockedStore, Published, StatusReader, StatusStore, StoredStatus};
 
-/// What the manager works with.
+/// Dependencies of the manager.
 #[derive(Debug)]
 pub struct StatusParts {
-    /// Facts of the node, without its addresses.
+    /// Facts about the node, without its addresses.
     pub node: NodeFacts,
     /// The node's addresses.
     pub host_ips: Arc<dyn HostIps>,
@@ -60,13 +60,13 @@ impl PodStatusManager {
         Self { parts, store, reader, checkpoint: None }
     }
 
-    /// The same manager, with statuses that outlive the agent.
+    /// The same manager, with statuses that survive restarts of the agent.
     #[must_use]
     pub fn with_checkpoint(self, checkpoint: StatusCheckpoint) -> Self {
         Self { checkpoint: Some(checkpoint), ..self }
     }
 
-    /// Loads the statuses that an earlier agent saved. To be called before the first pod is added.
+    /// Loads the statuses that an earlier agent saved. Call it before adding the first pod.
     pub async fn load(&self) -> Result<(), FileError> {
         if let Some(checkpoint) = &self.checkpoint {
             let saved = checkpoint.load().await?;
@@ -76,7 +76,7 @@ impl PodStatusManager {
         Ok(())
     }
 
-    /// Saves statuses for the next agent until it is stopped.
+    /// Saves statuses for the next agent until `stop` is cancelled.
     pub async fn save(&self, stop: CancellationToken) {
         match &self.checkpoint {
             Some(checkpoint) => checkpoint.run(&self.reader, stop).await,
@@ -89,7 +89,7 @@ impl PodStatusManager {
         &self.reader
     }
 
-    /// A source has the pod, or changed it.
+    /// Adds or updates a pod of a source.
     pub fn desired(&self, pod: &Arc<Pod>) {
         self.store.lock().set_pod(pod, self.parts.clock.now());
         self.changed();
@@ -102,7 +102,7 @@ impl PodStatusManager {
         self.desired(&Arc::new(pod));
     }
 
-    /// A source has the pod, and it was rejected.
+    /// Publishes the rejection of a pod of a source.
     pub fn rejected(&self, pod: &Arc<Pod>, reason: &str, message: &str) {
         let now = self.parts.clock.now();
         let status = PodStatus {
@@ -121,7 +121,7 @@ impl PodStatusManager {
         self.changed();
     }
 
-    /// Neither a source nor a worker has the pod any more.
+    /// Drops a pod that neither a source nor a worker has any more.
     pub fn forgotten(&self, uid: &PodUid) {
         let removed = self.store.lock().remove(uid);
         if removed {
@@ -129,7 +129,7 @@ impl PodStatusManager {
         }
     }
 
-    /// Forgets all other pods.
+    /// Drops all other pods.
     pub fn retain(&self, mut is_kept: impl FnMut(&PodUid) -> bool) {
         let mut store = self.store.lock();
         let gone: Vec<PodUid> = store.uids().filter(|uid| !is_kept(uid)).cloned().collect();
@@ -142,7 +142,7 @@ impl PodStatusManager {
         }
     }
 
-    /// All sources are ready, and each of their pods was added.
+    /// Records that all sources are ready, and each of their pods was added.
     pub fn sources_complete(&self) {
         self.store.lock().set_sources_complete();
     }
@@ -151,7 +151,7 @@ impl PodStatusManager {
     pub fn observed(
         &self,
         pod: &Arc<Pod>,
-        observed: &observed::PodStatus,
+        observed: &observed::RuntimePodStatus,
         overrides: &StatusOverrides,
     ) -> Published {
         let now = self.parts.clock.now();
@@ -186,7 +186,7 @@ impl PodStatusManager {
         }
         self.measure_start(&mut store, &observed.uid, previous, &status);
         self.parts.metrics.observe_status(pod, previous, &status);
-        let Stored { published, is_new } = store.set_status(pod, status);
+        let StoredStatus { published, is_new } = store.set_status(pod, status);
         drop(store);
         if is_new {
             self.changed();
@@ -201,7 +201,7 @@ impl PodStatusManager {
         let entry = store.entry(uid)?;
         let status = entry.status.as_ref().filter(|_| !entry.finished)?;
         let (pod, status) = (Arc::clone(&entry.pod), with_probes(&entry.pod, status, probes, now));
-        let Stored { published, is_new } = store.set_status(&pod, status);
+        let StoredStatus { published, is_new } = store.set_status(&pod, status);
         drop(store);
         if is_new {
             self.changed();
@@ -209,7 +209,7 @@ impl PodStatusManager {
         is_new.then_some(published)
     }
 
-    /// Nothing of the pod is left: its last status becomes final.
+    /// Makes the last status of a pod final: nothing of the pod is left.
     pub fn terminated(&self, pod: &Pod) {
         let uid = view::uid(pod);
         let mut store = self.store.lock();
@@ -220,7 +220,7 @@ impl PodStatusManager {
         self.changed();
     }
 
-    /// The state of the pod's worker changed, on which the API writer depends: it processes the status again.
+    /// Makes the API writer process a status again, because the state of the pod's worker changed.
     pub fn recheck(&self, uid: &PodUid) {
         self.store.lock().touch(uid);
     }

@@ -1,7 +1,7 @@
 use std::net::IpAddr;
 
 use jiff::Timestamp;
-use model::observed::PodStatus as Observed;
+use model::observed::RuntimePodStatus as Observed;
 use prometheus::{Registry, TextEncoder};
 use testkit::clock::VirtualClock;
 use testkit::pods::pod;
@@ -39,7 +39,7 @@ impl Harness {
         self.entry(pod)?.status?.phase.clone()
     }
 
-    /// Publishes what a worker sees that has started nothing.
+    /// Publishes an observation of a worker that has started nothing.
     fn observe(&self, pod: &Arc<Pod>, overrides: &StatusOverrides) -> Published {
         self.manager.observed(pod, &Observed::empty(view::uid(pod)), overrides)
     }

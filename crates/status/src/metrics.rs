@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use prometheus::{Gauge, Histogram, HistogramOpts, Registry};
 
-use crate::decide::Started;
+use crate::decide::StartDuration;
 
 /// Upstream's buckets.
 const SYNC: [f64; 11] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0];
@@ -14,7 +14,7 @@ pub const START_BUCKETS: [f64; 25] = [
     300.0, 360.0, 480.0, 600.0, 900.0, 1200.0, 1800.0, 2700.0, 3600.0,
 ];
 
-/// What is timed.
+/// Metrics of statuses.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     sync: Histogram,
@@ -24,7 +24,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Metrics that show up in a registry.
+    /// Creates metrics and registers them.
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let histogram = |name: &str, help: &str, buckets: &[f64]| {
             let options = HistogramOpts::new(name, help).buckets(buckets.to_vec());
@@ -34,36 +34,36 @@ impl Metrics {
         };
         let first_start = Gauge::new(
             "kubelet_first_network_pod_start_sli_duration_seconds",
-            "The same as kubelet_pod_start_sli_duration_seconds, of the first pod with a network of its own.",
+            "The same as kubelet_pod_start_sli_duration_seconds, of the first pod outside the host network.",
         )?;
         registry.register(Box::new(first_start.clone()))?;
         Ok(Self {
             sync: histogram(
                 "kubelet_pod_status_sync_duration_seconds",
-                "Time from a change of a pod's status until the API server has it, however often it changed between.",
+                "Time from a change of a pod's status until the API server has it, regardless of changes in between.",
                 &SYNC,
             )?,
             start_total: histogram(
                 "kubelet_pod_start_total_duration_seconds",
-                "Time from when a pod was made until the API server told that all its containers run.",
+                "Time from the creation of a pod until the API server showed that all its containers run.",
                 &START_BUCKETS,
             )?,
             start_own: histogram(
                 "kubelet_pod_start_sli_duration_seconds",
-                "The same without pulling images and running init containers.",
+                "The same without image pulls and init containers.",
                 &START_BUCKETS,
             )?,
             first_start,
         })
     }
 
-    /// A status was written that long after it changed.
+    /// Records a write that long after the change.
     pub(crate) fn written(&self, after: Duration) {
         self.sync.observe(after.as_secs_f64());
     }
 
-    /// A pod has started.
-    pub(crate) fn started(&self, started: &Started) {
+    /// Records the start of a pod.
+    pub(crate) fn started(&self, started: &StartDuration) {
         self.start_total.observe(started.total.as_secs_f64());
         let Some(own) = started.own else { return };
         let is_first = self.first_start.get() == 0.0;
@@ -82,10 +82,10 @@ mod tests {
 
     // behaviour: STW-38
     #[test]
-    fn starts_are_timed_under_upstreams_names() {
+    fn start_durations_have_upstream_metric_names() {
         let registry = Registry::new();
         let metrics = Metrics::new(&registry).unwrap();
-        let started = |total, own: Option<u64>, has_network| Started {
+        let started = |total, own: Option<u64>, has_network| StartDuration {
             total: Duration::from_secs(total),
             own: own.map(Duration::from_secs),
             has_network,

@@ -1,4 +1,4 @@
-//! Measures how long pods take to start, and counts containers that terminate.
+//! Measures how long pods take to start, and counts terminated containers.
 
 use std::time::Duration;
 
@@ -22,22 +22,22 @@ impl PodMetrics {
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let worker_start = Histogram::with_opts(HistogramOpts::new(
             "kubelet_pod_worker_start_duration_seconds",
-            "Time from when a pod came until its worker began.",
+            "Time from the arrival of a pod until its worker started.",
         ))?;
         let start = HistogramOpts::new(
             "kubelet_pod_start_duration_seconds",
-            "Time from when a pod came until it ran.",
+            "Time from the arrival of a pod until it ran.",
         );
         let start = Histogram::with_opts(start.buckets(crate::START_BUCKETS.to_vec()))?;
         let containers = HistogramOpts::new(
             "kubelet_containers_per_pod_count",
-            "Number of containers of each pod that is worked on.",
+            "Number of containers of each pod that is processed.",
         );
         let containers =
             Histogram::with_opts(containers.buckets(exponential_buckets(1.0, 2.0, 5)?))?;
         let terminated = Opts::new(
             "kubelet_terminated_containers_total",
-            "Number of containers that have ended, by what they were for, how and why.",
+            "Number of terminated containers, by type, exit code and reason.",
         );
         let labels = ["container_type", "exit_code", "reason"];
         let terminated = IntCounterVec::new(terminated, &labels)?;
@@ -48,7 +48,7 @@ impl PodMetrics {
         Ok(Self { worker_start, start, containers, terminated })
     }
 
-    /// Counts the containers of a pod with its first status, and containers that terminated since the status before.
+    /// Counts the containers of a pod with its first status, and containers that terminated since the previous status.
     pub(crate) fn observe_status(&self, pod: &Pod, before: Option<&PodStatus>, now: &PodStatus) {
         if before.is_none() {
             let count = u32::try_from(view::containers(pod).len()).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! Times how long pods of the API take to start.
+//! Measures how long pods of the API take to start.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,29 +9,29 @@ use model::ports::events::PodEvent;
 use podspec::view;
 use tracing::debug;
 
-use crate::decide::{Pull, Starts};
+use crate::decide::{Pull, StartTracker};
 use crate::metrics::Metrics;
 
-/// Hears of pods and of pulls. Clones are the same one.
+/// Receives pods and image pulls. Clones share the state.
 #[derive(Debug, Clone)]
 pub struct StartTimes {
-    /// Written here alone. Never held across an await.
-    starts: Arc<Mutex<Starts>>,
+    /// Written here only. Never held across an await.
+    starts: Arc<Mutex<StartTracker>>,
     clock: Arc<dyn WallClock>,
     metrics: Metrics,
 }
 
 impl StartTimes {
-    /// Nothing was heard yet.
+    /// Creates an empty tracker.
     pub fn new(clock: Arc<dyn WallClock>, metrics: Metrics) -> Self {
         Self { starts: Arc::default(), clock, metrics }
     }
 
-    fn starts(&self) -> MutexGuard<'_, Starts> {
+    fn starts(&self) -> MutexGuard<'_, StartTracker> {
         self.starts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What happens to pods tells of pulls.
+    /// Processes an event of a pod: events report image pulls.
     pub fn happened(&self, event: &PodEvent) {
         let pull = match &*event.reason {
             "Pulling" => Pull::Began,
@@ -41,17 +41,17 @@ impl StartTimes {
         self.starts().pulling(&event.pod_uid, pull, self.clock.now());
     }
 
-    /// What the API server says of a pod.
-    pub(crate) fn heard(&self, pod: &Pod) {
-        let started = self.starts().heard(pod, self.clock.now());
+    /// Processes the API server's copy of a pod.
+    pub(crate) fn observe(&self, pod: &Pod) {
+        let started = self.starts().observe(pod, self.clock.now());
         if let Some(started) = started {
             let (name, uid) = (view::pod_name(pod), view::uid(pod));
-            debug!(pod = %name, %uid, total = ?started.total, own = ?started.own, "pod has started");
+            debug!(pod = %name, %uid, total = ?started.total, own = ?started.own, "Observed pod startup duration");
             self.metrics.started(&started);
         }
     }
 
-    /// Only these pods are there, if more are known.
+    /// Drops all other pods, if more than `most` are known.
     pub(crate) fn retain(&self, most: usize, is_there: impl FnMut(&PodUid) -> bool) {
         let mut starts = self.starts();
         if starts.count() > most {

@@ -17,7 +17,7 @@ use crate::decide::{Phase, SavedPods, is_restarting_all};
 pub struct Published {
     /// The status.
     pub status: Arc<PodStatus>,
-    /// The number of the change that made it. Later changes have higher numbers, also after the pod
+    /// The number of the change that created it. Later changes have higher numbers, also after the pod
     /// was removed and added again.
     pub version: u64,
     /// Whether this is the final status: nothing of the pod is left on the node.
@@ -48,7 +48,7 @@ pub struct StatusEntry {
     pub pod: Arc<Pod>,
     /// Its last status.
     pub status: Option<Arc<PodStatus>>,
-    /// The number of the change that made the status; 0 without one.
+    /// The number of the change that created the status; 0 without one.
     pub version: u64,
     /// Whether the status is final.
     pub finished: bool,
@@ -105,7 +105,7 @@ impl StatusStore {
 
 /// The status of a pod after it was stored.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Stored {
+pub(crate) struct StoredStatus {
     /// The status.
     pub(crate) published: Published,
     /// Whether it differs from the one before.
@@ -129,7 +129,7 @@ impl LockedStore<'_> {
 
     /// Stores the status of a pod, and adds the pod if there is none of its UID. An equal status is no change
     /// and wakes no reader.
-    pub(crate) fn set_status(&mut self, pod: &Arc<Pod>, status: PodStatus) -> Stored {
+    pub(crate) fn set_status(&mut self, pod: &Arc<Pod>, status: PodStatus) -> StoredStatus {
         let (new, uid) = (|| StatusEntry::new(pod, None), view::uid(pod));
         self.state.saved.remove(&uid);
         let entry = self.state.entries.entry(uid).or_insert_with(new);
@@ -141,7 +141,7 @@ impl LockedStore<'_> {
         let status = before.unwrap_or_else(|| Arc::new(status));
         entry.status = Some(Arc::clone(&status));
         let (version, finished) = (entry.version, entry.finished);
-        Stored { published: Published { status, version, finished }, is_new }
+        StoredStatus { published: Published { status, version, finished }, is_new }
     }
 
     /// Stores the final status of a pod.

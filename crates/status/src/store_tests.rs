@@ -19,7 +19,7 @@ fn set(store: &StatusStore, name: &str, phase: &str) -> bool {
     store.lock().set_status(&Arc::new(pod), status).is_new
 }
 
-/// Longer than anything here takes: the clock is paused, so it is over at once.
+/// A timeout: the clock is paused, so it costs nothing.
 const DEADLINE: Duration = Duration::from_mins(1);
 
 #[test]

@@ -1,9 +1,9 @@
-//! Writes statuses to the API server: what changed, several pods at a time, the newest first; and that a pod
-//! is gone, once it is.
+//! Writes changed statuses to the API server, several pods concurrently, the newest first; and deletes a pod
+//! when it has terminated.
 //!
-//! What is to be written follows from the last status and the last copy of the API server alone, whatever
-//! happened in between. No pod is asked for before it is written: the copy is the one that the source heard, or
-//! the answer to our last write if that is newer, and a patch says only what differs.
+//! Each write follows only from the latest status and the latest copy of the API server, regardless of what
+//! happened in between. No pod is fetched before it is written: the copy is the one that the source received, or
+//! the response to the last write if that is newer, and a patch contains only differences.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -14,11 +14,11 @@ use k8s_openapi::api::core::v1::Pod;
 use model::chain::Chain;
 use model::cluster::PodTarget;
 use model::ids::PodUid;
+use model::log_throttle::LogThrottle;
 use model::panics::{PanicGuard, PanicStep, PanicSubject};
 use model::ports::clock::WallClock;
 use model::ports::cluster::{ApiError, PodWrites};
 use model::ports::pod_api::PodApi;
-use model::trouble::Trouble;
 use model::verdict::Verdict;
 use podspec::view;
 use tokio::sync::watch;
@@ -28,90 +28,91 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::decide::{
-    Answer, Deleted, Queue, Write, WriteInput, Written, Wrote, changes_readiness, deletion_detail,
-    is_deleted, is_written, needs_reconcile, newest, outcome, write,
+    LastWrite, Queue, RequestedDeletion, Response, Write, WriteInput, WriteOutcome,
+    changes_readiness, deletion_detail, is_deleted, is_written, needs_reconcile, newest, outcome,
+    write,
 };
 use crate::metrics::Metrics;
 use crate::start_times::StartTimes;
 use crate::store::StatusReader;
 
-/// How often all copies are compared with the statuses, as upstream does. It only repairs what was missed.
+/// How often all copies are compared with the statuses, as upstream does. It only repairs missed changes.
 const RESYNC: Duration = Duration::from_secs(10);
 
 /// Why a pod is deleted from the API server.
 const RULE: &str = "pod-ended";
 
-/// What the writer must know of pods besides their statuses.
+/// State of pods that the writer needs in addition to their statuses.
 pub trait ApiView: Debug + Send + Sync {
-    /// What the API server has of a pod; of a static pod that is its mirror.
+    /// The API server's copy of a pod; for a static pod its mirror pod.
     fn copy(&self, uid: &PodUid) -> Option<Arc<Pod>>;
-    /// The pods whose copies changed after that change, and the number of the last one.
+    /// The pods whose copies changed after that change, and the number of the latest change.
     fn changed_since(&self, change: u64) -> (Vec<PodUid>, u64);
-    /// Counts changes of copies.
+    /// A receiver of the number of changes of copies.
     fn changes(&self) -> watch::Receiver<u64>;
-    /// How often all copies were told from the beginning, to the end.
+    /// How many complete lists were received.
     fn listings(&self) -> u64;
     /// Whether containers of a pod may still run.
     fn may_run(&self, uid: &PodUid) -> bool;
 }
 
-/// What the writer works with.
+/// Dependencies of the writer.
 #[derive(Debug, Clone)]
 pub struct WriterParts {
-    /// Changes statuses.
+    /// Writes statuses.
     pub api: Arc<dyn PodApi>,
     /// Deletes pods.
     pub writes: Arc<dyn PodWrites>,
-    /// What the API server has.
+    /// The API server's copies.
     pub copies: Arc<dyn ApiView>,
-    /// How the pods are.
+    /// The statuses.
     pub statuses: StatusReader,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
-    /// What is timed.
+    /// Metrics.
     pub metrics: Metrics,
-    /// Hears how pods start.
+    /// Measures pod starts.
     pub starts: StartTimes,
-    /// Catches panics in the work for single pods.
+    /// Catches panics in the work for a single pod.
     pub panics: PanicGuard,
 }
 
-/// How the writing about a pod ended.
+/// The result of writing a pod.
 #[derive(Debug)]
-struct Ended {
+struct WriteJob {
     uid: PodUid,
-    wrote: Wrote,
-    written: Option<Written>,
-    /// Whether a status was.
+    wrote: WriteOutcome,
+    written: Option<LastWrite>,
+    /// Whether a status was written.
     patched: bool,
-    /// If its deletion was asked for.
-    deleted: Option<Deleted>,
-    /// Since when it has a status that the API server has not.
+    /// Set if its deletion was requested.
+    deleted: Option<RequestedDeletion>,
+    /// Since when its status has differed from the API server's.
     since: Option<Instant>,
 }
 
-/// The task's state; nobody else touches it.
+/// The state of the writer's task, which is its only user.
 #[derive(Debug)]
 pub struct Writer {
     parts: WriterParts,
     queue: Queue,
-    jobs: JoinSet<Ended>,
-    written: BTreeMap<PodUid, Written>,
-    /// Pods whose deletion was asked for.
-    deleted: BTreeMap<PodUid, Deleted>,
-    /// Since when each pod has a status that the API server has not.
+    jobs: JoinSet<WriteJob>,
+    written: BTreeMap<PodUid, LastWrite>,
+    /// Pods whose deletion was requested.
+    deleted: BTreeMap<PodUid, RequestedDeletion>,
+    /// Since when each pod's status has differed from the API server's.
     since: BTreeMap<PodUid, Instant>,
-    /// The last changes that were taken in: of statuses, and of copies.
+    /// The last processed changes of statuses and of copies.
     seen: (u64, u64),
-    /// How often all copies had been told then.
+    /// How many complete lists had been received then.
     listings: u64,
-    trouble: Trouble,
-    /// From when the queue counts.
+    throttle: LogThrottle,
+    /// The origin of the queue's times.
     begun: Instant,
 }
 
 impl Writer {
-    /// A writer that has written nothing yet.
+    /// Creates an idle writer.
     pub fn new(parts: WriterParts) -> Self {
         Self {
             parts,
@@ -122,12 +123,12 @@ impl Writer {
             since: BTreeMap::new(),
             seen: (0, 0),
             listings: 0,
-            trouble: Trouble::default(),
+            throttle: LogThrottle::default(),
             begun: Instant::now(),
         }
     }
 
-    /// Writes until told to stop.
+    /// Writes until `stop` is cancelled.
     pub async fn run(mut self, stop: CancellationToken) {
         let mut statuses = self.parts.statuses.subscribe();
         let mut copies = self.parts.copies.changes();
@@ -136,12 +137,12 @@ impl Writer {
         loop {
             statuses.mark_unchanged();
             copies.mark_unchanged();
-            self.take_in();
+            self.process_changes();
             self.start();
             let next = self.queue.next_at();
             let due = self.begun + next.unwrap_or_default();
-            // Biased: stopping first; then jobs, of which there are few; the others all mean to look
-            // again, at whatever changed.
+            // Biased: stopping first; then jobs, of which there are few; the other branches all
+            // process the same changes.
             let open = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
@@ -158,30 +159,30 @@ impl Writer {
                 }
             };
             if !open {
-                // Who tells has ended, and with it the agent.
+                // A sender has ended, and the agent with it.
                 stop.cancelled().await;
                 return;
             }
         }
     }
 
-    /// Takes in what changed.
-    fn take_in(&mut self) {
+    /// Processes changes.
+    fn process_changes(&mut self) {
         let (statuses, copies) = self.seen;
         for (uid, change) in self.parts.statuses.changed_since(statuses) {
             self.seen.0 = self.seen.0.max(change);
             self.mark(&uid, change);
             self.since.entry(uid).or_insert_with(Instant::now);
         }
-        self.take_in_listing();
+        self.process_listing();
         let (changed, number) = self.parts.copies.changed_since(copies);
         self.seen.1 = number;
         for uid in changed {
             if let Some(copy) = self.parts.copies.copy(&uid) {
                 let (guard, name) = (&self.parts.panics, view::pod_name(&copy));
                 let of = PanicSubject::Pod(&uid, Some(&name));
-                // Only a measurement is lost: nothing is to be done again.
-                guard.catch(PanicStep::StatusWrite, of, || self.parts.starts.heard(&copy)).ok();
+                // Only a measurement is lost: nothing must be repeated.
+                guard.catch(PanicStep::StatusWrite, of, || self.parts.starts.observe(&copy)).ok();
             }
             if let Some(published) = self.parts.statuses.get(&uid) {
                 self.mark(&uid, published.version);
@@ -198,7 +199,7 @@ impl Writer {
         }
     }
 
-    /// A pod may have to be written. Changes of readiness are written first.
+    /// Queues a pod. Changes of readiness are written first.
     fn mark(&mut self, uid: &PodUid, change: u64) {
         self.queue.mark(uid, change);
         let answer = self.written.get(uid).and_then(|written| written.answer.as_ref());
@@ -211,8 +212,8 @@ impl Writer {
         self.queue.prioritize(uid, is_prioritized);
     }
 
-    /// When all was told anew, answers count no more: what they were about may be as it was heard before.
-    fn take_in_listing(&mut self) {
+    /// After a new list, responses no longer count: the list may show an earlier state.
+    fn process_listing(&mut self) {
         let listings = self.parts.copies.listings();
         if std::mem::replace(&mut self.listings, listings) == listings {
             return;
@@ -245,13 +246,20 @@ impl Writer {
             let written = self.written.get(&uid).cloned();
             let deleted = self.deleted.get(&uid).cloned();
             let since = self.since.get(&uid).copied();
-            let begun = Ended { uid, wrote: Wrote::Well, written, patched: false, deleted, since };
+            let begun = WriteJob {
+                uid,
+                wrote: WriteOutcome::Well,
+                written,
+                patched: false,
+                deleted,
+                since,
+            };
             self.jobs.spawn(async move { parts.write_guarded(begun).await });
         }
     }
 
-    fn ended(&mut self, ended: Result<Ended, tokio::task::JoinError>) {
-        let Ended { uid, wrote, written, patched, deleted, .. } = match ended {
+    fn ended(&mut self, ended: Result<WriteJob, tokio::task::JoinError>) {
+        let WriteJob { uid, wrote, written, patched, deleted, .. } = match ended {
             Ok(ended) => ended,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
@@ -260,16 +268,16 @@ impl Writer {
         let change = published.as_ref().map_or(0, |published| published.version);
         self.queue.done(&uid, wrote, change, self.begun.elapsed());
         match wrote {
-            Wrote::Away(_) => {
-                if self.trouble.failed(now) {
-                    warn!("statuses do not reach the API server; trying again");
+            WriteOutcome::Away(_) => {
+                if self.throttle.failed(now) {
+                    warn!("Failed to update pod statuses, retrying");
                 }
             }
-            // Whether the API server answers is not known.
-            Wrote::Later(_) | Wrote::Panicked => {}
-            Wrote::Well | Wrote::Refused | Wrote::Failed => {
-                if let Some(after) = self.trouble.over(now) {
-                    info!(?after, "statuses reach the API server again");
+            // Whether the API server is reachable is unknown.
+            WriteOutcome::Later(_) | WriteOutcome::Panicked => {}
+            WriteOutcome::Well | WriteOutcome::Refused | WriteOutcome::Failed => {
+                if let Some(after) = self.throttle.recovered(now) {
+                    info!(?after, "Pod status updates succeed again");
                 }
             }
         }
@@ -280,7 +288,7 @@ impl Writer {
             self.since.remove(&uid);
             return;
         }
-        if patched || wrote == Wrote::Well {
+        if patched || wrote == WriteOutcome::Well {
             let since = self.since.remove(&uid);
             if let Some(since) = since.filter(|_| patched) {
                 self.parts.metrics.written(since.elapsed());
@@ -292,7 +300,7 @@ impl Writer {
         if let Some(written) = written {
             let answer = written.answer.as_ref();
             if answer.is_some_and(|answer| answer.listings < self.listings) {
-                // All was told anew before this was known.
+                // A new list was received before this was known.
                 self.queue.mark(&uid, change);
             }
             self.written.insert(uid.clone(), written);
@@ -304,29 +312,29 @@ impl Writer {
 }
 
 impl WriterParts {
-    /// Writes what is to be written about a pod. After a panic nothing is known to be written: what is
-    /// follows from the next copy.
-    async fn write_guarded(&self, begun: Ended) -> Ended {
+    /// Writes a pod. After a panic the outcome of the write is unknown: the next copy
+    /// shows it.
+    async fn write_guarded(&self, begun: WriteJob) -> WriteJob {
         let (uid, since) = (begun.uid.clone(), begun.since);
         let name = self.copies.copy(&uid).map(|pod| view::pod_name(&pod));
         let of = PanicSubject::Pod(&uid, name.as_ref());
         let ended = self.panics.catch_async(PanicStep::StatusWrite, of, self.write(begun)).await;
         ended.unwrap_or_else(|_| {
-            let (wrote, patched) = (Wrote::Panicked, false);
-            Ended { uid, wrote, written: None, patched, deleted: None, since }
+            let (wrote, patched) = (WriteOutcome::Panicked, false);
+            WriteJob { uid, wrote, written: None, patched, deleted: None, since }
         })
     }
 
-    /// Writes what is to be written about a pod.
-    async fn write(&self, mut ended: Ended) -> Ended {
-        // A status and the end behind it, or a status that changed meanwhile.
+    /// Writes a pod.
+    async fn write(&self, mut ended: WriteJob) -> WriteJob {
+        // A status and then the deletion, or a status that changed meanwhile.
         for _ in 0..3 {
             match self.step(&mut ended).await {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => {
                     ended.wrote = outcome(&error);
-                    tell(&ended, &error);
+                    log_failure(&ended, &error);
                     break;
                 }
             }
@@ -334,17 +342,17 @@ impl WriterParts {
         ended
     }
 
-    /// Writes one thing. Whether there may be more.
-    async fn step(&self, ended: &mut Ended) -> Result<bool, ApiError> {
+    /// Makes one write. Returns whether more may follow.
+    async fn step(&self, ended: &mut WriteJob) -> Result<bool, ApiError> {
         let Some(published) = self.statuses.get(&ended.uid) else { return Ok(false) };
         let may_run = self.copies.may_run(&ended.uid);
-        // Before the copy: what is told anew between the two is looked at again.
+        // Before the copy: a list between the two is processed again.
         let listings = self.copies.listings();
-        let Some(heard) = self.copies.copy(&ended.uid) else { return Ok(false) };
+        let Some(received) = self.copies.copy(&ended.uid) else { return Ok(false) };
         let answer = ended.written.as_ref().and_then(|written| written.answer.as_ref());
-        let api = Arc::clone(newest(&heard, listings, answer));
+        let api = Arc::clone(newest(&received, listings, answer));
         if let Some(written) = &mut ended.written
-            && Arc::ptr_eq(&api, &heard)
+            && Arc::ptr_eq(&api, &received)
         {
             written.answer = None;
         }
@@ -363,20 +371,20 @@ impl WriterParts {
         match write(&input) {
             Write::Nothing => Ok(false),
             Write::Later(time) => {
-                ended.wrote = Wrote::Later(time);
+                ended.wrote = WriteOutcome::Later(time);
                 Ok(false)
             }
             Write::Patch(patch) => {
-                debug!(pod = %view::pod_name(&api), uid = %ended.uid, patch, "status written");
+                debug!(pod = %view::pod_name(&api), uid = %ended.uid, patch, "Status for pod updated successfully");
                 let answer = self.api.patch_status(&view::pod_name(&api), patch).await?;
                 ended.patched = true;
                 let listings = self.copies.listings();
-                ended.written = Some(Written {
+                ended.written = Some(LastWrite {
                     status: published.version,
                     may_run,
                     version: view::version(&answer).to_owned(),
                     listings,
-                    answer: Some(Answer { pod: answer, listings }),
+                    answer: Some(Response { pod: answer, listings }),
                 });
                 Ok(true)
             }
@@ -385,7 +393,7 @@ impl WriterParts {
                 if !deleted.is_some_and(|deleted| is_deleted(deleted, listings, &api)) {
                     self.delete(&api).await?;
                     let version = view::version(&api).to_owned();
-                    ended.deleted = Some(Deleted { version, listings });
+                    ended.deleted = Some(RequestedDeletion { version, listings });
                 }
                 Ok(false)
             }
@@ -397,10 +405,10 @@ impl WriterParts {
         let detail = deletion_detail(pod);
         let verdict = Verdict { detail, ..Verdict::of_pod(&uid, &name, RULE, self.clock.now()) };
         match self.writes.remove_pod(&PodTarget::of(&name, &uid), &verdict).await {
-            Ok(_) => info!(pod = %name, %uid, "pod has ended and is deleted"),
+            Ok(_) => info!(pod = %name, %uid, "Pod fully terminated and removed from API server"),
             // Another pod has its name.
             Err(ApiError::NotFound | ApiError::Conflict(_)) => {
-                debug!(pod = %name, %uid, "pod has ended and is gone");
+                debug!(pod = %name, %uid, "Terminated pod is already removed from API server");
             }
             Err(error) => return Err(error),
         }
@@ -408,14 +416,14 @@ impl WriterParts {
     }
 }
 
-/// Says what people should hear of an error. That the server is away is said once for all pods; a conflict
-/// is over when the feed has told of it.
-fn tell(ended: &Ended, error: &ApiError) {
-    if matches!(ended.wrote, Wrote::Refused | Wrote::Failed)
+/// Logs an error. An unreachable server is logged once for all pods; a conflict
+/// is resolved by the next event of the watch.
+fn log_failure(ended: &WriteJob, error: &ApiError) {
+    if matches!(ended.wrote, WriteOutcome::Refused | WriteOutcome::Failed)
         && !matches!(error, ApiError::Conflict(_))
     {
         let (uid, error) = (&ended.uid, Chain(error));
-        warn!(%uid, %error, "the API server does not take the status of a pod");
+        warn!(%uid, %error, "Failed to update status for pod");
     }
 }
 

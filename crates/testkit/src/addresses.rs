@@ -1,18 +1,18 @@
-//! Addresses of a machine, as a test says.
+//! Network addresses of a machine, set by a test.
 
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use model::ports::addresses::{Addresses, FoundAddresses};
 
-/// Addresses that a test says.
+/// Addresses set by a test.
 #[derive(Debug, Default)]
 pub struct MemoryAddresses {
     found: Mutex<FoundAddresses>,
 }
 
 impl MemoryAddresses {
-    /// A machine with one address, which its default route has.
+    /// A machine with one address, which is that of its default route.
     pub fn one(address: &str) -> Self {
         let ip = address.parse().expect("an address");
         let (on_interfaces, by_default_route) = (vec![ip], vec![ip]);
@@ -20,7 +20,7 @@ impl MemoryAddresses {
         Self { found: Mutex::new(found) }
     }
 
-    /// From now on these are found.
+    /// Replaces the addresses.
     pub fn set(&self, found: FoundAddresses) {
         *self.found.lock().unwrap_or_else(PoisonError::into_inner) = found;
     }

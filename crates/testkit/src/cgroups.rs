@@ -10,7 +10,7 @@ use model::ports::cgroups::{CgroupError, Cgroups, Limits, subject};
 use model::ports::files::Removed;
 use model::verdict::Verdict;
 
-/// A tree of cgroups. The root is always there.
+/// A tree of cgroups. The root always exists.
 #[derive(Debug, Default)]
 pub struct MemoryCgroups {
     driver: CgroupDriver,
@@ -20,28 +20,28 @@ pub struct MemoryCgroups {
 #[derive(Debug, Default)]
 struct State {
     cgroups: BTreeMap<CgroupName, CgroupValues>,
-    /// How many processes are in each.
+    /// The number of processes by cgroup.
     processes: BTreeMap<CgroupName, usize>,
-    /// Cgroups that cannot be made, limited or removed.
+    /// Cgroups that cannot be created, limited or removed.
     broken: BTreeSet<CgroupName>,
-    /// Cgroups that can be made and removed, and not limited.
+    /// Cgroups that can be created and removed, but not limited.
     unlimited: BTreeSet<CgroupName>,
-    /// Cgroups that can be limited, which is said to have failed.
+    /// Cgroups whose limits are set, although the call returns an error.
     unanswered: BTreeSet<CgroupName>,
-    /// Cgroups that cannot be looked at.
+    /// Cgroups that cannot be read.
     unseen: BTreeSet<CgroupName>,
     /// The cgroup whose removal panics.
     panics: Option<CgroupName>,
-    /// Bytes of memory that are used in each.
+    /// Used memory in bytes by cgroup.
     memory: BTreeMap<CgroupName, u64>,
-    /// What was done, in this order.
+    /// The changes so far, in order.
     effects: Vec<String>,
-    /// How often it was looked whether one is there.
+    /// The number of existence checks.
     looks: usize,
 }
 
 impl MemoryCgroups {
-    /// An empty tree of this driver.
+    /// An empty tree for this driver.
     pub fn new(driver: CgroupDriver) -> Self {
         Self { driver, state: Mutex::default() }
     }
@@ -50,74 +50,74 @@ impl MemoryCgroups {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All cgroups that there are, with what was written to them.
+    /// All cgroups with the values that were written to them.
     pub fn all(&self) -> BTreeMap<CgroupName, CgroupValues> {
         self.state().cgroups.clone()
     }
 
-    /// What was done since the last question: `create /a`, `update /a`, `remove /a`.
+    /// The changes since the last call: `create /a`, `update /a`, `remove /a`.
     pub fn effects(&self) -> Vec<String> {
         std::mem::take(&mut self.state().effects)
     }
 
-    /// How often it was looked whether a cgroup is there, since the last question.
+    /// The number of existence checks since the last call.
     pub fn looks(&self) -> usize {
         std::mem::take(&mut self.state().looks)
     }
 
-    /// Makes a cgroup.
+    /// Creates a cgroup.
     pub fn make(&self, name: &CgroupName) {
         self.state().make(name);
     }
 
-    /// Puts a process into a cgroup, which is made.
+    /// Puts a process into a cgroup, which is created if necessary.
     pub fn enter(&self, name: &CgroupName) {
         let mut state = self.state();
         state.make(name);
         *state.processes.entry(name.clone()).or_default() += 1;
     }
 
-    /// So many bytes of memory are used in a cgroup from now on.
+    /// Sets the used memory of a cgroup.
     pub fn use_memory(&self, name: &CgroupName, bytes: u64) {
         self.state().memory.insert(name.clone(), bytes);
     }
 
-    /// How many processes there are.
+    /// The number of processes.
     pub fn processes(&self) -> usize {
         self.state().processes.values().sum()
     }
 
-    /// Nothing can be done to a cgroup any more, or again.
+    /// Makes all operations on a cgroup fail, or work again.
     pub fn set_broken(&self, name: &CgroupName, broken: bool) {
         mark(&mut self.state().broken, name, broken);
     }
 
-    /// A cgroup cannot be limited any more, or again; it can be made and removed.
+    /// Makes limiting a cgroup fail, or work again; it can still be created and removed.
     pub fn set_unlimited(&self, name: &CgroupName, unlimited: bool) {
         mark(&mut self.state().unlimited, name, unlimited);
     }
 
-    /// That a cgroup is limited is said to fail from now on, though it is done; or is answered again.
+    /// Makes limiting a cgroup return an error although the limits are set, or work again.
     pub fn set_unanswered(&self, name: &CgroupName, unanswered: bool) {
         mark(&mut self.state().unanswered, name, unanswered);
     }
 
-    /// From now on removals of a cgroup panic, or of none.
+    /// Makes removals of a cgroup panic; `None` clears this.
     pub fn panic_on_removal(&self, name: Option<&CgroupName>) {
         self.state().panics = name.cloned();
     }
 
-    /// A cgroup cannot be looked at any more.
+    /// Makes reading a cgroup fail.
     pub fn hide(&self, name: &CgroupName) {
         self.state().unseen.insert(name.clone());
     }
 
-    /// A cgroup can be looked at again.
+    /// Makes reading a cgroup work again.
     pub fn show(&self, name: &CgroupName) {
         self.state().unseen.remove(name);
     }
 
-    /// Somebody else removes a cgroup.
+    /// Removes a cgroup, as another program would.
     pub fn vanish(&self, name: &CgroupName) {
         self.state().cgroups.retain(|one, _| !is_in(one, name));
     }
@@ -131,7 +131,7 @@ fn mark(all: &mut BTreeSet<CgroupName>, name: &CgroupName, is_one: bool) {
     }
 }
 
-/// Whether a cgroup is another or somewhere in it.
+/// Whether a cgroup equals another or is below it.
 fn is_in(name: &CgroupName, other: &CgroupName) -> bool {
     name == other || name.parent().is_some_and(|parent| is_in(&parent, other))
 }
@@ -234,7 +234,7 @@ impl Cgroups for MemoryCgroups {
         let found = state.cgroups.get(name).cloned().unwrap_or_default();
         Ok(CgroupValues {
             cpu_shares: found.cpu_shares,
-            // What was never limited is not.
+            // A cgroup without written limits has none.
             cpu_quota: found.cpu_quota.or(Some(-1)),
             cpu_period: found.cpu_period,
             memory_limit: found.memory_limit,
@@ -287,10 +287,10 @@ mod tests {
 
     use super::*;
     use crate::contract::assert_kept;
-    use crate::contract::cgroups::{World, play_all};
+    use crate::contract::cgroups::{Harness, play_all};
 
     #[async_trait]
-    impl World for MemoryCgroups {
+    impl Harness for MemoryCgroups {
         fn cgroups(&self) -> &dyn Cgroups {
             self
         }
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn cgroups_in_memory_keep_the_contract() {
+    async fn memory_cgroups_pass_the_contract() {
         for driver in [CgroupDriver::Cgroupfs, CgroupDriver::Systemd] {
             assert_eq!(assert_kept(&play_all(&MemoryCgroups::new(driver)).await), []);
         }

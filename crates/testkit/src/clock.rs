@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use model::ports::clock::WallClock;
 use tokio::time::Instant;
 
-/// An epoch plus the time that passed for the async runtime since the clock was made. With a paused
-/// runtime, timestamps therefore move exactly when timers do.
+/// An epoch plus the time that passed for the async runtime since the clock was created. With a paused runtime,
+/// timestamps therefore move exactly when timers do.
 #[derive(Debug, Clone)]
 pub struct VirtualClock {
     epoch: Timestamp,
@@ -21,7 +21,7 @@ impl VirtualClock {
         Self::starting_at(epoch)
     }
 
-    /// A clock that starts now at the given time of day.
+    /// A clock that starts now with the given time of day.
     pub fn starting_at(epoch: Timestamp) -> Self {
         Self { epoch, start: Instant::now() }
     }
@@ -39,7 +39,7 @@ impl WallClock for VirtualClock {
     }
 }
 
-/// How long until `then`; nothing when it has passed.
+/// The time until `then`; zero when it has passed.
 pub(crate) fn until(now: Timestamp, then: Timestamp) -> Duration {
     Duration::try_from(then.duration_since(now)).unwrap_or(Duration::ZERO)
 }
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_passed_is_no_time_away() {
+    fn time_away_excludes_elapsed_time() {
         let now = Timestamp::constant(10, 0);
         assert_eq!(until(now, Timestamp::constant(4, 0)), Duration::ZERO);
         assert_eq!(until(now, Timestamp::constant(12, 0)), Duration::from_secs(2));

@@ -1,13 +1,13 @@
-//! The API server in memory: pods, nodes, leases and events, with feeds that can be late, be cut off
-//! and begin anew from an old list.
+//! The API server in memory: pods, nodes, leases and events, with watches that can be late, break, and restart
+//! from a stale list.
 
+mod call_faults;
 mod feed;
 pub mod node_api;
 mod objects;
 mod port;
 mod storage;
 mod strategic_merge;
-mod troubles;
 mod watched;
 mod whole_pods;
 
@@ -22,69 +22,69 @@ use model::ports::clock::WallClock as _;
 use model::ports::cluster::Change;
 use model::verdict::Verdict;
 
+pub use self::call_faults::CallFault;
+use self::call_faults::CallFaults;
 use self::objects::Objects;
 pub use self::objects::object;
 use self::storage::Storage;
-pub use self::troubles::Trouble;
-use self::troubles::Troubles;
 use self::watched::Watched;
 pub use self::whole_pods::{Backup, MemoryPods};
 use crate::clock::VirtualClock;
 
-/// What can be asked of the server.
+/// The calls of the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Ask {
-    /// A node.
+pub enum ApiCall {
+    /// Reading a node.
     Node,
-    /// To mark a pod as failed.
+    /// Marking a pod as failed.
     FailPod,
-    /// To delete a pod.
+    /// Deleting a pod.
     RemovePod,
-    /// A lease, or to write one.
+    /// Reading or writing a lease.
     Lease,
-    /// To write an event.
+    /// Creating an event.
     Event,
-    /// To count one that was written.
+    /// Updating the count of an event.
     CountEvent,
-    /// To follow an object.
+    /// Watching an object.
     Watch,
-    /// For an object.
+    /// Reading an object.
     Object,
-    /// For a token.
+    /// Requesting a token.
     Token,
-    /// For a claim.
+    /// Reading a claim.
     Claim,
-    /// For a persistent volume.
+    /// Reading a persistent volume.
     PersistentVolume,
 }
 
-/// A pod that was removed.
+/// A deleted pod.
 #[derive(Debug, Clone)]
 pub struct RemovedPod {
-    /// As it was.
+    /// The pod before its deletion.
     pub record: PodRecord,
-    /// The condition it had.
+    /// Its condition `DisruptionTarget`.
     pub disruption: Option<Disruption>,
-    /// Why.
+    /// The reason.
     pub verdict: Verdict,
-    /// When.
+    /// The time of the deletion.
     pub at: Timestamp,
-    /// Whether its node existed then, and was ready.
+    /// Its node at that time.
     pub node: Option<NodeRecord>,
-    /// What was asked for: with which uid and version.
-    pub asked: PodTarget,
-    /// Who asked for it.
+    /// The UID and version of the request.
+    pub target: PodTarget,
+    /// The client.
     pub by: String,
-    /// Who held leases then.
+    /// The holders of leases at that time.
     pub holders: Vec<String>,
 }
 
-/// Which feed.
+/// A watch of the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feed {
-    /// Of pods.
+    /// Pods.
     Pods,
-    /// Of nodes.
+    /// Nodes.
     Nodes,
 }
 
@@ -98,17 +98,17 @@ struct StoredPod {
 type PodChange = Change<PodRecord, Uid>;
 type NodeChange = Change<NodeRecord, String>;
 
-/// What is heard of one kind, from the beginning of time.
+/// All changes of one kind since the start.
 #[derive(Debug)]
 struct History<T> {
     changes: Vec<T>,
-    /// Nothing is told while it is.
+    /// Whether the watches send nothing.
     is_frozen: bool,
-    /// Counts how often those who listen must begin anew.
+    /// The number of expirations: each makes the watches restart with a list.
     expired: u64,
-    /// How many of the last changes the next list does not know.
+    /// How many of the last changes are missing from the next list.
     behind: usize,
-    /// After how many objects a list is held.
+    /// The number of objects after which a list pauses.
     held: Option<usize>,
 }
 
@@ -127,20 +127,20 @@ struct State {
     leases: BTreeMap<LeaseName, Lease>,
     pod_history: History<PodChange>,
     node_history: History<NodeChange>,
-    troubles: Troubles<Ask>,
-    calls: Vec<(Ask, String)>,
+    faults: CallFaults<ApiCall>,
+    calls: Vec<(ApiCall, String)>,
     removed: Vec<RemovedPod>,
     events: Vec<ClusterEvent>,
     objects: Objects,
     storage: Storage,
 }
 
-/// The API server. Clones are the same one.
+/// The API server. Clones share it.
 #[derive(Debug, Clone)]
 pub struct MemoryCluster {
     shared: Watched<State>,
     clock: VirtualClock,
-    /// As whom this one is asked.
+    /// The name of the client.
     who: String,
 }
 
@@ -150,7 +150,7 @@ impl Default for MemoryCluster {
     }
 }
 
-/// A pod to be created.
+/// A pod record.
 pub fn pod(name: &str) -> PodRecord {
     let (namespace, name) = name.split_once('/').unwrap_or(("default", name));
     PodRecord {
@@ -163,30 +163,29 @@ pub fn pod(name: &str) -> PodRecord {
     }
 }
 
-/// A node that is ready.
+/// A ready node.
 pub fn node(name: &str) -> NodeRecord {
     NodeRecord { name: name.to_owned(), is_ready: true, is_out_of_service: false }
 }
 
 impl MemoryCluster {
-    /// An empty cluster with that time.
+    /// An empty cluster with this clock.
     pub fn new(clock: VirtualClock) -> Self {
         Self { shared: Watched::default(), clock, who: String::new() }
     }
 
-    /// The same server, as somebody asks it.
+    /// The same server for another client.
     #[must_use]
-    pub fn asked_by(&self, who: &str) -> Self {
+    pub fn as_client(&self, who: &str) -> Self {
         Self { who: who.to_owned(), ..self.clone() }
     }
 
-    /// Its time.
+    /// The clock.
     pub fn clock(&self) -> VirtualClock {
         self.clock.clone()
     }
 
-    /// Creates a pod, with a uid and a version of its own, and a time if it has none. In place of one
-    /// of that name.
+    /// Creates or replaces a pod, with a new UID and version, and with a creation time if it has none.
     pub fn create_pod(&self, pod: PodRecord) -> Uid {
         let now = self.clock.now().as_second();
         self.shared.change(|state| {
@@ -213,7 +212,7 @@ impl MemoryCluster {
         });
     }
 
-    /// Gives a pod a finalizer, or takes it away; one that waited for that is gone then.
+    /// Adds or removes a finalizer of a pod; a terminating pod without finalizers is removed.
     pub fn hold_pod(&self, name: &str, hold: bool) {
         self.shared.change(|state| {
             let key = key(name);
@@ -225,7 +224,7 @@ impl MemoryCluster {
         });
     }
 
-    /// Asks for the deletion of a pod, with time to end.
+    /// Deletes a pod with a grace period.
     pub fn terminate_pod(&self, name: &str) {
         self.update_pod(name, |pod| pod.deletion = Deletion::Graceful);
     }
@@ -235,7 +234,7 @@ impl MemoryCluster {
         self.shared.change(|state| state.drop_pod(&key(name)));
     }
 
-    /// Puts a node there.
+    /// Creates or replaces a node.
     pub fn put_node(&self, node: NodeRecord) {
         self.shared.change(|state| {
             state.version += 1;
@@ -254,7 +253,7 @@ impl MemoryCluster {
         });
     }
 
-    /// Nothing is heard of a feed while it is frozen: a watch that was lost and nobody noticed.
+    /// Freezes or unfreezes a watch: a frozen one sends nothing, as a lost connection that was not detected.
     pub fn freeze(&self, feed: Feed, is_frozen: bool) {
         self.shared.change(|state| match feed {
             Feed::Pods => state.pod_history.is_frozen = is_frozen,
@@ -262,7 +261,7 @@ impl MemoryCluster {
         });
     }
 
-    /// Those who follow must begin anew, from a list that does not know so many of the last changes.
+    /// Makes the watches restart from a list without this number of the last changes.
     pub fn expire(&self, feed: Feed, behind: usize) {
         self.shared.change(|state| match feed {
             Feed::Pods => {
@@ -276,8 +275,8 @@ impl MemoryCluster {
         });
     }
 
-    /// Lists are held after that many objects, at the latest before they are complete, until this is
-    /// called with nothing or the followers must begin anew.
+    /// Pauses lists after this number of objects, at the latest before their end, until the call with `None` or
+    /// the next expiration.
     pub fn hold_lists(&self, feed: Feed, after: Option<usize>) {
         self.shared.change(|state| match feed {
             Feed::Pods => state.pod_history.held = after,
@@ -285,19 +284,19 @@ impl MemoryCluster {
         });
     }
 
-    /// From now on calls go wrong, so many times.
-    pub fn trouble(&self, ask: Ask, trouble: Trouble, times: u32) {
-        self.shared.state().troubles.add(None, ask, trouble, times);
+    /// Makes the next calls of a kind fail, this many times.
+    pub fn inject_fault(&self, kind: ApiCall, fault: CallFault, times: u32) {
+        self.shared.state().faults.add(None, kind, fault, times);
     }
 
-    /// The same for the calls of one of those who ask.
-    pub fn trouble_of(&self, who: &str, ask: Ask, trouble: Trouble, times: u32) {
-        self.shared.state().troubles.add(Some(who.to_owned()), ask, trouble, times);
+    /// The same for the calls of one client.
+    pub fn inject_fault_for(&self, who: &str, kind: ApiCall, fault: CallFault, times: u32) {
+        self.shared.state().faults.add(Some(who.to_owned()), kind, fault, times);
     }
 
-    /// Nothing goes wrong any more.
-    pub fn end_troubles(&self) {
-        self.shared.state().troubles.clear();
+    /// Clears all call faults.
+    pub fn clear_faults(&self) {
+        self.shared.state().faults.clear();
     }
 
     /// Names of all pods, as `NAMESPACE/NAME`.
@@ -310,7 +309,7 @@ impl MemoryCluster {
             .collect()
     }
 
-    /// A pod, if it is there.
+    /// A pod, if it exists.
     pub fn pod(&self, name: &str) -> Option<PodRecord> {
         self.shared.state().pods.get(&key(name)).map(|stored| stored.record.clone())
     }
@@ -325,7 +324,7 @@ impl MemoryCluster {
         self.shared.state().leases.get(name).cloned()
     }
 
-    /// What was removed by deletions, in order.
+    /// The deleted pods, in order.
     pub fn removed(&self) -> Vec<RemovedPod> {
         self.shared.state().removed.clone()
     }
@@ -335,22 +334,26 @@ impl MemoryCluster {
         self.shared.state().events.clone()
     }
 
-    /// Forgets all events, as the server does after a while.
+    /// Removes all events, as the server does after their TTL.
     pub fn forget_events(&self) {
         self.shared.change(|state| state.events.clear());
     }
 
-    /// All calls so far, with what they were about.
-    pub fn calls(&self) -> Vec<(Ask, String)> {
+    /// All calls so far, with their objects.
+    pub fn calls(&self) -> Vec<(ApiCall, String)> {
         self.shared.state().calls.clone()
     }
 
-    /// What calls of a kind were about.
-    pub fn asked(&self, ask: Ask) -> Vec<String> {
-        self.calls().into_iter().filter(|(asked, _)| *asked == ask).map(|(_, what)| what).collect()
+    /// The objects of the calls of a kind.
+    pub fn calls_of(&self, kind: ApiCall) -> Vec<String> {
+        self.calls()
+            .into_iter()
+            .filter(|(called, _)| *called == kind)
+            .map(|(_, what)| what)
+            .collect()
     }
 
-    /// Forgets which calls there were.
+    /// Clears the recorded calls.
     pub fn forget_calls(&self) {
         self.shared.state().calls.clear();
     }

@@ -1,15 +1,15 @@
-//! Contracts: what every implementation of a port does, in memory and for real.
+//! Contracts: the required behaviour of every implementation of a port, in memory and real.
 //!
-//! A contract is a list of named cases over a small world that says how to set things up beside the
-//! port. A case that fails for the real thing is wrong or shows a wrong adapter; a case that fails in
-//! memory shows a twin that lies.
+//! A contract is a list of named cases that use a harness, which sets things up outside the port. If a case
+//! fails for the real implementation, the case or the adapter is wrong; if it fails in memory, the in-memory
+//! implementation is wrong.
 
 /// A contract as the list of its cases: functions of the module that names them.
 macro_rules! cases {
     ($($name:ident)+) => {
         /// The contract.
         pub const CASES: &[Case] = &[$(
-            Case { name: stringify!($name), play: |world| Box::pin($name(world)) },
+            Case { name: stringify!($name), play: |harness| Box::pin($name(harness)) },
         )+];
     };
 }
@@ -34,5 +34,5 @@ pub use report::{Outcome, Report, assert_kept};
 
 use report::Impossible;
 
-/// A case under way.
+/// The future of a case.
 type Play<'a> = Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send + 'a>>;

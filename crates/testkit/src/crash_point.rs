@@ -11,10 +11,10 @@ use anyhow::{Context as _, bail};
 use async_trait::async_trait;
 use model::intercept::{Call, Interceptor, Kind, Port};
 
-/// When an agent dies.
+/// When an agent crashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// Before an effect, counted from 1.
+    /// Before a change, counted from 1.
     Before(usize),
     /// After it.
     After(usize),
@@ -33,7 +33,8 @@ impl std::str::FromStr for Moment {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (side, effect) = text.split_once(':').context("no moment: want before:N or after:N")?;
+        let (side, effect) =
+            text.split_once(':').context("invalid crash point: want before:N or after:N")?;
         let effect = effect.parse().with_context(|| format!("{effect:?} is no number"))?;
         match side {
             "before" => Ok(Self::Before(effect)),
@@ -43,16 +44,16 @@ impl std::str::FromStr for Moment {
     }
 }
 
-/// What dying is.
+/// How an agent is killed.
 #[async_trait]
 pub trait Death: Debug + Send + Sync {
-    /// Ends the agent; never returns. Called again by whatever part of it has not noticed yet.
+    /// Ends the agent; never returns. Can be called again by tasks that have not ended yet.
     async fn die(&self);
-    /// Whether the agent is dead already, so that none of its effects may happen any more.
+    /// Whether the agent is dead already, so that none of its changes may happen any more.
     fn is_over(&self) -> bool;
 }
 
-/// Counts the effects of an agent, through all of its ports, and ends it at one of them.
+/// Counts the changes of an agent through all of its ports, and ends it at one of them.
 #[derive(Debug)]
 pub struct CrashPoint {
     effects: AtomicUsize,
@@ -61,7 +62,7 @@ pub struct CrashPoint {
 }
 
 impl CrashPoint {
-    /// One at this moment, or none.
+    /// A crash point, or none.
     pub fn new(moment: Option<Moment>, death: impl Death + 'static) -> Self {
         Self { effects: AtomicUsize::new(0), moment, death: Box::new(death) }
     }
@@ -95,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_read_as_it_is_written() {
+    fn crash_point_round_trips_through_text() {
         for moment in [Moment::Before(1), Moment::After(12)] {
             assert_eq!(moment.to_string().parse::<Moment>().unwrap(), moment);
         }

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::runtime::MemoryRuntime;
 
-/// One disk, at one directory and below it. Nothing is anywhere else.
+/// One disk, mounted at one directory. Other paths have no disk.
 #[derive(Debug)]
 pub struct MemoryDisk {
     directory: PathBuf,
@@ -22,12 +22,12 @@ pub struct MemoryDisk {
 #[derive(Debug)]
 struct State {
     capacity: u64,
-    /// Bytes of others.
+    /// Bytes of other programs.
     others: u64,
     runtime: Option<Arc<MemoryRuntime>>,
-    /// How long what was removed still takes room.
+    /// How long removed content still takes space.
     lag: Duration,
-    /// Bytes of images when somebody last looked, and what is still to be given back of earlier ones.
+    /// Bytes of images at the last measurement, and the bytes of earlier ones that are still to be freed.
     images: u64,
     leaving: Vec<(Instant, u64)>,
     broken: Option<ErrorKind>,
@@ -50,34 +50,34 @@ impl MemoryDisk {
         Self { directory: directory.into(), state: Mutex::new(state) }
     }
 
-    /// The same with the images of a runtime on it; layers that they share take room once.
+    /// The same with the images of a runtime on it; shared layers take space once.
     #[must_use]
     pub fn holding(self, runtime: Arc<MemoryRuntime>) -> Self {
         self.state().runtime = Some(runtime);
         self
     }
 
-    /// What is removed takes room for this much longer.
+    /// Removed content takes space for this much longer.
     pub fn set_lag(&self, lag: Duration) {
         self.state().lag = lag;
     }
 
-    /// Others take this much.
+    /// Sets the bytes of other programs.
     pub fn set_others(&self, bytes: u64) {
         self.state().others = bytes;
     }
 
-    /// It has this much room in all.
+    /// Sets the capacity.
     pub fn set_capacity(&self, bytes: u64) {
         self.state().capacity = bytes;
     }
 
-    /// Every look fails, until this is called with nothing.
+    /// Makes every measurement fail; `None` clears this.
     pub fn fail(&self, kind: Option<ErrorKind>) {
         self.state().broken = kind;
     }
 
-    /// How often somebody looked.
+    /// The number of measurements.
     pub fn looks(&self) -> usize {
         self.state().looks
     }
@@ -129,7 +129,7 @@ mod tests {
     use crate::runtime::RemoteImage;
 
     #[tokio::test]
-    async fn it_keeps_the_contract() {
+    async fn memory_adapter_passes_the_contract() {
         let disk = MemoryDisk::new("/images", 1000);
         disk.set_others(300);
         disks_contract(&disk, Path::new("/images/below"), Path::new("/nowhere")).await.unwrap();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn shared_layers_take_room_once_and_room_comes_back_late() {
+    async fn shared_layers_are_counted_once_and_freed_late() {
         let runtime = Arc::new(MemoryRuntime::new(Arc::new(VirtualClock::new())));
         let one = RemoteImage::new("a").layers([("base", 100), ("a", 20)]);
         let two = RemoteImage::new("b").layers([("base", 100), ("b", 30)]);

@@ -1,10 +1,10 @@
-//! Events, kept for the test that asks.
+//! Events, recorded for tests.
 
 use std::sync::{Mutex, PoisonError};
 
 use model::ports::events::{Events, NodeEvent, NodeEvents, PodEvent};
 
-/// Keeps every event, in order.
+/// Records every event, in order.
 #[derive(Debug, Default)]
 pub struct KeptEvents {
     events: Mutex<Vec<PodEvent>>,
@@ -18,12 +18,12 @@ impl KeptEvents {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether there was one for this reason.
+    /// Whether there was an event with this reason.
     pub fn has(&self, reason: &str) -> bool {
         self.all().iter().any(|event| event.reason == reason)
     }
 
-    /// From now on events of a pod for this reason panic, and are not kept; without one none does.
+    /// Makes events of a pod with this reason panic; `None` clears this. They are not recorded.
     pub fn panic_on(&self, event: Option<(&str, &str)>) {
         let event = event.map(|(pod, reason)| (pod.to_owned(), reason.to_owned()));
         *self.panics.lock().unwrap_or_else(PoisonError::into_inner) = event;
@@ -40,12 +40,12 @@ impl Events for KeptEvents {
         let panics = self.panics.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let panics =
             panics.is_some_and(|(pod, reason)| *event.pod.name == pod && event.reason == reason);
-        assert!(!panics, "a test asked for this");
+        assert!(!panics, "injected by a test");
         self.events.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     }
 }
 
-/// Keeps every event of the node, in order.
+/// Records every event of the node, in order.
 #[derive(Debug, Default)]
 pub struct KeptNodeEvents {
     events: Mutex<Vec<NodeEvent>>,

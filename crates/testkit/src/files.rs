@@ -13,20 +13,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use model::ports::files::{
-    DirectoryWatch, Entry, FileError, FileVersion, Found, Heard, HostFiles, Removed,
+    DirectoryChange, DirectoryWatch, Entry, FileError, FileVersion, Found, HostFiles, Removed,
 };
 use model::verdict::Verdict;
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub(crate) use tree::{Node, Start, Tree};
 
-/// A file system in memory that starts with its root alone. Paths are absolute.
+/// A file system in memory that starts with its root only. Paths are absolute.
 #[derive(Debug)]
 pub struct MemoryFiles {
     tree: Mutex<Tree>,
-    /// Whether durable writes wait.
+    /// Whether durable writes are blocked.
     writes_held: watch::Sender<bool>,
-    /// Directories whose removals wait, each with how many do.
+    /// Directories with blocked removals, each with the number of blocked calls.
     removals_held: watch::Sender<BTreeMap<PathBuf, usize>>,
     /// The path whose removal panics.
     panics: Mutex<Option<PathBuf>>,
@@ -46,38 +46,38 @@ impl MemoryFiles {
         }
     }
 
-    /// Writes a file, and its directories where there are none.
+    /// Writes a file, and creates its directories.
     pub fn write(&self, path: impl AsRef<Path>, content: impl Into<Vec<u8>>) {
         self.put(path.as_ref(), Node::File { content: content.into(), mode: 0o644 });
     }
 
-    /// Makes a link to a target, which need not exist.
+    /// Creates a symlink to a target, which need not exist.
     pub fn put_link(&self, path: impl AsRef<Path>, target: impl Into<PathBuf>) {
         self.put(path.as_ref(), Node::Link(target.into()));
     }
 
-    /// Makes something that is neither file nor directory.
+    /// Creates a special file.
     pub fn special(&self, path: impl AsRef<Path>) {
         self.put(path.as_ref(), Node::Special);
     }
 
-    /// Replaces the content of a file by as many other bytes, so soon after the last change that it
-    /// does not show, and without anybody being told.
+    /// Replaces the content of a file by as many other bytes within one clock tick of the last change, so that
+    /// metadata does not show it, and sends no change event.
     pub fn write_unseen(&self, path: impl AsRef<Path>, content: impl Into<Vec<u8>>) {
         self.tree().swap_content(path.as_ref(), content.into());
     }
 
-    /// Moves a file, or a directory with all that is in it, in place of what is there.
+    /// Renames a file or directory, replacing the target.
     pub fn rename(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) {
         self.tree().rename(from.as_ref(), to.as_ref());
     }
 
-    /// Removes a file, or a directory with all that is in it.
+    /// Removes a file, or a directory with its content.
     pub fn remove(&self, path: impl AsRef<Path>) {
         self.tree().prune(path.as_ref());
     }
 
-    /// The content of a file, if there is one; faults aside.
+    /// The content of a file, if it exists; ignores faults.
     pub fn content(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         match self.tree().at(path.as_ref()) {
             Some(Node::File { content, .. }) => Some(content.clone()),
@@ -85,7 +85,7 @@ impl MemoryFiles {
         }
     }
 
-    /// The mode of a file or directory, if there is one.
+    /// The mode of a file or directory, if it exists.
     pub fn mode(&self, path: impl AsRef<Path>) -> Option<u32> {
         match self.tree().at(path.as_ref()) {
             Some(Node::Directory { mode } | Node::File { mode, .. }) => Some(*mode),
@@ -93,49 +93,48 @@ impl MemoryFiles {
         }
     }
 
-    /// The user and the group that a file or directory belongs to, if there is one.
+    /// The user and group of a file or directory, if it exists.
     pub fn owner(&self, path: impl AsRef<Path>) -> Option<(u32, u32)> {
         self.tree().placed(path.as_ref()).map(|placed| (placed.owner, placed.group))
     }
 
-    /// How often a file was read by exactly this path.
+    /// The number of reads of exactly this path.
     pub fn reads(&self, path: impl AsRef<Path>) -> usize {
         self.tree().reads.get(path.as_ref()).copied().unwrap_or_default()
     }
 
-    /// Makes durable writes wait, as on a slow disk, until [`MemoryFiles::release_writes`].
+    /// Blocks durable writes, as on a slow disk, until [`MemoryFiles::release_writes`].
     pub fn hold_writes(&self) {
         self.writes_held.send_replace(true);
     }
 
-    /// Lets durable writes happen again.
+    /// Unblocks durable writes.
     pub fn release_writes(&self) {
         self.writes_held.send_replace(false);
     }
 
-    /// Makes removals of exactly this path wait, as on a file system that hangs, until
-    /// [`MemoryFiles::release_removal`].
+    /// Blocks removals of exactly this path, as on a hung file system, until [`MemoryFiles::release_removal`].
     pub fn hold_removal(&self, path: impl Into<PathBuf>) {
         self.removals_held.send_modify(|held| held.extend([(path.into(), 0)]));
     }
 
-    /// How many removals of a path that is held have begun.
+    /// The number of removals of a blocked path that have begun.
     pub fn held_removals(&self, path: impl AsRef<Path>) -> usize {
         self.removals_held.borrow().get(path.as_ref()).copied().unwrap_or_default()
     }
 
-    /// Lets removals of a path happen again.
+    /// Unblocks removals of a path.
     pub fn release_removal(&self, path: impl AsRef<Path>) {
         self.removals_held.send_modify(|held| held.retain(|held, _| held != path.as_ref()));
     }
 
-    /// From now on removals of exactly this path panic, or of none.
+    /// Makes removals of exactly this path panic; `None` clears this.
     pub fn panic_on_removal(&self, path: Option<&Path>) {
         let path = path.map(Path::to_owned);
         *self.panics.lock().unwrap_or_else(PoisonError::into_inner) = path;
     }
 
-    /// Waits while removals of a path are held.
+    /// Waits while removals of a path are blocked.
     async fn removal_released(&self, path: &Path) {
         let begun = |held: &mut BTreeMap<PathBuf, usize>| match held.get_mut(path) {
             Some(count) => {
@@ -151,17 +150,17 @@ impl MemoryFiles {
         }
     }
 
-    /// From now on nobody is told of changes.
-    pub fn deafen(&self) {
-        self.tree().deaf = true;
+    /// Stops all change events.
+    pub fn break_watches(&self) {
+        self.tree().is_silent = true;
     }
 
-    /// Makes every attempt to listen to a directory fail, until [`MemoryFiles::allow_watches`].
+    /// Makes every attempt to watch a directory fail, until [`MemoryFiles::allow_watches`].
     pub fn refuse_watches(&self, kind: ErrorKind) {
         self.tree().no_watches = Some(kind);
     }
 
-    /// Lets directories be listened to again.
+    /// Lets directories be watched again.
     pub fn allow_watches(&self) {
         self.tree().no_watches = None;
     }
@@ -171,7 +170,7 @@ impl MemoryFiles {
         self.tree().broken.insert(path.into(), kind);
     }
 
-    /// Makes every list of exactly this directory fail, and nothing else of it, until
+    /// Makes every list of exactly this directory fail, and no other operation on it, until
     /// [`MemoryFiles::repair`].
     pub fn fail_list(&self, directory: impl Into<PathBuf>, kind: ErrorKind) {
         self.tree().unlisted.insert(directory.into(), kind);
@@ -225,7 +224,7 @@ impl HostFiles for MemoryFiles {
     }
 
     async fn look(&self, path: &Path) -> Result<Found, FileError> {
-        self.tree().found(path).map_err(failed("look at", path))
+        self.tree().found(path).map_err(failed("stat", path))
     }
 
     async fn entries(&self, directory: &Path) -> Result<Vec<Entry>, FileError> {
@@ -233,7 +232,7 @@ impl HostFiles for MemoryFiles {
         let names = tree.list(directory).map_err(failed("list", directory))?;
         let entries = names.into_iter().map(|name| {
             let path = directory.join(&name);
-            let found = tree.found(&path).map_err(failed("look at", &path));
+            let found = tree.found(&path).map_err(failed("stat", &path));
             Entry { name: OsString::from(name), found }
         });
         Ok(entries.collect())
@@ -246,7 +245,7 @@ impl HostFiles for MemoryFiles {
     ) -> Result<(FileVersion, Vec<u8>), FileError> {
         let mut tree = self.tree();
         let content = tree.read(path, limit).map_err(failed("read", path))?;
-        let found = tree.found(path).map_err(failed("look at", path))?;
+        let found = tree.found(path).map_err(failed("stat", path))?;
         Ok((found.version, content))
     }
 
@@ -310,20 +309,20 @@ impl HostFiles for MemoryFiles {
     }
 }
 
-/// One who listens to a directory.
+/// A watch of a directory.
 #[derive(Debug)]
 struct MemoryWatch {
-    /// Closed by the tree when the directory goes.
-    changes: mpsc::UnboundedReceiver<Heard>,
+    /// Closed by the tree when the directory is removed.
+    changes: mpsc::UnboundedReceiver<DirectoryChange>,
 }
 
 #[async_trait]
 impl DirectoryWatch for MemoryWatch {
-    async fn heard(&mut self) -> Option<Heard> {
-        let mut heard = self.changes.recv().await?;
+    async fn next_change(&mut self) -> Option<DirectoryChange> {
+        let mut change = self.changes.recv().await?;
         while let Ok(more) = self.changes.try_recv() {
-            heard = heard.and(more);
+            change = change.and(more);
         }
-        Some(heard)
+        Some(change)
     }
 }

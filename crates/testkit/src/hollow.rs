@@ -1,19 +1,18 @@
 //! `hollow`: the runtime in memory as a real CRI server on a Unix socket.
 //!
-//! Purpose: a node agent, this one or upstream's, runs thousands of pods on it without a single
-//! process, on a machine that could not run them, and is measured and disturbed while it does.
+//! Purpose: a node agent, this one or upstream's, runs thousands of pods on it without a single process, on a
+//! machine that could not run them, and is measured and tested with faults.
 //!
-//! Inputs: calls of the CRI, a population of pods that run from the start, delays and failures per
-//! method. Outputs: answers from the store of [`MemoryRuntime`], events as they happen, and how often
-//! each method was called.
+//! Inputs: CRI calls, a population of pods that run from the start, delays and failures per method. Outputs:
+//! responses from the store of [`MemoryRuntime`], events, and the number of calls per method.
 //!
 //! Invariants:
-//! - what a client sees through the socket is what the port of the runtime shows: both keep the same
+//! - a client sees through the socket what the port of the runtime shows: both pass the same
 //!   contract;
 //! - every call is counted before it may fail, under the name that the CRI gives it;
 //! - nothing grows with the number of calls.
 //!
-//! Streaming (exec, attach, port forwarding), checkpoints and lists in parts are not here and answer
+//! Streaming (exec, attach, port forwarding), checkpoints and chunked lists are not supported and return
 //! `Unimplemented`, as an older runtime would.
 
 mod control;
@@ -43,46 +42,46 @@ use crate::clock::VirtualClock;
 use crate::runtime::{MemoryRuntime, RemoteImage};
 use kept::Kept;
 
-pub use control::answer_questions;
+pub use control::serve_control;
 pub use gate::{Count, Delay, Failure, Gate};
 pub use options::{Options, USAGE};
 pub use population::{Population, PopulationContainer, PopulationPod, PopulationState};
 pub use server::serve;
 
-/// Images below this name have the workload in them and nothing else, as the test images do that a
-/// real runtime gets. Every other image has every program in it.
+/// Images below this name contain only the workload, as the test images of a real runtime do. Every other image
+/// contains every program.
 const TEST_IMAGES: &str = "ferrolet.test/";
 
-/// How a hollow runtime differs from another.
+/// The options of a hollow runtime.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The only images that can be pulled; without it, every name can.
+    /// The only images that can be pulled; `None` allows every name.
     pub images: Option<Vec<String>>,
-    /// Where the images are said to lie. A node agent measures that file system.
+    /// The reported path of the image file system. A node agent measures that file system.
     pub image_directory: PathBuf,
     /// Whether containers write a log: a line at their start.
     pub write_logs: bool,
-    /// Whom images run as, by name; the others name nobody.
+    /// The user of images, by name; other images have none.
     pub users: BTreeMap<String, ImageUser>,
-    /// Where requests that make something are written as they came, if anywhere.
+    /// The directory for recordings of requests that create objects.
     pub requests: Option<PathBuf>,
-    /// How many bytes an answer with a list may have; without it, as many as it takes.
+    /// The size limit of a list response in bytes; `None` is unlimited.
     pub send_limit: Option<usize>,
 }
 
-/// A hollow runtime. Clones are the same one.
+/// A hollow runtime. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Hollow {
     runtime: Arc<MemoryRuntime>,
     gate: Arc<Gate>,
     kept: Arc<Kept>,
     settings: Arc<Settings>,
-    /// How many requests were written; counted by calls.
+    /// The number of recorded requests; counted by calls.
     recorded: Arc<AtomicUsize>,
 }
 
 impl Hollow {
-    /// A runtime that has nothing yet. Must be called inside a tokio runtime, whose time is its.
+    /// A runtime without objects. Must be called inside a tokio runtime, whose time it uses.
     #[allow(clippy::disallowed_methods, reason = "clients compare its times with their own clock")]
     pub fn new(settings: Settings) -> Self {
         let clock = VirtualClock::starting_at(Timestamp::now());
@@ -99,18 +98,18 @@ impl Hollow {
         }
     }
 
-    /// The runtime behind the socket, to do to it what no client can.
+    /// The runtime behind the socket, for actions that no client can do.
     pub fn runtime(&self) -> &Arc<MemoryRuntime> {
         &self.runtime
     }
 
-    /// What every call goes through: counters, delays and failures.
+    /// The gate that every call passes: counters, delays and failures.
     pub fn gate(&self) -> &Gate {
         &self.gate
     }
 }
 
-/// An image of a name.
+/// An image with this name.
 fn image(name: &str, users: &BTreeMap<String, ImageUser>) -> RemoteImage {
     let image = RemoteImage::new(name);
     let image = match users.get(name) {

@@ -1,4 +1,4 @@
-//! A web in memory.
+//! HTTP servers in memory.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,41 +7,41 @@ use async_trait::async_trait;
 use model::ports::http::{Answer, Get, Headers, HttpError, HttpGet};
 use tokio::time::timeout;
 
-/// What is found at a URL.
+/// The response at a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Page {
-    /// An answer with this status and body.
+    /// A response with this status and body.
     Answer(u16, Vec<u8>),
-    /// Another URL.
+    /// A redirect to another URL.
     Redirect(String),
-    /// A server that takes the request and never answers.
+    /// A server that accepts the request and never answers.
     Silence,
-    /// A server that begins to answer and goes away.
+    /// A server that breaks the connection within the response.
     CutOff,
-    /// A server that does not speak TLS, at a URL that asks for it.
+    /// A server without TLS at an https URL.
     NotSecure,
 }
 
 impl Page {
-    /// A good answer.
+    /// A response with status 200.
     pub fn ok(body: impl Into<Vec<u8>>) -> Self {
         Self::Answer(200, body.into())
     }
 }
 
-/// Pages by URL. Nobody listens where there is none.
+/// Pages by URL. All other URLs refuse the connection.
 #[derive(Debug, Default)]
-pub struct MemoryWeb {
+pub struct MemoryHttp {
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     pages: BTreeMap<String, Page>,
-    asked: Vec<(String, Headers)>,
+    requests: Vec<(String, Headers)>,
 }
 
-impl MemoryWeb {
+impl MemoryHttp {
     /// Puts a page at a URL.
     pub fn put(&self, url: impl Into<String>, page: Page) {
         self.state().pages.insert(url.into(), page);
@@ -53,10 +53,10 @@ impl MemoryWeb {
     }
 
     /// The headers of all requests for a URL.
-    pub fn asked(&self, url: &str) -> Vec<Headers> {
+    pub fn request_headers(&self, url: &str) -> Vec<Headers> {
         let state = self.state();
-        let asked = state.asked.iter().filter(|(asked, _)| asked == url);
-        asked.map(|(_, headers)| headers.clone()).collect()
+        let requests = state.requests.iter().filter(|(requested, _)| requested == url);
+        requests.map(|(_, headers)| headers.clone()).collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -69,7 +69,7 @@ impl MemoryWeb {
         for _ in 0..MOST {
             let page = {
                 let mut state = self.state();
-                state.asked.push((url.clone(), request.headers.clone()));
+                state.requests.push((url.clone(), request.headers.clone()));
                 state.pages.get(&url).cloned()
             };
             match page {
@@ -97,7 +97,7 @@ impl MemoryWeb {
 }
 
 #[async_trait]
-impl HttpGet for MemoryWeb {
+impl HttpGet for MemoryHttp {
     async fn get(&self, request: &Get) -> Result<Answer, HttpError> {
         if !request.url.starts_with("http://") && !request.url.starts_with("https://") {
             return Err(HttpError::Url("it must begin with http:// or https://"));

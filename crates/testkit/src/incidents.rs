@@ -1,10 +1,10 @@
-//! Incidents, kept for the test that asks.
+//! Incidents, recorded for tests.
 
 use std::sync::{Mutex, PoisonError};
 
 use model::ports::incidents::{Incident, IncidentRecord};
 
-/// Keeps every incident, in order.
+/// Records every incident, in order.
 #[derive(Debug, Default)]
 pub struct KeptIncidents(Mutex<Vec<Incident>>);
 
@@ -14,7 +14,7 @@ impl KeptIncidents {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Each as one line: kind, container, rule, numbers.
+    /// Each incident as one line: kind, container, rule, numbers.
     pub fn lines(&self) -> Vec<String> {
         let line = |incident: Incident| {
             let Incident { kind, container, rule, detail, .. } = incident;

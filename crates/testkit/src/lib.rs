@@ -1,19 +1,19 @@
-//! In-memory twins of the outside, the contracts that they and the real adapters keep, and builders
-//! for what tests need.
+//! In-memory implementations of the ports, the contracts that they and the real adapters pass, and builders for
+//! tests.
 //!
-//! Inputs: what a test puts into a twin (images, files, faults, deaths) and calls through the ports
-//! of `model`. Outputs: answers through the same ports, and a record of the calls.
+//! Inputs: what a test puts into an implementation (images, files, faults, container deaths) and calls through
+//! the ports of `model`. Outputs: results through the same ports, and a record of the calls.
 //!
 //! Invariants:
-//! - a twin is a small working implementation, not a mock: [`contract`] holds for it and for the
-//!   real thing alike;
+//! - an in-memory implementation is a small working one, not a mock: [`contract`] holds for it and for the
+//!   real adapter alike;
 //! - time is the async runtime's: with a paused clock, timers and timestamps move together and a
 //!   test is the same in every run;
-//! - nothing runs in the background: what is true at a moment is worked out when somebody looks.
+//! - no background tasks: the current state is computed when a caller reads it.
 //!
-//! With the feature `hollow`, on by default, comes a program of that name: the runtime in memory
-//! behind a real socket, for any node agent. With the feature `proxy`, also on by default, comes the
-//! program `cri-proxy`: it stands between a node agent and any runtime and spoils calls.
+//! The feature `hollow`, on by default, adds a program of that name: the runtime in memory behind a real
+//! socket, for any node agent. The feature `proxy`, also on by default, adds the program `cri-proxy`: it sits
+//! between a node agent and any runtime and injects faults into calls.
 
 pub mod addresses;
 pub mod cgroups;
@@ -38,6 +38,7 @@ pub mod packet_filter;
 pub mod panics;
 pub mod pods;
 pub mod probes;
+pub mod programs;
 #[cfg(feature = "proxy")]
 pub mod proxy;
 pub mod random;

@@ -1,4 +1,4 @@
-//! What is logged.
+//! Collects log messages.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Collects what this thread logs, until it is dropped.
+/// Collects the log messages of this thread until it is dropped.
 #[derive(Debug)]
 pub struct Logged {
     text: Text,
@@ -35,8 +35,8 @@ impl<'a> MakeWriter<'a> for Text {
 }
 
 impl Logged {
-    /// From now on.
-    #[expect(clippy::new_without_default, reason = "it changes who hears what this thread logs")]
+    /// Starts collecting.
+    #[expect(clippy::new_without_default, reason = "it redirects the log messages of this thread")]
     pub fn new() -> Self {
         let text = Text::default();
         let subscriber =
@@ -44,18 +44,18 @@ impl Logged {
         Self { text, _guard: tracing::subscriber::set_default(subscriber) }
     }
 
-    /// The warnings since the last time.
+    /// The warnings since the last call.
     pub fn warnings(&self) -> Vec<String> {
         let text = self.text();
         text.lines().filter(|line| line.contains("WARN")).map(str::to_owned).collect()
     }
 
-    /// How many warnings since the last time have these words.
+    /// The number of warnings since the last call that contain this text.
     pub fn warnings_of(&self, words: &str) -> usize {
         self.warnings().iter().filter(|line| line.contains(words)).count()
     }
 
-    /// All that was logged since the last time.
+    /// All log messages since the last call.
     pub fn text(&self) -> String {
         let mut text = self.text.0.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&std::mem::take(&mut *text)).into_owned()

@@ -1,4 +1,4 @@
-//! Logs of containers in memory, and nothing of their last words.
+//! Logs of containers in memory, without termination messages.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -10,18 +10,17 @@ use futures_util::StreamExt as _;
 use futures_util::stream;
 use model::observed::ContainerStatus;
 use model::ports::files::FileError;
-use model::ports::last_words::LastWords;
 use model::ports::logs::{ContainerLogs, Ended, LogRequest, LogText};
+use model::ports::termination_message::TerminationMessageReader;
 
-/// The texts of logs by path. Of requests only the number of lines from the end counts, and nothing
-/// is ever written to a log that is followed.
+/// The texts of logs by path. Only the tail length of a request is honoured, and a followed log never grows.
 #[derive(Debug, Default)]
 pub struct MemoryLogs {
     texts: Mutex<BTreeMap<PathBuf, String>>,
 }
 
 impl MemoryLogs {
-    /// Puts the text of a log at a path.
+    /// Sets the text of a log at a path.
     pub fn put(&self, path: impl Into<PathBuf>, text: impl Into<String>) {
         let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
         texts.insert(path.into(), text.into());
@@ -51,11 +50,11 @@ impl ContainerLogs for MemoryLogs {
     }
 }
 
-/// Containers that end without a word.
+/// Containers without termination messages.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Silence;
 
 #[async_trait]
-impl LastWords for Silence {
+impl TerminationMessageReader for Silence {
     async fn add(&self, _: &mut ContainerStatus) {}
 }

@@ -45,13 +45,13 @@ const METHODS: [&str; 41] = [
     "Version",
 ];
 
-/// The method of a name, if the CRI has it.
+/// The method with this name, if the CRI has it.
 pub(crate) fn known(method: &str) -> Option<&'static str> {
     METHODS.iter().find(|known| **known == method).copied()
 }
 
 #[cfg(feature = "proxy")]
-/// The method that a path of gRPC calls: `/runtime.v1.RuntimeService/Version`.
+/// The method of a gRPC path: `/runtime.v1.RuntimeService/Version`.
 pub(crate) fn of_path(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
 }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_method_of_the_cri_is_known() {
+    fn every_cri_method_is_listed() {
         let services = [
             include_str!("../../proto/proto/runtime/v1/runtime_service.proto"),
             include_str!("../../proto/proto/runtime/v1/image_service.proto"),

@@ -1,4 +1,4 @@
-//! Objects that pods refer to, as the parts of the agent get them.
+//! Objects that pods refer to, as the agent gets them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ struct State {
     classes: BTreeMap<String, String>,
 }
 
-/// Objects in memory. Clones are the same.
+/// Objects in memory. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryObjects {
     state: Arc<Mutex<State>>,
@@ -27,18 +27,18 @@ impl MemoryObjects {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts an object there.
+    /// Adds an object.
     pub fn put(&self, key: ObjectKey, object: DataObject) {
         self.state().objects.insert(key, object);
     }
 
-    /// What is told of services, to all.
+    /// The services that all pods get.
     pub fn set_services<const N: usize>(&self, variables: [(&str, &str); N]) {
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
         self.state().services = Some(variables.into_iter().map(owned).collect());
     }
 
-    /// Puts a runtime class there.
+    /// Adds a runtime class.
     pub fn put_runtime_class(&self, name: &str, handler: &str) {
         self.state().classes.insert(name.to_owned(), handler.to_owned());
     }
@@ -48,7 +48,7 @@ impl MemoryObjects {
         self.state().classes.remove(name);
     }
 
-    /// What a pod refers to.
+    /// The objects that a pod refers to.
     pub fn registered(&self, pod: &str) -> Vec<ObjectKey> {
         let state = self.state();
         state.registered.get(pod).into_iter().flatten().cloned().collect()

@@ -1,12 +1,12 @@
-//! Statuses as a close look gives them, for tests of decisions.
+//! Container and sandbox statuses for tests of decisions.
 
 use jiff::Timestamp;
 use model::ids::{PodName, PodUid};
 use model::observed::{
-    Container, ContainerState, ContainerStatus, PodStatus, SandboxState, SandboxStatus,
+    Container, ContainerState, ContainerStatus, RuntimePodStatus, SandboxState, SandboxStatus,
 };
 
-/// A container of which nothing is said but this.
+/// A container with these values only.
 pub fn container_status(id: &str, name: &str, state: ContainerState) -> ContainerStatus {
     ContainerStatus {
         id: id.into(),
@@ -30,7 +30,7 @@ pub fn container_status(id: &str, name: &str, state: ContainerState) -> Containe
     }
 }
 
-/// A sandbox of which nothing is said but this.
+/// A sandbox with these values only.
 pub fn sandbox_status(id: &str, state: SandboxState) -> SandboxStatus {
     SandboxStatus {
         id: id.into(),
@@ -45,19 +45,19 @@ pub fn sandbox_status(id: &str, state: SandboxState) -> SandboxStatus {
     }
 }
 
-/// A pod of sandboxes and containers in these states.
-pub fn pod_status(sandboxes: &[SandboxState], containers: &[ContainerState]) -> PodStatus {
+/// A pod with sandboxes and containers in these states.
+pub fn pod_status(sandboxes: &[SandboxState], containers: &[ContainerState]) -> RuntimePodStatus {
     let sandbox = |(at, state): (usize, &SandboxState)| sandbox_status(&format!("s{at}"), *state);
     let container =
         |(at, state): (usize, &ContainerState)| container_status(&format!("c{at}"), "main", *state);
-    PodStatus {
+    RuntimePodStatus {
         sandboxes: sandboxes.iter().enumerate().map(sandbox).collect(),
         containers: containers.iter().enumerate().map(container).collect(),
-        ..PodStatus::empty(PodUid::from("uid"))
+        ..RuntimePodStatus::empty(PodUid::from("uid"))
     }
 }
 
-/// A container of pod `default/web` as a list shows it.
+/// A list entry of a container of pod `default/web`.
 pub fn listed_container(id: &str, name: &str, state: ContainerState) -> Container {
     Container {
         id: id.into(),

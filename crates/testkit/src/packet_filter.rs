@@ -8,7 +8,7 @@ use model::ports::packet_filter::{
     Addition, Family, FilterChain, FilterError, FilterRule, PacketFilter, Place, Table,
 };
 
-/// Chains that every machine has, of those that anybody asks for.
+/// The relevant chains that every machine has.
 const BUILT_IN: [FilterChain; 3] = [
     FilterChain { table: Table::Filter, name: "INPUT" },
     FilterChain { table: Table::Filter, name: "OUTPUT" },
@@ -18,7 +18,7 @@ const BUILT_IN: [FilterChain; 3] = [
 /// The rules of a chain.
 type Rules = Vec<&'static [&'static str]>;
 
-/// A packet filter that a test looks at and spoils.
+/// A packet filter that a test inspects and injects faults into.
 #[derive(Debug)]
 pub struct MemoryPacketFilter {
     state: Mutex<State>,
@@ -43,7 +43,7 @@ impl Default for MemoryPacketFilter {
 }
 
 impl MemoryPacketFilter {
-    /// Somebody empties a table.
+    /// Flushes a table, as another program would.
     pub fn flush(&self, family: Family, table: Table) {
         let mut state = self.state();
         state.chains.retain(|(of, chain), rules| {
@@ -55,18 +55,18 @@ impl MemoryPacketFilter {
         });
     }
 
-    /// From now on nothing can be made for this version of IP, or it can.
+    /// Makes creations for this IP version fail, or work again.
     pub fn set_broken(&self, family: Family, broken: bool) {
         let all = &mut self.state().broken;
         _ = if broken { all.insert(family) } else { all.remove(&family) };
     }
 
-    /// There is no program for this version of IP.
+    /// Removes the program for this IP version.
     pub fn remove_program(&self, family: Family) {
         self.state().missing.insert(family);
     }
 
-    /// All that is there, without what every machine has: `table chain`, and behind it each rule.
+    /// All chains and rules except those of every machine: `table chain`, followed by each rule.
     pub fn listed(&self, family: Family) -> Vec<String> {
         let state = self.state();
         let of_family = state.chains.iter().filter(|((of, _), _)| *of == family);
@@ -80,7 +80,7 @@ impl MemoryPacketFilter {
         lines
     }
 
-    /// How often it was asked something.
+    /// The number of calls.
     pub fn calls(&self) -> usize {
         self.state().calls
     }
@@ -89,7 +89,7 @@ impl MemoryPacketFilter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn asked(&self, family: Family) -> Result<MutexGuard<'_, State>, FilterError> {
+    fn state_of(&self, family: Family) -> Result<MutexGuard<'_, State>, FilterError> {
         let mut state = self.state();
         state.calls += 1;
         if state.missing.contains(&family) {
@@ -106,17 +106,17 @@ fn failed(why: &str) -> FilterError {
 #[async_trait]
 impl PacketFilter for MemoryPacketFilter {
     async fn has_chain(&self, family: Family, chain: FilterChain) -> Result<bool, FilterError> {
-        Ok(self.asked(family)?.chains.contains_key(&(family, chain)))
+        Ok(self.state_of(family)?.chains.contains_key(&(family, chain)))
     }
 
     async fn has_rule(&self, family: Family, rule: &FilterRule) -> Result<bool, FilterError> {
-        let state = self.asked(family)?;
+        let state = self.state_of(family)?;
         let rules = state.chains.get(&(family, rule.chain));
         Ok(rules.is_some_and(|rules| rules.contains(&rule.words)))
     }
 
     async fn add(&self, family: Family, additions: &[Addition]) -> Result<(), FilterError> {
-        let mut state = self.asked(family)?;
+        let mut state = self.state_of(family)?;
         if state.broken.contains(&family) {
             return Err(failed("out of order"));
         }
@@ -150,7 +150,7 @@ mod tests {
     use crate::contract::packet_filter::{FAMILIES, packet_filter_contract};
 
     #[tokio::test]
-    async fn it_keeps_the_contract() {
+    async fn memory_adapter_passes_the_contract() {
         let filter = MemoryPacketFilter::default();
         for family in FAMILIES {
             packet_filter_contract(&filter, family).await.unwrap();

@@ -1,24 +1,24 @@
-//! Reports of panics, kept for the test that asks.
+//! Reports of panics, recorded for tests.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use model::panics::{CaughtPanic, PanicGuard, PanicReports, PanicStep, PanicSubject};
 
-/// Keeps every report, in order.
+/// Records every report, in order.
 #[derive(Debug, Default)]
 pub struct KeptPanics {
     reports: Mutex<Vec<(PanicStep, String)>>,
 }
 
 impl KeptPanics {
-    /// Reports that are kept, and a guard that makes them.
+    /// A recorder and a guard that reports to it.
     pub fn guard() -> (Arc<Self>, PanicGuard) {
         let kept = Arc::<Self>::default();
         let guard = PanicGuard::new(Arc::clone(&kept) as _);
         (kept, guard)
     }
 
-    /// The reports so far: the step, and the uid of the pod or the object.
+    /// The reports so far: the step, and the UID of the pod or the object.
     pub fn all(&self) -> Vec<(PanicStep, String)> {
         self.reports.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

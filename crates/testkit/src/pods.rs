@@ -1,4 +1,4 @@
-//! Pods for tests, built with few words.
+//! A concise builder of pods for tests.
 //!
 //! ```text
 //! let pod = testkit::pods::pod("web")
@@ -26,28 +26,28 @@ pub fn pod(name: &str) -> PodBuilder {
     }
 }
 
-/// A pod in the making.
+/// The builder of a pod.
 #[derive(Debug, Clone)]
 pub struct PodBuilder {
     pod: Pod,
 }
 
 impl PodBuilder {
-    /// In another namespace.
+    /// Sets the namespace.
     #[must_use]
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.pod.metadata.namespace = Some(namespace.into());
         self
     }
 
-    /// Another incarnation: of its name, but with this uid.
+    /// Sets another UID, for a recreated pod of the same name.
     #[must_use]
     pub fn uid(mut self, uid: &str) -> Self {
         self.pod.metadata.uid = Some(uid.into());
         self
     }
 
-    /// With a label.
+    /// Adds a label.
     #[must_use]
     pub fn label(mut self, key: &str, value: &str) -> Self {
         let labels = self.pod.metadata.labels.get_or_insert_default();
@@ -55,7 +55,7 @@ impl PodBuilder {
         self
     }
 
-    /// With an annotation.
+    /// Adds an annotation.
     #[must_use]
     pub fn annotation(mut self, key: &str, value: &str) -> Self {
         let annotations = self.pod.metadata.annotations.get_or_insert_default();
@@ -63,21 +63,21 @@ impl PodBuilder {
         self
     }
 
-    /// With one more container, whose image's entry point gets these arguments.
+    /// Adds a container, whose image's entry point gets these arguments.
     #[must_use]
     pub fn container<const N: usize>(self, name: &str, image: &str, args: [&str; N]) -> Self {
         let container = container(name, image, &args);
         self.spec(|spec| spec.containers.push(container))
     }
 
-    /// With one more init container.
+    /// Adds an init container.
     #[must_use]
     pub fn init_container<const N: usize>(self, name: &str, image: &str, args: [&str; N]) -> Self {
         let container = container(name, image, &args);
         self.spec(|spec| spec.init_containers.get_or_insert_default().push(container))
     }
 
-    /// With one more init container that stays beside the others.
+    /// Adds a sidecar: an init container with restart policy `Always`.
     #[must_use]
     pub fn sidecar<const N: usize>(self, name: &str, image: &str, args: [&str; N]) -> Self {
         let mut container = container(name, image, &args);
@@ -85,45 +85,45 @@ impl PodBuilder {
         self.spec(|spec| spec.init_containers.get_or_insert_default().push(container))
     }
 
-    /// With a restart policy: `Always`, `OnFailure` or `Never`.
+    /// Sets the restart policy: `Always`, `OnFailure` or `Never`.
     #[must_use]
     pub fn restart_policy(self, policy: &str) -> Self {
         self.spec(|spec| spec.restart_policy = Some(policy.into()))
     }
 
-    /// With that many seconds to end.
+    /// Sets the termination grace period in seconds.
     #[must_use]
     pub fn grace(self, seconds: i64) -> Self {
         self.spec(|spec| spec.termination_grace_period_seconds = Some(seconds))
     }
 
-    /// On the host's network.
+    /// Uses the host network.
     #[must_use]
     pub fn host_network(self) -> Self {
         self.spec(|spec| spec.host_network = Some(true))
     }
 
-    /// On a node.
+    /// Sets the node.
     #[must_use]
     pub fn on_node(self, node: &str) -> Self {
         self.spec(|spec| spec.node_name = Some(node.into()))
     }
 
-    /// With anything else.
+    /// Applies any other change.
     #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut Pod)) -> Self {
         change(&mut self.pod);
         self
     }
 
-    /// With anything else in its specification.
+    /// Applies any other change to the spec.
     #[must_use]
     pub fn spec(mut self, change: impl FnOnce(&mut PodSpec)) -> Self {
         change(self.pod.spec.get_or_insert_default());
         self
     }
 
-    /// The pod.
+    /// Builds the pod.
     pub fn build(self) -> Pod {
         self.pod
     }
@@ -143,14 +143,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pod_has_a_uid_made_of_its_name() {
+    fn pod_uid_is_derived_from_its_name() {
         let args = ["sleep", "forever"];
         let pod = pod("web").container("main", "ferrolet.test/workload:1", args).build();
         assert_eq!(pod.metadata.uid.as_deref(), Some("uid-of-web"));
     }
 
     #[test]
-    fn a_pod_is_what_its_builder_says() {
+    fn builder_sets_all_pod_fields() {
         let pod = pod("web")
             .namespace("shop")
             .label("app", "web")

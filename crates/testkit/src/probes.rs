@@ -12,25 +12,25 @@ use tokio::time::{sleep, timeout};
 /// The result of the probes of one target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeScript {
-    /// The verdict with its text, or an error.
+    /// The verdict with its output, or an error.
     pub result: Result<ProbeOutput, String>,
     /// The time until the result.
     pub delay: Duration,
 }
 
 impl ProbeScript {
-    /// A verdict at once.
+    /// A result without delay.
     pub fn verdict(verdict: ProbeVerdict, output: impl Into<String>) -> Self {
         let result = Ok(ProbeOutput { verdict, output: output.into() });
         Self { result, delay: Duration::ZERO }
     }
 
-    /// An error at once.
+    /// An error without delay.
     pub fn error(cause: impl Into<String>) -> Self {
         Self { result: Err(cause.into()), delay: Duration::ZERO }
     }
 
-    /// The same result later.
+    /// Adds a delay.
     #[must_use]
     pub fn after(self, delay: Duration) -> Self {
         Self { delay, ..self }

@@ -1,16 +1,16 @@
-//! Numbers that follow from a seed. Our own few lines and not a library's, so that a stored seed
-//! means the same history after every update of a dependency.
+//! Random numbers from a seed. These few lines are no library, so that a stored seed means the same history
+//! after every update of a dependency.
 
 use std::time::Duration;
 
-/// By how much the state of the generator grows from number to number.
+/// The increment of the generator's state.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// `SplitMix64`.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
-/// The number that follows from a state of the generator: different for different states.
+/// The number of a state of the generator: different for different states.
 pub fn mixed(state: u64) -> u64 {
     let mut mixed = state.wrapping_add(STEP);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -19,7 +19,7 @@ pub fn mixed(state: u64) -> u64 {
 }
 
 impl Random {
-    /// The numbers of a seed.
+    /// A generator with this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -31,18 +31,18 @@ impl Random {
         number
     }
 
-    /// A number less than this one.
+    /// A number below this one.
     pub fn below(&mut self, end: u64) -> u64 {
         self.number() % end
     }
 
-    /// A place in a list of so many.
+    /// An index into a list of this length.
     pub fn place(&mut self, count: usize) -> usize {
         let count = u64::try_from(count).expect("nothing is longer than memory");
         usize::try_from(self.below(count)).expect("less than a length")
     }
 
-    /// A number from `least` to `most`, both included.
+    /// A number from `least` to `most`, both inclusive.
     pub fn between(&mut self, least: u64, most: u64) -> u64 {
         least + self.below(most - least + 1)
     }
@@ -57,17 +57,17 @@ impl Random {
         Duration::from_secs(self.between(least, most))
     }
 
-    /// True that often of a hundred times.
+    /// True with this percentage.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// One of these, each as likely as the others.
+    /// One of these, with equal probability.
     pub fn pick<T: Clone>(&mut self, of: &[T]) -> T {
         of[self.place(of.len())].clone()
     }
 
-    /// One of these, as often as its weight says.
+    /// One of these, by weight.
     pub fn weighted<T: Copy>(&mut self, of: &[(u64, T)]) -> T {
         let all: u64 = of.iter().map(|(weight, _)| weight).sum();
         let mut left = self.below(all);
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_always_gives_the_same_numbers() {
+    fn seed_yields_the_same_numbers() {
         let mut random = Random::new(1_234_567);
         let numbers = [random.number(), random.number(), random.number()];
         let known =
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_count() {
+    fn choice_follows_the_weights() {
         let mut random = Random::new(1);
         let mut ones = 0;
         for _ in 0..1000 {

@@ -1,4 +1,4 @@
-//! Reviews of an API server that lets no client in.
+//! Token and access reviews that deny everything.
 
 use async_trait::async_trait;
 use model::cluster::{AccessRequest, User};

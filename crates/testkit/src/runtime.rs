@@ -1,12 +1,11 @@
-//! A container runtime in memory: a small honest CRI runtime that behaves as containerd does.
+//! A container runtime in memory: a small CRI runtime that behaves as containerd does.
 //!
-//! Time is worked out when somebody looks: a container whose script ends after two seconds has ended
-//! for whoever asks two seconds after its start, with no task that waits for it. That is cheap for
-//! ten thousand containers and the same in every run. Who listens to events looks at the moment of
-//! the next end.
+//! State is computed on access: a container whose script ends after two seconds has ended for a caller two
+//! seconds after its start, without a task that waits for it. That is cheap for ten thousand containers and the
+//! same in every run. Event streams wake up at the time of the next exit.
 //!
-//! [`MemoryRuntime`] is used through the port [`Runtime`](model::ports::runtime::Runtime). Its own
-//! methods play the rest of the world: images appear, processes die, calls fail.
+//! [`MemoryRuntime`] is used through the port [`Runtime`](model::ports::runtime::Runtime). Its own methods act
+//! as the environment: images appear, processes die, calls fail.
 
 mod by_pod;
 mod calls;
@@ -52,10 +51,10 @@ use images::Images;
 use listening::Listening;
 use store::Store;
 
-/// Where images lie, unless a test says otherwise.
+/// The default path of the image file system.
 pub const IMAGE_DIRECTORY: &str = "/var/lib/images";
 
-/// Tells what the process of a container does, from its configuration and its whole command line.
+/// Decides what the process of a container does, from its configuration and its full command line.
 type Director = dyn Fn(&ContainerConfig, &[String]) -> Script + Send + Sync;
 
 tokio::task_local! {
@@ -72,15 +71,15 @@ pub async fn delayed<F: Future>(by: Duration, calls: F) -> F::Output {
 pub struct MemoryRuntime {
     clock: Arc<dyn WallClock>,
     /// Read and written by every call and every open stream, never held across an await.
-    world: Arc<Mutex<World>>,
+    inner: Arc<Mutex<Inner>>,
     director: Arc<Director>,
-    /// How much longer than others its calls take until they have an effect.
+    /// An additional delay before its calls take effect.
     slower_by: Duration,
     streams: Arc<Streams>,
 }
 
-/// The streams of events, which end with the runtime.
-struct Streams(Arc<Mutex<World>>);
+/// The event streams, which end with the runtime.
+struct Streams(Arc<Mutex<Inner>>);
 
 impl Drop for Streams {
     fn drop(&mut self) {
@@ -88,9 +87,9 @@ impl Drop for Streams {
     }
 }
 
-/// All that the runtime knows.
+/// The state of the runtime.
 #[derive(Debug)]
-struct World {
+struct Inner {
     store: Store,
     images: Images,
     calls: Calls,
@@ -100,18 +99,18 @@ struct World {
     handlers: Vec<RuntimeHandler>,
     image_directories: Vec<PathBuf>,
     sandbox_image: Option<String>,
-    /// What lists of images show besides.
-    listed_besides: Vec<Image>,
-    /// How many sandboxes or containers one answer can hold.
+    /// An additional image in lists.
+    additional_images: Vec<Image>,
+    /// The limit of sandboxes or containers in one response.
     longest_list: usize,
-    /// Where the streams of containers are.
+    /// The URL of streams into containers.
     streaming_url: String,
 }
 
 impl MemoryRuntime {
-    /// A runtime that has nothing yet. Its processes do what the workload program would do.
+    /// A runtime without objects. Its processes behave as the workload program.
     pub fn new(clock: Arc<dyn WallClock>) -> Self {
-        let world = Arc::new(Mutex::new(World {
+        let inner = Arc::new(Mutex::new(Inner {
             store: Store::default(),
             images: Images::default(),
             calls: Calls::default(),
@@ -125,14 +124,14 @@ impl MemoryRuntime {
             }],
             image_directories: vec![PathBuf::from(IMAGE_DIRECTORY)],
             sandbox_image: None,
-            listed_besides: Vec::new(),
+            additional_images: Vec::new(),
             longest_list: usize::MAX,
             streaming_url: streaming::NO_SERVER.to_owned(),
         }));
         Self {
             clock,
-            streams: Arc::new(Streams(Arc::clone(&world))),
-            world,
+            streams: Arc::new(Streams(Arc::clone(&inner))),
+            inner,
             director: Arc::new(|config, command| {
                 Script::stopped_by(config.stop_signal.as_deref(), command)
             }),
@@ -140,25 +139,25 @@ impl MemoryRuntime {
         }
     }
 
-    /// The same runtime and all that it has, as somebody meets it whose calls take so much longer
-    /// until they have an effect. They have begun by then: the names of what they make are taken.
+    /// The same runtime and state for a caller whose calls take effect this much later. They begin at once: the
+    /// names of created objects are reserved.
     #[must_use]
     pub fn slower(&self, by: Duration) -> Self {
         Self {
             clock: Arc::clone(&self.clock),
-            world: Arc::clone(&self.world),
+            inner: Arc::clone(&self.inner),
             director: Arc::clone(&self.director),
             slower_by: by,
             streams: Arc::clone(&self.streams),
         }
     }
 
-    /// How much longer than others the call that arrives takes until it has an effect.
+    /// The delay before the current call takes effect.
     fn delay(&self) -> Duration {
         self.slower_by.saturating_add(DELAY.try_get().unwrap_or_default())
     }
 
-    /// The same runtime with another idea of what processes do.
+    /// The same runtime with another director of processes.
     #[must_use]
     pub fn directed_by(
         mut self,
@@ -168,179 +167,177 @@ impl MemoryRuntime {
         self
     }
 
-    /// The same runtime, counting calls but not keeping them: one that runs for days must not grow.
+    /// The same runtime, counting calls but not recording them: one that runs for days must not grow.
     #[must_use]
     pub fn keeping_no_calls(self) -> Self {
-        self.world().calls = Calls::only_counted();
+        self.inner().calls = Calls::only_counted();
         self
     }
 
-    /// Puts an image into the registry, from where it can be pulled.
+    /// Adds an image to the registry, from where it can be pulled.
     pub fn publish(&self, image: RemoteImage) {
-        self.world().images.publish(image);
+        self.inner().images.publish(image);
     }
 
-    /// Takes an image out of the registry. The runtime keeps what it has.
+    /// Removes an image from the registry. The runtime keeps its copy.
     pub fn unpublish(&self, name: &str) {
-        self.world().images.unpublish(name);
+        self.inner().images.unpublish(name);
     }
 
-    /// Gives the runtime an image without a pull, hence without a digest, and tells its id.
+    /// Adds an image to the runtime without a pull, hence without a digest, and returns its id.
     pub fn add_image(&self, image: &RemoteImage) -> String {
-        self.world().images.import(image)
+        self.inner().images.import(image)
     }
 
-    /// Ends the process of a container now. False when it does not run.
+    /// Ends the process of a container now. Returns false if it does not run.
     pub fn kill_container(&self, id: &ContainerId, code: i32) -> bool {
         self.strike(id, |record, now| record.kill(now, code))
     }
 
-    /// Ends the process of a container for want of memory. False when it does not run.
+    /// Ends the process of a container as OOM-killed. Returns false if it does not run.
     pub fn oom_kill(&self, id: &ContainerId) -> bool {
         self.strike(id, ContainerRecord::oom_kill)
     }
 
-    /// Makes the runtime lose track of a running container. False when it does not run.
+    /// Makes the state of a running container unknown. Returns false if it does not run.
     pub fn lose_container(&self, id: &ContainerId) -> bool {
         self.strike(id, ContainerRecord::lose)
     }
 
-    /// Ends the process that holds a sandbox open: it is no longer ready, but keeps its network.
-    /// False when it was not ready.
+    /// Ends the pause process of a sandbox: it is no longer ready, but keeps its network. Returns false if it
+    /// was not ready.
     pub fn kill_sandbox(&self, id: &SandboxId) -> bool {
         let now = self.clock.now();
-        self.world().store.kill_sandbox(id, now)
+        self.inner().store.kill_sandbox(id, now)
     }
 
-    /// Makes the runtime say whether it can run containers.
+    /// Sets the condition `RuntimeReady`.
     pub fn set_runtime_ready(&self, ready: bool) {
-        self.world().runtime = condition(ready);
+        self.inner().runtime = condition(ready);
     }
 
-    /// Makes the network of pods work or not: without it, only pods on the host's network start.
+    /// Sets the condition `NetworkReady`: without it, only host-network pods start.
     pub fn set_network_ready(&self, ready: bool) {
-        self.world().network = condition(ready);
+        self.inner().network = condition(ready);
     }
 
-    /// Makes the runtime say which handlers it has.
+    /// Sets the runtime handlers.
     pub fn set_handlers(&self, handlers: Vec<RuntimeHandler>) {
-        self.world().handlers = handlers;
+        self.inner().handlers = handlers;
     }
 
-    /// Makes the runtime say on which file systems images lie.
+    /// Sets the image file systems.
     pub fn set_image_directories(&self, directories: Vec<PathBuf>) {
-        self.world().image_directories = directories;
+        self.inner().image_directories = directories;
     }
 
-    /// Makes the runtime say which image its sandboxes are made from.
+    /// Sets the sandbox image.
     pub fn set_sandbox_image(&self, image: &str) {
-        self.world().sandbox_image = Some(image.to_owned());
+        self.inner().sandbox_image = Some(image.to_owned());
     }
 
-    /// Makes lists show one more image, which is nowhere else.
-    pub fn list_besides(&self, image: Image) {
-        self.world().listed_besides.push(image);
+    /// Adds an image to lists only.
+    pub fn list_additional(&self, image: Image) {
+        self.inner().additional_images.push(image);
     }
 
-    /// Makes one answer hold no more than so many sandboxes or containers: longer lists fail, as those do
-    /// that are larger than a runtime may send.
+    /// Limits the sandboxes or containers in one response: longer lists fail, as those that exceed the message
+    /// limit of a runtime.
     pub fn set_longest_list(&self, entries: usize) {
-        self.world().longest_list = entries;
+        self.inner().longest_list = entries;
     }
 
     /// Sets the URL that the runtime returns for streams into containers.
     pub fn set_streaming_url(&self, url: impl Into<String>) {
-        self.world().streaming_url = url.into();
+        self.inner().streaming_url = url.into();
     }
 
-    /// Bytes that all images take together: layers that they share once.
+    /// Bytes of all images, with shared layers counted once.
     pub fn image_bytes(&self) -> u64 {
-        self.world().images.bytes()
+        self.inner().images.bytes()
     }
 
-    /// Takes an image away, without a call.
+    /// Removes an image without a call.
     pub fn drop_image(&self, id: &str) {
-        self.world().images.remove(id);
+        self.inner().images.remove(id);
     }
 
-    /// Lets calls go wrong from now on.
+    /// Adds a fault of calls.
     pub fn inject(&self, rule: Rule) {
-        self.world().faults.add(rule);
+        self.inner().faults.add(rule);
     }
 
-    /// Lets events go wrong from now on, for everybody who listens.
+    /// Adds a fault of events, on all streams.
     pub fn inject_on_events(&self, rule: EventRule) {
-        self.world().store.feed.faults.add(rule);
+        self.inner().store.feed.faults.add(rule);
     }
 
-    /// Lets all calls and events work again. Calls that hang keep hanging, and events that were
-    /// delayed stay so.
+    /// Clears all faults of calls and events. Hung calls stay hung, and delayed events stay delayed.
     pub fn clear_faults(&self) {
-        let mut world = self.world();
-        world.faults.clear();
-        world.store.feed.faults.clear();
+        let mut inner = self.inner();
+        inner.faults.clear();
+        inner.store.feed.faults.clear();
     }
 
-    /// Ends every open stream of events, with an error or without. What was told before still
-    /// arrives.
+    /// Ends every open event stream, with an error or without. Earlier events are still delivered.
     pub fn end_event_streams(&self, code: Option<Code>) {
-        self.world().store.feed.end(code);
+        self.inner().store.feed.end(code);
     }
 
-    /// Drops the events that are kept for the next listener while there is none.
+    /// Drops the events that are kept for the next stream.
     pub fn forget_events(&self) {
         let now = self.clock.now();
-        let mut world = self.world();
-        world.store.advance(now);
-        world.store.feed.forget();
+        let mut inner = self.inner();
+        inner.store.advance(now);
+        inner.store.feed.forget();
     }
 
-    /// The calls so far, in the order in which they arrived.
+    /// The calls so far, in the order of their arrival.
     pub fn calls(&self) -> Vec<Call> {
-        self.world().calls.log().to_vec()
+        self.inner().calls.log().to_vec()
     }
 
-    /// How often a method was called.
+    /// The number of calls of a method.
     pub fn count(&self, method: Method) -> usize {
-        self.world().calls.count(method)
+        self.inner().calls.count(method)
     }
 
-    /// Forgets the calls so far.
+    /// Clears the recorded calls.
     pub fn forget_calls(&self) {
-        self.world().calls.forget();
+        self.inner().calls.forget();
     }
 
-    /// Every sandbox, without a call: nothing is counted and nothing goes wrong.
+    /// Every sandbox, without a call: it is not counted and no fault applies.
     pub fn sandboxes(&self) -> Vec<Sandbox> {
-        self.world().store.sandboxes(&SandboxFilter::default())
+        self.inner().store.sandboxes(&SandboxFilter::default())
     }
 
     /// Every container, without a call.
     pub fn containers(&self) -> Vec<Container> {
         let now = self.clock.now();
-        self.world().store.containers(&ContainerFilter::default(), now)
+        self.inner().store.containers(&ContainerFilter::default(), now)
     }
 
-    /// As what a container was made, without a call.
+    /// The configuration of a container, without a call.
     pub fn container_config(&self, id: &ContainerId) -> Option<ContainerConfig> {
         let now = self.clock.now();
-        self.world().store.container(id, now).map(|record| record.config.clone())
+        self.inner().store.container(id, now).map(|record| record.config.clone())
     }
 
-    /// As what a sandbox was made, without a call.
+    /// The configuration of a sandbox, without a call.
     pub fn sandbox_config(&self, id: &SandboxId) -> Option<SandboxConfig> {
-        self.world().store.sandbox(id).map(|record| record.config.clone())
+        self.inner().store.sandbox(id).map(|record| record.config.clone())
     }
 
     /// Every image, without a call.
     pub fn images(&self) -> Vec<Image> {
-        self.world().images.list()
+        self.inner().images.list()
     }
 
-    /// Does something to a container that runs.
+    /// Changes a running container.
     fn strike(&self, id: &ContainerId, blow: impl FnOnce(&mut ContainerRecord, Timestamp)) -> bool {
         let now = self.clock.now();
-        let struck = self.world().store.change(id, now, |record| {
+        let struck = self.inner().store.change(id, now, |record| {
             let running = record.is_running();
             if running {
                 blow(record, now);
@@ -350,14 +347,14 @@ impl MemoryRuntime {
         struck.unwrap_or(false)
     }
 
-    /// Opens a stream of what happens.
+    /// Opens an event stream.
     pub(crate) fn listen(&self) -> Listening {
-        Listening::new(&self.world, Arc::clone(&self.clock))
+        Listening::new(&self.inner, Arc::clone(&self.clock))
     }
 
-    /// A test that panicked elsewhere must not hide its own message behind a poisoned lock.
-    fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The panic message of another test thread must not be hidden by a poisoned lock.
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::ports::files::FileError;
-use model::ports::segments::{Lying, Segment, Segments};
+use model::ports::segments::{Segment, SegmentInfo, Segments};
 
-/// Segments that outlive whoever writes them. Clones are the same place.
+/// Segments that outlive their writer. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct MemorySegments {
     place: Arc<Mutex<Place>>,
@@ -17,11 +17,11 @@ pub struct MemorySegments {
 #[derive(Debug, Default)]
 struct Place {
     segments: BTreeMap<u64, Vec<u8>>,
-    /// How long segments may become on a full disk.
+    /// The largest size of a segment on a full disk.
     reserved: BTreeMap<u64, usize>,
     cannot_reserve: bool,
     unreadable: Vec<u64>,
-    /// How many bytes can still be written, if not any number.
+    /// How many bytes can still be written; `None` without a limit.
     room: Option<usize>,
     synced: u64,
     beside: BTreeMap<String, MemorySegments>,
@@ -37,35 +37,35 @@ impl MemorySegments {
         self.place().segments.get(&number).cloned()
     }
 
-    /// Puts a segment there, in place of what is.
+    /// Adds or replaces a segment.
     pub fn put(&self, number: u64, content: impl Into<Vec<u8>>) {
         self.place().segments.insert(number, content.into());
     }
 
-    /// From now on a segment cannot be read.
+    /// Makes reading a segment fail.
     pub fn break_segment(&self, number: u64) {
         self.place().unreadable.push(number);
     }
 
-    /// From now on there is room for so many bytes, or for any number.
+    /// Limits the bytes that can still be written; `None` removes the limit.
     pub fn set_room(&self, bytes: Option<usize>) {
         self.place().room = bytes;
     }
 
-    /// From now on no room can be kept, as on disks that cannot do that.
+    /// Makes preallocation fail, as on disks without support for it.
     pub fn cannot_reserve(&self) {
         let mut place = self.place();
         place.cannot_reserve = true;
         place.reserved.clear();
     }
 
-    /// Those beside these, by their name.
+    /// The segments of a sibling directory, by its name.
     #[must_use]
     pub fn others(&self, name: &str) -> Self {
         self.place().beside.entry(name.to_owned()).or_default().clone()
     }
 
-    /// How often something was seen to disk.
+    /// The number of syncs to disk.
     pub fn syncs(&self) -> u64 {
         self.place().synced
     }
@@ -77,11 +77,11 @@ fn failed(operation: &'static str, number: u64, kind: ErrorKind) -> FileError {
 }
 
 impl Segments for MemorySegments {
-    fn list(&self) -> Result<Vec<Lying>, FileError> {
+    fn list(&self) -> Result<Vec<SegmentInfo>, FileError> {
         let place = self.place();
-        let lying = place.segments.iter();
-        Ok(lying
-            .map(|(number, bytes)| Lying { number: *number, size: bytes.len() as u64 })
+        let existing = place.segments.iter();
+        Ok(existing
+            .map(|(number, bytes)| SegmentInfo { number: *number, size: bytes.len() as u64 })
             .collect())
     }
 
@@ -132,7 +132,7 @@ impl Segment for MemorySegment {
         if let Some(room) = &mut place.room {
             *room -= written.len().saturating_sub(kept);
         }
-        // One that was removed while it was open takes bytes that nobody will read.
+        // A segment that was removed while it was open takes bytes that are never read.
         if let Some(content) = place.segments.get_mut(&self.number) {
             content.extend_from_slice(written);
         }

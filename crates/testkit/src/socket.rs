@@ -1,4 +1,4 @@
-//! Unix sockets of the programs here: how they listen, and how they are asked line by line.
+//! Unix sockets of the test programs: listening, and a line-based control protocol.
 #![allow(clippy::disallowed_methods, reason = "a test tool makes and removes real sockets")]
 
 use std::fs;
@@ -14,10 +14,10 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
-/// Listens on a socket. One that nobody listens on any more is replaced.
+/// Listens on a socket. A socket without a listener is replaced.
 pub fn bind(path: &Path) -> Result<UnixListener> {
     if StdUnixStream::connect(path).is_ok() {
-        bail!("somebody listens on {} already", path.display());
+        bail!("{} is in use", path.display());
     }
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -28,12 +28,12 @@ pub fn bind(path: &Path) -> Result<UnixListener> {
     UnixListener::bind(path).with_context(|| format!("listen on {}", path.display()))
 }
 
-/// The sockets of a program, which go with it, however it ends.
+/// The sockets of a program, which are removed when it ends.
 #[derive(Debug, Default)]
 pub struct Sockets(Vec<PathBuf>);
 
 impl Sockets {
-    /// Listens on one more.
+    /// Listens on another socket.
     pub fn listen(&mut self, path: &Path) -> Result<UnixListener> {
         let listener = bind(path)?;
         self.0.push(path.to_owned());
@@ -51,7 +51,7 @@ impl Drop for Sockets {
     }
 }
 
-/// How a program is told to end.
+/// Waits for a signal to end.
 #[derive(Debug)]
 pub struct Ending {
     terminate: Signal,
@@ -59,7 +59,7 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// From now on a signal is waited for and no longer kills.
+    /// Handles SIGTERM and SIGINT from now on, which no longer kill the process.
     pub fn listen() -> Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate()).context("wait for SIGTERM")?,
@@ -67,10 +67,10 @@ impl Ending {
         })
     }
 
-    /// Waits for either.
-    pub async fn told(&mut self) {
+    /// Waits for either signal.
+    pub async fn received(&mut self) {
         tokio::select! {
-            // Both mean the same.
+            // Both signals mean the same.
             biased;
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -78,32 +78,32 @@ impl Ending {
     }
 }
 
-/// Answers every line with a line of JSON, for ever; an error as `{"error": "..."}`.
+/// Answers every line with a line of JSON; an error as `{"error": "..."}`. Never ends.
 pub(crate) async fn answer_lines(
     listener: UnixListener,
-    obey: impl Fn(&str) -> Result<Value> + Send + Sync + 'static,
+    execute: impl Fn(&str) -> Result<Value> + Send + Sync + 'static,
 ) -> Result<()> {
-    let obey = Arc::new(obey);
+    let execute = Arc::new(execute);
     let mut talks = JoinSet::new();
     loop {
         tokio::select! {
-            // Talks that are over wait while there are new ones; nothing else depends on them.
+            // Finished connections are reaped when there are no new ones; this delays nothing.
             biased;
             accepted = listener.accept() => {
-                let (stream, _) = accepted.context("take a connection for questions")?;
-                talks.spawn(talk(Arc::clone(&obey), stream));
+                let (stream, _) = accepted.context("accept a control connection")?;
+                talks.spawn(talk(Arc::clone(&execute), stream));
             }
-            // One that broke off is over too.
+            // A broken connection has ended too.
             Some(_) = talks.join_next() => {}
         }
     }
 }
 
-async fn talk(obey: Arc<impl Fn(&str) -> Result<Value>>, stream: UnixStream) -> Result<()> {
+async fn talk(execute: Arc<impl Fn(&str) -> Result<Value>>, stream: UnixStream) -> Result<()> {
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read).lines();
     while let Some(line) = lines.next_line().await? {
-        let mut answer = match obey(line.trim()) {
+        let mut answer = match execute(line.trim()) {
             Ok(answer) => answer.to_string(),
             Err(error) => json!({ "error": format!("{error:#}") }).to_string(),
         };

@@ -23,10 +23,10 @@ pub use faults::Operation;
 use crate::files::{MemoryFiles, Node, Start, Tree};
 use faults::Faults;
 
-/// After how many files the progress is reported, as on the host.
+/// The number of files between progress reports, as on the host.
 const REPORTED: u64 = 1000;
 
-/// The mode of directories that lead to a place.
+/// The mode of parent directories of a mount point.
 const PARENT_MODE: u32 = 0o750;
 
 /// The volumes of a host in memory.
@@ -43,7 +43,7 @@ impl MemoryVolumes {
         Self { files, faults: Faults::default(), devices: Mutex::default() }
     }
 
-    /// Puts a block device there.
+    /// Creates a block device.
     pub fn add_device(&self, path: impl Into<PathBuf>) {
         let path = path.into();
         self.files.special(&path);
@@ -59,28 +59,28 @@ impl MemoryVolumes {
         self.faults.fail(operation, path.into(), kind);
     }
 
-    /// Makes an operation on a path work again.
+    /// Makes operations on a path work again.
     pub fn repair(&self, operation: Operation, path: impl AsRef<Path>) {
         self.faults.repair(operation, path.as_ref());
     }
 
-    /// Makes an operation on exactly this path wait, as for a server that does not answer, until
+    /// Blocks an operation on exactly this path, as for a server that does not answer, until
     /// [`MemoryVolumes::release`].
     pub fn hold(&self, operation: Operation, path: impl Into<PathBuf>) {
         self.faults.hold(operation, path.into());
     }
 
-    /// Lets an operation on a path go on.
+    /// Unblocks operations on a path.
     pub fn release(&self, operation: Operation, path: impl AsRef<Path>) {
         self.faults.release(operation, path.as_ref());
     }
 
-    /// How many operations on a path that is held have begun.
+    /// The number of blocked operations on a path that have begun.
     pub fn held(&self, operation: Operation, path: impl AsRef<Path>) -> usize {
         self.faults.held(operation, path.as_ref())
     }
 
-    /// All operations so far, with their paths, in their order; failed ones too.
+    /// All operations so far, with their paths, in order; failed ones too.
     pub fn calls(&self) -> Vec<(Operation, PathBuf)> {
         self.faults.calls()
     }
@@ -89,7 +89,7 @@ impl MemoryVolumes {
         self.files.tree()
     }
 
-    /// Runs an operation on a path, unless the test wants it to fail.
+    /// Runs an operation on a path, unless it must fail.
     async fn run<T>(
         &self,
         operation: Operation,
@@ -112,12 +112,12 @@ impl MemoryVolumes {
     }
 }
 
-/// The path of something at a place, free of links.
+/// The path of a mount point, without links.
 fn beneath(tree: &Tree, place: &Place) -> Result<PathBuf, ErrorKind> {
     tree.beneath(&place.root, &place.below)
 }
 
-/// Makes a place a directory, and its parents.
+/// Creates the directory of a mount point, and its parents.
 fn make_directory(tree: &mut Tree, place: &Place, mode: u32) -> Result<PathBuf, ErrorKind> {
     let parent = make_parent(tree, place)?;
     let path = parent.join(place.below.file_name().ok_or(ErrorKind::InvalidInput)?);
@@ -147,7 +147,7 @@ fn make_parent(tree: &mut Tree, place: &Place) -> Result<PathBuf, ErrorKind> {
     Ok(here)
 }
 
-/// How the kernel lists a file system that is to be mounted.
+/// The mount options that the kernel lists for a file system.
 fn listed(path: PathBuf, file_system: &FileSystem) -> MountPoint {
     let access = |read_only: bool| if read_only { "ro" } else { "rw" };
     let (fs_type, options) = match file_system {
@@ -176,7 +176,7 @@ fn other_mount() -> io::Error {
     io::Error::new(ErrorKind::AlreadyExists, "something else is mounted there")
 }
 
-/// Changes group and modes below a path. How many files there were.
+/// Sets group and modes below a path. Returns the number of files.
 fn give_to_group(tree: &mut Tree, path: &Path, ownership: Ownership) -> u64 {
     let path = tree.stored(path).into_owned();
     let mounted: Vec<PathBuf> = tree.mounts.iter().map(|mount| mount.mount.path.clone()).collect();
@@ -202,7 +202,7 @@ fn give_to_group(tree: &mut Tree, path: &Path, ownership: Ownership) -> u64 {
     files
 }
 
-/// Whether the root of a volume is as it would be given to the group.
+/// Whether the root of a volume already has the group's owner and mode.
 fn is_given(tree: &Tree, path: &Path, ownership: Ownership) -> bool {
     let bits = 0o2110 | if ownership.read_only { 0o440 } else { 0o660 };
     tree.placed(path).is_some_and(|placed| {
@@ -374,7 +374,7 @@ impl VolumeHost for MemoryVolumes {
     }
 }
 
-/// What a path of the host must be and is not; nothing if it is. Devices are not in the tree.
+/// The expected kind of a host path if it does not match. Devices are not in the tree.
 fn host_path(tree: &mut Tree, path: &Path, kind: HostPathKind) -> io::Result<Option<&'static str>> {
     subpath::refuse_parents(path.strip_prefix("/").unwrap_or(path))?;
     if kind == HostPathKind::Any {

@@ -1,4 +1,4 @@
-//! Things to ask of a runtime. All fields are open: change what a test is about.
+//! Configurations for requests to a runtime. All fields are public: tests change those that they are about.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub fn sandbox(pod: &PodName, uid: &PodUid) -> SandboxConfig {
     }
 }
 
-/// The first instance of a container in that sandbox; the image's entry point gets the arguments.
+/// The first instance of a container in that sandbox, with arguments for the image's entry point.
 pub fn container(
     sandbox: &SandboxConfig,
     name: &str,
@@ -35,7 +35,7 @@ pub fn container(
     }
 }
 
-/// A verdict that something goes, for no better reason than that a test says so.
+/// A removal verdict with the reason that a test wants it.
 pub fn removal(subject: Subject) -> Verdict {
     Verdict {
         subject,

@@ -1,4 +1,4 @@
-//! Volumes of pods that have ended, for people who ask what is going to be removed.
+//! Volumes of terminated pods, for the preview of removals.
 
 use model::ids::{PodName, PodUid};
 use model::verdict::{Detail, Input, Owner, Subject, Verdict};
@@ -27,7 +27,7 @@ pub(crate) fn verdict(
 }
 
 impl VolumeManager {
-    /// The removals that are still to be done, in the order of pods and volumes. `error` of one that failed says why.
+    /// The pending removals, in the order of pods and volumes, with the `error` of failed ones.
     pub fn removals(&self) -> Vec<Verdict> {
         let parts = &self.shared.parts;
         let state = self.shared.state();

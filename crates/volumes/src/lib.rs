@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  pod synced ──────────┐                                   ┌─> mounter: one operation per volume at a time
-//!  object changed ──────┼──> pods to look at ──> decide ────┤
+//!  object changed ──────┼──> dirty pods ───────> decide ────┤
 //!  token grows old ─────┤    (task)        (pod_volumes)    └─> unmounter
 //!  pod ended, orphaned ─┘         ^                                    │
 //!                                 └──────────── result ────────────────┘ ──> pods that wait
@@ -16,7 +16,7 @@
 //! - a volume is unmounted only after its pod has ended, or if its pod is no longer known to any source;
 //! - a volume has one operation at a time; failures back off from 500 ms to 2 min 2 s;
 //! - a failed update keeps the old content;
-//! - nothing about mounts is stored: the first look at a pod finds what an earlier agent left.
+//! - nothing about mounts is stored: the first scan of a pod finds the mounts of an earlier agent.
 
 pub mod decide;
 mod ended_volumes;

@@ -1,4 +1,4 @@
-//! The volumes of all pods: what is desired, what is mounted, and who waits for it.
+//! The volumes of all pods: the desired and mounted ones, and the pods that wait for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -50,7 +50,7 @@ pub struct ManagerParts {
     pub events: Arc<dyn Events>,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
-    /// Where volumes lie.
+    /// The layout of volumes.
     pub layout: VolumeLayout,
     /// The node.
     pub node: Arc<dyn NodeFacts>,
@@ -62,7 +62,7 @@ pub struct ManagerParts {
     pub panics: PanicGuard,
 }
 
-/// The volume manager. Clones are the same one.
+/// The volume manager. Clones share the state.
 #[derive(Debug, Clone)]
 pub struct VolumeManager {
     pub(crate) shared: Arc<Shared>,
@@ -80,9 +80,9 @@ pub(crate) struct Shared {
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) pods: BTreeMap<PodUid, PodRecord>,
-    /// Pods that the task looks at next.
+    /// Pods that the task processes next.
     pub(crate) dirty: BTreeSet<PodUid>,
-    /// When pods are looked at although nothing was reported.
+    /// When pods are processed without a change.
     pub(crate) timers: BTreeSet<(Timestamp, PodUid)>,
     /// Pods known by their directories alone whose volumes are being cleaned, and whether that failed.
     orphans: BTreeMap<PodUid, bool>,
@@ -107,7 +107,7 @@ pub(crate) struct PodRecord {
     /// Its name, as far as it is known.
     pub(crate) name: Option<PodName>,
     pub(crate) processing: Processing,
-    /// Whether the host was searched for what an earlier agent left.
+    /// Whether the host was searched for mounts of an earlier agent.
     pub(crate) is_scanned: bool,
     pub(crate) volumes: PodVolumes,
     pub(crate) specs: BTreeMap<VolumeId, Arc<VolumeSpec>>,
@@ -242,7 +242,7 @@ impl VolumeManager {
         self.shared.dirty.notify_one();
     }
 
-    /// Waits until all volumes of a pod are mounted, or the pod is to end. Returns what the pod still waits for if that
+    /// Waits until all volumes of a pod are mounted, or the pod terminates. Returns what the pod still waits for if that
     /// cannot work or takes too long.
     pub async fn wait(&self, pod: &Pod, cancel: &CancellationToken) -> Option<Wait> {
         let uid = view::uid(pod);
@@ -261,7 +261,7 @@ impl VolumeManager {
                 }
                 record.version.subscribe()
             };
-            // Biased: a pod that ends does not wait, and a change is looked at before the time is.
+            // Biased: a terminating pod does not wait, and changes come before the timeout.
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => return Some(self.pending_wait(&uid)),
@@ -271,7 +271,7 @@ impl VolumeManager {
         }
     }
 
-    /// What a pod waits for after all its time. The operations have reported their failures already.
+    /// The result of a wait that timed out. The operations have reported their failures already.
     fn pending_wait(&self, uid: &PodUid) -> Wait {
         let names = self.waiting(uid).into_iter().map(|one| one.name).collect();
         Wait { on: WaitOn::Volumes(names), at_latest: Retry::Failure, event: None }
@@ -363,7 +363,7 @@ impl VolumeManager {
                 }
                 record.version.subscribe()
             };
-            // Biased: a change is looked at before the time is.
+            // Biased: changes come before the timeout.
             tokio::select! {
                 biased;
                 changed = version.changed() => if changed.is_err() { return Ok(()) },
@@ -413,7 +413,7 @@ fn needs_trust_bundles(pod: &Pod) -> bool {
     sources.any(|source| source.cluster_trust_bundle.is_some())
 }
 
-/// What a pod waits for some of whose volumes cannot be mounted at all.
+/// The result for a pod with volumes that cannot be mounted at all.
 fn failed_wait(pod: &Pod, record: &PodRecord) -> Wait {
     let unmounted: Vec<String> = record.unmounted().into_iter().map(|one| one.name).collect();
     let message = waiting::failed_message(&unmounted, &record.unresolved);

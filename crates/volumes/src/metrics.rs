@@ -7,7 +7,7 @@ use model::volume::Plugin;
 use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntGauge, IntGaugeVec, Opts, Registry};
 use tokio::time::Instant;
 
-/// What is counted and timed.
+/// The metrics.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     operations: HistogramVec,

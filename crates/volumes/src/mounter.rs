@@ -25,9 +25,9 @@ use podspec::view;
 use crate::decide::resolve::{VolumeSource, VolumeSpec, check_node};
 use crate::manager::ManagerParts;
 
-/// What volumes need to know about the node.
+/// The properties of the node for volumes.
 pub trait NodeFacts: Debug + Send + Sync {
-    /// What pods can have of it.
+    /// Its allocatable resources.
     fn allocatable(&self) -> Amounts;
 
     /// Its labels, as far as they are known.
@@ -40,7 +40,7 @@ pub trait PodTokens: Debug + Send + Sync {
     /// A token that is valid, or the text of the error.
     async fn token(&self, request: &TokenRequest) -> Result<Arc<ServiceAccountToken>, String>;
 
-    /// When a token is to be renewed.
+    /// When a token is due for renewal.
     fn refresh_at(&self, request: &TokenRequest) -> Option<Timestamp>;
 
     /// Drops the tokens of a pod.
@@ -60,7 +60,7 @@ pub trait PodCertificates: Debug + Send + Sync {
     /// A certificate, or the text of the error.
     async fn certificate(&self, source: &CertificateSource) -> Result<Credentials, String>;
 
-    /// When a certificate is to be renewed.
+    /// When a certificate is due for renewal.
     fn refresh_at(&self, source: &CertificateSource) -> Option<Timestamp>;
 
     /// Drops the certificates of a pod.
@@ -87,7 +87,7 @@ pub(crate) struct Content {
     pub(crate) digest: u64,
     /// When it was compared with the files on the host.
     pub(crate) verified_at: Timestamp,
-    /// When a token in it is to be renewed.
+    /// When a token in it is due for renewal.
     pub(crate) refresh_at: Option<Timestamp>,
 }
 
@@ -100,7 +100,7 @@ pub(crate) struct MountFailure {
     error: String,
     /// The reason of the event.
     pub(crate) reason: &'static str,
-    /// Whether nothing was begun.
+    /// Whether nothing was started.
     pub(crate) is_refused: bool,
 }
 
@@ -192,7 +192,7 @@ async fn steps(
     Ok(None)
 }
 
-/// The group that a volume is given, if the pod has one.
+/// The group of a volume, if the pod has one.
 fn ownership(pod: &Pod, spec: &VolumeSpec, read_only: bool) -> Option<Ownership> {
     let context = view::spec(pod)?.security_context.as_ref()?;
     let group = u32::try_from(context.fs_group?).ok().filter(|_| spec.fs_group_applies)?;

@@ -16,7 +16,7 @@ use crate::decide::resolve::{
 };
 use crate::manager::ManagerParts;
 
-/// What was determined of a pod's volumes.
+/// The resolved volumes of a pod.
 #[derive(Debug)]
 pub(crate) struct Processed {
     /// The volumes that the pod uses; none for one that has ended.

@@ -68,7 +68,7 @@ impl VolumeManager {
 }
 
 impl Shared {
-    /// Sleeps until a moment; for ever without one.
+    /// Sleeps until a time; forever without one.
     async fn sleep_until(&self, at: Option<Timestamp>) {
         match at {
             Some(at) => {
@@ -239,13 +239,13 @@ impl Shared {
 }
 
 impl Starts {
-    /// Adds what a pod needs now. Returns when to look at it again.
+    /// Adds the operations that a pod needs now. Returns when to check it again.
     fn add(&mut self, uid: &PodUid, record: &mut PodRecord, now: Timestamp) -> Option<Timestamp> {
         if record.processing == Processing::Needed {
             record.processing = Processing::Running { again: false };
             self.process.push((uid.clone(), record.pod.clone(), !record.is_scanned));
         }
-        // Before the host was searched, nobody knows what is mounted.
+        // The mounts are unknown until the host was searched.
         if !record.is_scanned {
             return None;
         }
@@ -277,7 +277,7 @@ impl Starts {
 }
 
 impl PodRecord {
-    /// Takes what was determined of the pod's volumes. Whether that worked.
+    /// Takes the resolved volumes of a pod. Whether that succeeded.
     fn processed(&mut self, uid: &PodUid, processed: Result<Processed, String>) -> bool {
         let again = self.processing == Processing::Running { again: true };
         self.processing = if again { Processing::Needed } else { Processing::Done };

@@ -1,4 +1,4 @@
-//! Unmounting a volume, and removing what the agent made for it.
+//! Unmounts a volume, and removes its directories.
 
 use model::go_text;
 use model::ids::{PodName, PodUid};
@@ -43,7 +43,7 @@ async fn steps(
     if id.plugin == Plugin::Local {
         unmount_device(parts, id).await?;
     }
-    // Of what was mounted from elsewhere only the empty directory is left: it goes with the pod's.
+    // Of a mount only the empty directory is left: it is removed with the pod's directory.
     if matches!(id.plugin, Plugin::Local | Plugin::Nfs) {
         return Ok(());
     }

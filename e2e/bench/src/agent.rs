@@ -1,4 +1,4 @@
-//! An agent inside the instance: how it is configured, started and ended.
+//! An agent inside the instance: its configuration, start and end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Those that cargo put into a directory, and the kubelet from the testbed's parts.
+    /// The programs that cargo put into a directory, and the kubelet from the testbed's parts.
     pub fn built_in(directory: &Path) -> Result<Self> {
         let programs = Self {
             ferrolet: directory.join("ferrolet"),
@@ -45,7 +45,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// What an agent says of its version, in one line.
+    /// The version of an agent, in one line.
     pub fn version(&self, agent: Agent) -> Result<String> {
         let (program, args) = match agent {
             Agent::Ferrolet => (&self.ferrolet, ["run", "--version"].as_slice()),
@@ -65,7 +65,7 @@ pub(crate) fn are_there<'a>(programs: impl IntoIterator<Item = &'a PathBuf>) -> 
     Ok(())
 }
 
-/// What a program says of its version, in one line.
+/// The version of a program, in one line.
 pub(crate) fn version(program: &Path, args: &[&str]) -> Result<String> {
     let output = std::process::Command::new(program)
         .args(args)
@@ -75,30 +75,29 @@ pub(crate) fn version(program: &Path, args: &[&str]) -> Result<String> {
     Ok(text.lines().map(str::trim).collect::<Vec<_>>().join(", "))
 }
 
-/// Where an agent finds and leaves things. Both seen alike from inside and outside.
+/// The directories and files of an agent. Their paths are the same inside and outside of the instance.
 #[derive(Debug, Clone)]
 pub struct Directories {
     /// Manifests of static pods.
     pub manifests: PathBuf,
-    /// What the agent keeps.
+    /// The agent's root directory.
     pub root: PathBuf,
     /// Its configuration.
     pub config: PathBuf,
-    /// How it finds the API server, as a node of a cluster.
+    /// Its kubeconfig, as a node of a cluster.
     pub kubeconfig: Option<PathBuf>,
 }
 
 /// The configuration, the same for both agents.
 ///
-/// What differs from the defaults lets the kubelet run with or without an API server on any machine, and
-/// takes work off it that ferrolet does not do either: no server, and on hollow, where there are no
-/// processes, no cgroups for pods.
+/// Its differences from the defaults let the kubelet run with or without an API server on any machine, and spare it
+/// work that ferrolet does not do: it has no server and, on hollow, where there are no processes, no cgroups for pods.
 pub fn configuration(directories: &Directories, socket: &Path, on: On) -> String {
     let cgroups = match on {
         On::Containerd => "",
         On::Hollow => "cgroupsPerQOS: false\nenforceNodeAllocatable: []\n",
     };
-    // Without, the kubelet tells people so of every pod, again and again.
+    // Without it, the kubelet records an event for every pod, again and again.
     let cluster = match directories.kubeconfig {
         Some(_) => "clusterDNS: [10.96.0.10]\nclusterDomain: cluster.local\n",
         None => "",
@@ -124,11 +123,11 @@ pub fn configuration(directories: &Directories, socket: &Path, on: On) -> String
     )
 }
 
-/// An agent that runs.
+/// A running agent.
 #[derive(Debug)]
 pub struct Running {
     process: Process,
-    /// The host's number of its process.
+    /// The pid of its process on the host.
     pub pid: i32,
     /// When it was started.
     pub since: Timestamp,
@@ -151,7 +150,7 @@ impl Running {
             .args(["--config", &text(&directories.config)])
             .args(["--root-dir", &text(&directories.root)])
             .args(["--hostname-override", NODE_NAME])
-            // Without it, the kubelet looks for its address anew for every pod.
+            // Without it, the kubelet determines its address anew for every pod.
             .args(["--node-ip", &instance.node_ip().to_string()]);
         let command = match &directories.kubeconfig {
             Some(kubeconfig) => command.args(["--kubeconfig", &text(kubeconfig)]),
@@ -166,7 +165,7 @@ impl Running {
         Ok(Self { process, pid, since })
     }
 
-    /// Ends it: asked first, then killed.
+    /// Stops it with SIGTERM, after a while with SIGKILL.
     pub fn stop(&self) -> Result<()> {
         self.process.signal(Signal::Term)?;
         match self.process.wait(END) {
@@ -179,9 +178,10 @@ impl Running {
         Ok(())
     }
 
-    /// Adds its last words to an error: they mostly say why.
+    /// Adds the end of its log to an error.
     pub fn explained<T>(&self, result: Result<T>) -> Result<T> {
-        result.with_context(|| format!("the agent's last words:\n{}", tail(&self.process.log())))
+        result
+            .with_context(|| format!("the end of the agent's log:\n{}", tail(&self.process.log())))
     }
 }
 

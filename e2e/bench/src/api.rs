@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 /// Calls under way at a time.
 pub(crate) const AT_A_TIME: usize = 32;
 
-/// A client with one user's credentials. It blocks; what drives its connections is its own.
+/// A blocking client with one user's credentials. Its own runtime drives its connections.
 pub(crate) struct Api {
     pub(crate) tasks: Runtime,
     pub(crate) client: Client,
@@ -54,12 +54,12 @@ impl Api {
         present(self.call("GET", path, &Value::Null))
     }
 
-    /// Deletes an object; one that is not there need not be deleted.
+    /// Deletes an object, if it exists.
     pub(crate) fn delete(&self, path: &str) -> Result<()> {
         present(self.call("DELETE", path, &Value::Null)).map(drop)
     }
 
-    /// Makes a namespace with the service account that pods have, for which nobody else is there.
+    /// Makes a namespace and its default service account: no controller creates that one here.
     pub(crate) fn make_namespace(&self, name: &str) -> Result<()> {
         let object = |kind: &str, name: &str| json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name } });
         let accounts = format!("/api/v1/namespaces/{name}/serviceaccounts");
@@ -88,7 +88,7 @@ pub(crate) async fn call(client: &Client, method: &str, path: &str, body: &Value
     client.request::<Value>(request).await.with_context(|| format!("{method} {path}"))
 }
 
-/// What is not there is no error.
+/// A missing object is no error.
 fn present(answer: Result<Value>) -> Result<Option<Value>> {
     match answer {
         Err(error) if is_not_found(&error) => Ok(None),

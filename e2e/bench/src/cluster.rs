@@ -1,18 +1,18 @@
-//! Agents as nodes of a cluster: how long pods take to be ready and to be gone, next to bare calls to the
-//! runtime; what an agent asks of the API server; and what it costs with and without pods.
+//! Agents as nodes of a cluster: the time until pods are ready and until they are gone, compared with bare calls to the
+//! runtime; the API requests of an agent; and its costs with and without pods.
 //!
 //! ```text
 //!  block: bare calls ──────────────> containerd     all in one instance of the testbed, in turns
 //!         API server <─> ferrolet ─> containerd
 //!         API server <─> kubelet ──> containerd
-//!              └ a watch and the audit log: what was seen and asked, and when
+//!              └ a watch and the audit log: what happened and was requested, and when
 //! ```
-//! What takes time is measured in short turns that follow each other closely, each time in another order, and
-//! compared within a block of them: a machine that others use too is faster now and slower then, by more than
-//! what is compared. What an agent costs takes minutes, and is measured in turns of its own.
+//! Times are measured in short turns in close succession, each time in another order, and compared within a block of
+//! them: the speed of a shared machine varies by more than the compared differences. Costs take minutes, and are
+//! measured in separate turns.
 //!
-//! Pods are made with the node's name in them, so that no scheduler takes part. Bare calls ask for what the agents
-//! ask for: a run in which one of them asks for something else fails.
+//! Pods are created with a node name, so no scheduler takes part. Bare calls must send the same requests as the agents;
+//! otherwise the run fails.
 
 mod api_time;
 mod floor;
@@ -36,37 +36,37 @@ use crate::plan::WINDOW;
 use crate::results::{About, Agent, Asleep, Memory};
 use crate::rounds::{Session, about};
 
-/// What is played.
+/// The plan of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterPlan {
-    /// How often it is played with each agent.
+    /// How often each agent is measured.
     pub rounds: u32,
     /// How many blocks of short turns there are in a round.
     pub blocks: u32,
-    /// How many turns of each there are in a block in which pods are made one after the other.
+    /// The number of turns of each agent in a block in which pods are created one after the other.
     pub turns: usize,
-    /// How many pods are made and deleted one after the other, in each of them.
+    /// The number of pods that are created and deleted one after the other in each turn.
     pub one_by_one: usize,
-    /// How many pods are made, and deleted, at once.
+    /// The number of pods that are created, and deleted, at once.
     pub at_once: usize,
-    /// How many seconds pass in a short turn before the next thing is timed.
+    /// The seconds before each measurement in a short turn.
     pub settle_seconds: u64,
-    /// How many seconds an agent without pods has to become quiet.
+    /// The seconds that an agent without pods has to become quiet.
     pub idle_warm_up_seconds: u64,
-    /// How many seconds it has with all of them.
+    /// The seconds that it has with all pods.
     pub warm_up_seconds: u64,
-    /// How many quiet seconds are measured.
+    /// The seconds that are measured while nothing happens.
     pub quiet_seconds: u64,
     /// Whether pods have the token volume of their service account, as default pods do.
     #[serde(default)]
     pub token_volume: bool,
-    /// How many blocks earlier runs have measured. The order of turns continues from there.
+    /// The number of blocks of earlier runs. The order of turns continues from there.
     #[serde(skip)]
     pub earlier_blocks: usize,
 }
 
 impl ClusterPlan {
-    /// All of it, for `make bench`.
+    /// The plan of `make bench`.
     pub fn full(rounds: u32) -> Self {
         Self {
             rounds,
@@ -83,7 +83,7 @@ impl ClusterPlan {
         }
     }
 
-    /// The same in small, to see that everything works.
+    /// A small plan that shows that everything works.
     pub fn tiny() -> Self {
         Self {
             rounds: 1,
@@ -101,20 +101,20 @@ impl ClusterPlan {
     }
 }
 
-/// All of a run.
+/// The results of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClusterResults {
     /// Where and when.
     pub about: About,
-    /// What was played.
+    /// The plan.
     pub plan: ClusterPlan,
-    /// How long pods took, in all rounds.
+    /// The times of pods, in all rounds.
     pub blocks: Vec<Block>,
-    /// What agents cost, in each round.
+    /// The costs of agents, in each round.
     pub rounds: Vec<Round>,
 }
 
-/// Short turns that followed each other closely.
+/// Short turns in close succession.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Block {
     /// Of bare calls to the runtime.
@@ -126,7 +126,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// How long pods took with an agent.
+    /// The times with an agent.
     pub fn of(&self, agent: Agent) -> &Times {
         match agent {
             Agent::Ferrolet => &self.ferrolet,
@@ -134,7 +134,7 @@ impl Block {
         }
     }
 
-    /// The same, to be added to; without an agent, by bare calls.
+    /// The same, mutable; without an agent, those of bare calls.
     fn of_mut(&mut self, who: Option<Agent>) -> &mut Times {
         match who {
             None => &mut self.floor,
@@ -144,7 +144,7 @@ impl Block {
     }
 }
 
-/// What agents cost in one round.
+/// The costs of agents in one round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Round {
     /// Our agent.
@@ -154,7 +154,7 @@ pub struct Round {
 }
 
 impl Round {
-    /// What an agent cost in it.
+    /// The costs of an agent.
     pub fn of(&self, agent: Agent) -> &Costs {
         match agent {
             Agent::Ferrolet => &self.ferrolet,
@@ -163,64 +163,64 @@ impl Round {
     }
 }
 
-/// How long pods took, in seconds.
+/// The times of pods, in seconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Times {
-    /// Each pod that was alone, from its creation until it was ready.
+    /// For each single pod, from its creation until it was ready.
     pub start_one: Vec<f64>,
-    /// Each of them, from its deletion until it was gone.
+    /// For each of them, from its deletion until it was gone.
     pub delete_one: Vec<f64>,
-    /// Many at once, from the first creation until the last was ready.
+    /// For many at once, from the first creation until the last was ready.
     pub start_all: f64,
-    /// The same, from the first deletion until the last was gone.
+    /// For many at once, from the first deletion until the last was gone.
     pub delete_all: f64,
 }
 
-/// How long each of several pods took that were alone, in seconds.
+/// The times of several single pods, in seconds.
 #[derive(Debug, Default)]
 struct Singles {
     start: Vec<f64>,
     delete: Vec<f64>,
 }
 
-/// What an agent cost as a node.
+/// The costs of an agent as a node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
-    /// CPU time of the agent until all pods that were made at once were ready.
+    /// CPU time of the agent until all pods that were created at once were ready.
     pub start_all_cpu_seconds: f64,
     /// CPU time of the agent until all of them were gone.
     pub delete_all_cpu_seconds: f64,
-    /// While there was no pod.
+    /// Without pods.
     pub idle: Quiet,
-    /// While there were many.
+    /// With many pods.
     pub full: Quiet,
-    /// What it asked of the API server in the time of the pods that were made at once, from their creation until
-    /// nothing more was asked after they were gone.
+    /// The API requests for the pods that were created at once, from their creation until the last request after they
+    /// were gone.
     pub requests: Requests,
 }
 
-/// What an agent costs while nothing happens.
+/// The costs of an agent while nothing happens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Quiet {
-    /// How long it was measured.
+    /// The length of the measurement.
     pub seconds: f64,
     /// CPU time in that time.
     pub cpu_seconds: f64,
-    /// Memory in the end; the peak is that of its whole life.
+    /// Memory at the end; the peak is that of its whole life.
     pub memory: Memory,
-    /// What it asked of the API server in that time.
+    /// The API requests in that time.
     pub requests: Requests,
-    /// What a process that sleeps took meanwhile; nothing in older files.
+    /// The usage of a sleeping process in that time; nothing in older files.
     #[serde(default)]
     pub asleep: Option<Asleep>,
 }
 
-/// Plays a plan and tells every step on standard error.
+/// Measures a plan and prints every step on standard error.
 pub fn play(plan: &ClusterPlan, programs: &Programs, session: &Session) -> Result<ClusterResults> {
     let since = Instant::now();
     let mut about = about(programs, &session.commit)?;
     let place = ClusterPlace::start(programs)?;
-    // The first pods of a machine take longer, whoever makes them: nobody counts these.
+    // The first pods of a machine take longer with either agent, so these are not measured.
     one_by_one(&place, plan, 0, &mut Block::default()).context("before it counts")?;
     let (mut blocks, mut rounds) = (Vec::new(), Vec::new());
     for number in 1..=plan.rounds {
@@ -242,7 +242,7 @@ pub fn play(plan: &ClusterPlan, programs: &Programs, session: &Session) -> Resul
     Ok(ClusterResults { about, plan: plan.clone(), blocks, rounds })
 }
 
-/// Who plays, in the order of a turn: who begins differs from turn to turn.
+/// The order of agents in a turn: who begins differs from turn to turn.
 fn order(turn: usize) -> [Option<Agent>; 3] {
     let mut order = [None, Some(Agent::Ferrolet), Some(Agent::Upstream)];
     order.rotate_left(turn % 3);
@@ -274,7 +274,7 @@ fn one_by_one(
     turn: usize,
     block: &mut Block,
 ) -> Result<()> {
-    let (mut bare, mut asked) = (None, Vec::new());
+    let (mut bare, mut of_agents) = (None, Vec::new());
     for who in order(turn) {
         let played = match who {
             None => floor::one_by_one(place, plan),
@@ -286,11 +286,11 @@ fn one_by_one(
         times.delete_one.extend(delete);
         match who {
             None => bare = Some(what),
-            Some(agent) => asked.push((agent, what)),
+            Some(agent) => of_agents.push((agent, what)),
         }
     }
     let bare = bare.context("bare calls have no turn")?;
-    asked.iter().try_for_each(|(agent, what)| bare.is_what(what).context(agent.name()))
+    of_agents.iter().try_for_each(|(agent, what)| bare.ensure_equals(what).context(agent.name()))
 }
 
 fn name(who: Option<Agent>) -> &'static str {
@@ -314,5 +314,5 @@ fn tell_costs(agent: Agent, run: &Costs, plan: &ClusterPlan) {
             quiet.seconds
         );
     }
-    eprintln!("  asked for {} pods: {:?}", plan.at_once, run.requests);
+    eprintln!("  requests for {} pods: {:?}", plan.at_once, run.requests);
 }

@@ -1,4 +1,4 @@
-//! What agents took as nodes of a cluster, as a page of Markdown and a picture.
+//! The results of agents as nodes of a cluster, as a page of Markdown and a picture.
 
 use std::fmt::Write as _;
 
@@ -12,29 +12,29 @@ use crate::report::{TARGETS_HEAD, ends, head, line, short};
 use crate::results::{Agent, Asleep};
 use crate::spread::{Spread, mebibytes, number};
 
-/// A number of a turn; less is better, always.
+/// A number of a turn; less is better.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
-    /// What it is, with its unit.
+    /// Its name, with its unit.
     pub name: &'static str,
-    /// Where it comes from.
+    /// Its source.
     pub of: Number,
-    /// The most that ours may be of upstream's; of times, what both took longer than bare calls.
+    /// The limit of ours divided by upstream's; of times, both beyond those of bare calls.
     pub limit: Option<f64>,
 }
 
-/// Where a number comes from.
+/// The source of a number.
 #[derive(Debug, Clone, Copy)]
 pub enum Number {
-    /// A time, which bare calls take too.
+    /// A time, which bare calls have, too.
     Time(fn(&Times) -> Option<f64>),
-    /// A cost of quiet minutes, which a process that sleeps has too: of which minutes, and which.
+    /// A cost of quiet minutes, which a sleeping process has, too: the minutes, and the cost.
     Quiet(fn(&Costs) -> &Quiet, fn(Usage) -> f64),
-    /// A cost, which only agents have.
+    /// A cost that only agents have.
     Cost(fn(&Costs, &ClusterPlan) -> f64),
 }
 
-/// What a process used in quiet minutes.
+/// The usage of a process in quiet minutes.
 #[derive(Debug, Clone, Copy)]
 pub struct Usage {
     seconds: f64,
@@ -48,7 +48,7 @@ impl Usage {
         Self { seconds: *seconds, cpu_seconds: *cpu_seconds, rss_bytes: memory.rss_bytes }
     }
 
-    /// Of a process that slept meanwhile.
+    /// That of the sleeping process in the same time.
     fn asleep(quiet: &Quiet) -> Option<Self> {
         let Asleep { cpu_seconds, rss_bytes } = quiet.asleep?;
         Some(Self { seconds: quiet.seconds, cpu_seconds, rss_bytes })
@@ -56,7 +56,7 @@ impl Usage {
 }
 
 impl Metric {
-    /// What of it is held against the limit.
+    /// The name of the number that is compared with the limit.
     pub fn described(&self) -> String {
         match self.of {
             Number::Time(_) => format!("{}, beyond bare calls, of upstream's", self.name),
@@ -129,26 +129,26 @@ fn per_pod(count: u64, plan: &ClusterPlan) -> f64 {
 pub struct Row {
     /// The metric.
     pub metric: Metric,
-    /// Of bare calls; of memory and CPU, of a process that sleeps.
+    /// Of bare calls; of memory and CPU, of a sleeping process.
     pub floor: Option<Spread>,
     /// Ours.
     pub ferrolet: Spread,
     /// The kubelet's.
     pub upstream: Spread,
-    /// Ours divided by the kubelet's of the same block or round; of times, both beyond bare calls.
+    /// Ours divided by the kubelet's of the same block or round; of times, both beyond those of bare calls.
     pub ratio: Option<Spread>,
-    /// What is held against the limit, of each block or round.
+    /// The number that is compared with the limit, of each block or round.
     pub measured: Vec<Measured>,
 }
 
 impl Row {
-    /// Whether all rounds keep the limit; nothing where there is no limit.
+    /// Whether all rounds are within the limit; nothing where there is none.
     pub fn judgement(&self) -> Option<Judgement> {
         Some(judge(self.metric.limit?, &self.measured))
     }
 }
 
-/// All that was measured.
+/// The rows of all metrics.
 pub fn rows(results: &ClusterResults) -> Vec<Row> {
     METRICS.into_iter().filter_map(|metric| row(results, metric)).collect()
 }
@@ -159,13 +159,13 @@ struct Turn {
     floor: Option<f64>,
     ours: f64,
     theirs: f64,
-    /// Whether the floor is part of both numbers, as bare calls are.
+    /// Whether both numbers contain the floor, as times contain those of bare calls.
     is_part: bool,
     flaw: Option<String>,
 }
 
 impl Turn {
-    /// Ours divided by theirs; of times, both beyond bare calls.
+    /// Ours divided by theirs; of times, both beyond those of bare calls.
     fn ratio(&self) -> Option<f64> {
         let base = self.floor.filter(|_| self.is_part).unwrap_or_default();
         (self.theirs > base).then_some((self.ours - base) / (self.theirs - base))
@@ -200,7 +200,7 @@ fn turns(results: &ClusterResults, metric: Metric) -> Vec<Turn> {
     }
 }
 
-/// Why quiet minutes are too few.
+/// Why the quiet minutes are too short.
 fn short_window(quiet: &Quiet) -> Option<String> {
     let is_short = quiet.seconds < WINDOW.as_secs_f64();
     is_short.then(|| format!("a window of {:.0} s, not {}", quiet.seconds, WINDOW.as_secs()))
@@ -248,7 +248,7 @@ pub fn markdown(results: &ClusterResults, name: &str) -> String {
         results.blocks.len(),
         results.rounds.len()
     )
-    .expect("a string takes every text");
+    .expect("writing to a string does not fail");
     for row in &rows {
         let all = [row.floor, Some(row.ferrolet), Some(row.upstream), row.ratio].map(cells);
         let mut columns = vec![row.metric.name];
@@ -262,7 +262,7 @@ pub fn markdown(results: &ClusterResults, name: &str) -> String {
         "\n## Requests per quiet minute, {} pods\n\n| request | ferrolet | upstream |\n|---|---:|---:|",
         plan.at_once
     )
-    .expect("a string takes every text");
+    .expect("writing to a string does not fail");
     requests(&mut page, results, |run, _, kind| {
         number(count(&run.full.requests, kind)) / run.full.seconds * 60.0
     });
@@ -288,7 +288,7 @@ fn count(requests: &Requests, kind: &str) -> u64 {
     requests.get(kind).copied().unwrap_or_default()
 }
 
-/// A row for every kind of request of which there was one.
+/// A row for every kind of request that occurred.
 fn requests(
     page: &mut String,
     results: &ClusterResults,
@@ -387,7 +387,7 @@ mod tests {
         assert_eq!(one.judgement(), Some(Judgement::Met));
         let all = row("all at once, create to Ready, s");
         assert_eq!(all.judgement(), Some(Judgement::Met));
-        // Upstream took no longer than bare calls: there is nothing to be a part of.
+        // Upstream took no longer than bare calls: there is no ratio.
         let gone = row("all at once, delete to gone, s");
         let not_measured = Judgement::NotJudged("round 1: not measured".to_owned());
         assert_eq!((gone.ratio, gone.judgement()), (None, Some(not_measured)));
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_tells_targets_numbers_and_requests() {
+    fn page_has_targets_numbers_and_requests() {
         let page = markdown(&results(), "cluster");
         for row in [
             "| one pod, create to Ready, s, beyond bare calls, of upstream's | 0.300 | 0.250 | 0.100, 0.200, 0.250 | met |",

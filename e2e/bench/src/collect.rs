@@ -1,9 +1,9 @@
 //! Rounds of several runs, collected in one file of results.
 //!
-//! A long benchmark can be measured one round at a time. A run adds its rounds to the stored ones if both have
-//! measured the same thing: the same commit and program of ferrolet, the same upstream and plan, on as many cores.
-//! Otherwise its results replace the stored ones. Ratios are taken within a round, so rounds may be of different
-//! machines; the report names all of them.
+//! A long benchmark can be measured one round at a time. A run adds its rounds to the stored ones if both have measured
+//! the same thing: the same commit and program of ferrolet, the same upstream and plan, on as many cores. Otherwise its
+//! results replace the stored ones. Ratios are taken within a round, so rounds may be of different machines; the report
+//! names all of them.
 
 use crate::cluster::status::{StatusPlan, StatusResults};
 use crate::cluster::volumes::{VolumesPlan, VolumesResults};
@@ -20,7 +20,7 @@ pub trait Collect {
     /// What was measured, where and when.
     fn about(&self) -> &About;
 
-    /// The same, to change it.
+    /// The same, mutable.
     fn about_mut(&mut self) -> &mut About;
 
     /// Whether both were measured in the same way, in any number of rounds.
@@ -30,7 +30,7 @@ pub trait Collect {
     fn append(&mut self, later: Self);
 }
 
-/// The stored results with the new rounds behind theirs, or only the new results if these measured something else.
+/// The stored results followed by the new rounds, or only the new results if these measured something else.
 pub fn collect<R: Collect>(stored: Option<R>, new: R) -> R {
     let Some(mut stored) = stored.filter(|stored| is_same(stored, &new)) else { return new };
     let later = new.about().clone();
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn results_of_another_commit_binary_upstream_or_plan_start_anew() {
+    fn results_are_replaced_when_commit_binary_upstream_or_plan_differs() {
         let changes: [fn(&mut ClusterResults); 5] = [
             |new| new.about.commit.push('0'),
             |new| new.about.binary.push('0'),

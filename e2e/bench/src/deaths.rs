@@ -1,4 +1,4 @@
-//! Containers that die: killed from outside, and watched at the proxy until another runs.
+//! Restarts: containers are killed from outside, and the proxy observes the restart.
 
 use std::thread;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crate::usage;
 /// How long a restart may take.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Between two deaths it is quiet for this long, and a share of it longer each time: an agent that
-/// looks at regular intervals must not always be met at the same point of them.
+/// The pause between two deaths. It grows by a share each time, so that deaths do not coincide with what an agent does
+/// at regular intervals.
 const QUIET: Duration = Duration::from_secs(1);
 
 /// Kills a container of each of the first `count` pods, one after the other.
@@ -29,7 +29,8 @@ pub fn play(stage: &Stage<'_>, count: usize) -> Result<Vec<Death>> {
     let each = victims.iter().zip(0..shares);
     each.map(|(victim, number)| {
         thread::sleep(QUIET + QUIET * number / shares);
-        death(stage, &deaths, victim).with_context(|| format!("death of container {victim}"))
+        death(stage, &deaths, victim)
+            .with_context(|| format!("measure the restart of container {victim}"))
     })
     .collect()
 }
@@ -39,19 +40,22 @@ fn death(stage: &Stage<'_>, deaths: &Deaths, container: &str) -> Result<Death> {
     let killed = Timestamp::now();
     kill_process(pid, Signal::KILL).context("kill the container's process")?;
     let script = stage.proxy.script();
-    let (told, created, running) = wait::until("another container runs", PATIENCE, || {
+    let (stopped, created, running) = wait::until("another container runs", PATIENCE, || {
         let first = |times: Vec<Timestamp>| times.into_iter().find(|at| *at >= killed);
-        let seen =
-            (deaths.told(container), first(script.arrivals(CREATE)), first(script.done(START)));
+        let seen = (
+            deaths.stopped_at(container),
+            first(script.arrivals(CREATE)),
+            first(script.done(START)),
+        );
         Ok(match seen {
-            (Some(told), Some(created), Some(running)) => Ok((told, created, running)),
+            (Some(stopped), Some(created), Some(running)) => Ok((stopped, created, running)),
             seen => Err(format!("{seen:?}")),
         })
     })?;
     let running_now = stage.runtime.running()?;
     ensure!(!running_now.values().any(|id| id == container), "the container did not die");
     Ok(Death {
-        told_seconds: told.duration_since(killed).as_secs_f64(),
+        event_seconds: stopped.duration_since(killed).as_secs_f64(),
         create_seconds: created.duration_since(killed).as_secs_f64(),
         running_seconds: running.duration_since(killed).as_secs_f64(),
     })

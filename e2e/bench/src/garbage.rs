@@ -1,7 +1,7 @@
-//! An agent on a node full of dead containers: how long until they are gone, and what that costs.
+//! An agent on a node full of dead containers: the time until they are removed, and the cost.
 //!
-//! The pods are unknown to the agent, so in the end all is to go. An agent that does not get there has
-//! its time, and what is left then is told.
+//! The pods are unknown to the agent, so all of them should be removed. The time of an agent is limited; the report
+//! lists what is left.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -20,46 +20,46 @@ use crate::usage;
 
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What lies about, and how long an agent has for it.
+/// The number of dead containers, and the time that an agent has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GarbagePlan {
-    /// How often it is played with each agent.
+    /// How often each agent is measured.
     pub rounds: u32,
-    /// Pods that have ended, with a sandbox each.
+    /// Terminated pods with one sandbox each.
     pub pods: usize,
-    /// Dead instances of the one container of each.
+    /// Dead instances of the container of each pod.
     pub instances: usize,
-    /// How many seconds an agent has, from its start.
+    /// The seconds that an agent has, from its start.
     pub patience_seconds: u64,
-    /// How many seconds it runs on an empty node to see what it needs there.
+    /// The seconds that it runs on an empty node before, to measure its memory there.
     pub empty_seconds: u64,
 }
 
 impl GarbagePlan {
-    /// All of it, for `make bench`.
+    /// The plan of `make bench`.
     pub fn full(rounds: u32) -> Self {
         Self { rounds, pods: 1250, instances: 20, patience_seconds: 240, empty_seconds: 10 }
     }
 
-    /// The same in small, to see that everything works.
+    /// A small plan that shows that everything works.
     pub fn tiny() -> Self {
         Self { rounds: 1, pods: 3, instances: 4, patience_seconds: 15, empty_seconds: 1 }
     }
 
-    /// All dead containers.
+    /// The number of dead containers.
     pub fn containers(&self) -> usize {
         self.pods * self.instances
     }
 }
 
-/// All of a run.
+/// The results of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GarbageResults {
     /// Where and when.
     pub about: About,
-    /// What was played.
+    /// The plan.
     pub plan: GarbagePlan,
-    /// What came out, in the order in which it was measured.
+    /// The runs, in the order in which they were measured.
     pub runs: Vec<GarbageRun>,
 }
 
@@ -68,21 +68,21 @@ pub struct GarbageResults {
 pub struct GarbageRun {
     /// From 1.
     pub round: u32,
-    /// Who.
+    /// The agent.
     pub agent: Agent,
     /// Memory of the agent on an empty node.
     pub empty: Memory,
-    /// What it did on the full one.
+    /// Its work on the full node.
     #[serde(flatten)]
     pub collected: Collected,
 }
 
-/// What an agent did about the garbage.
+/// The work of an agent on dead containers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Collected {
-    /// Memory in the end; the peak is that of the whole time.
+    /// Memory at the end; the peak is that of its whole life.
     pub memory: Memory,
-    /// From the start of the agent until nothing was left; none when its time was over before.
+    /// From the start of the agent until nothing was left; none if its time was over before.
     pub seconds: Option<f64>,
     /// CPU time of the agent in that time.
     pub cpu_seconds: f64,
@@ -94,7 +94,7 @@ pub struct Collected {
     pub received_bytes: u64,
 }
 
-/// Plays a plan and tells every step on standard error.
+/// Measures a plan and prints every step on standard error.
 pub fn play(plan: &GarbagePlan, programs: &Programs, session: &Session) -> Result<GarbageResults> {
     let since = Instant::now();
     let mut about = about(programs, &session.commit)?;
@@ -107,7 +107,7 @@ pub fn play(plan: &GarbagePlan, programs: &Programs, session: &Session) -> Resul
             runs.push(run.with_context(|| format!("round {round}, garbage, {}", agent.name()))?);
         }
     }
-    place.stop().context("take an instance down")?;
+    place.stop().context("stop an instance")?;
     about.seconds = since.elapsed().as_secs_f64();
     Ok(GarbageResults { about, plan: plan.clone(), runs })
 }
@@ -138,7 +138,7 @@ fn turn(place: &Place, plan: &GarbagePlan, agent: Agent, round: u32) -> Result<G
     Ok(run)
 }
 
-/// Lets an agent run on a new stage, and leaves the place as it was.
+/// Runs an agent on a new stage, and clears the stage.
 fn on_stage<T>(
     place: &Place,
     options: &[&str],
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_as_many_dead_containers_as_upstream_cannot_list() {
+    fn full_plan_has_25000_dead_containers_and_tiny_plan_few() {
         assert_eq!(GarbagePlan::full(3).containers(), 25_000);
         assert!(GarbagePlan::tiny().containers() <= 20);
     }

@@ -1,4 +1,4 @@
-//! What became of the garbage, as a page of Markdown.
+//! The results of garbage collection, as a page of Markdown.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::spread::{Spread, mebibytes, number};
 /// How much more memory than on an empty node a pass may need, in MiB.
 pub const GROWTH_LIMIT: f64 = 30.0;
 
-/// A row of the table: its name, and where its number comes from.
+/// A row of the table: its name and the source of its number.
 type Row = (&'static str, fn(&GarbageRun) -> Option<f64>);
 
 const ROWS: [Row; 8] = [
@@ -30,7 +30,7 @@ pub fn growth(run: &GarbageRun) -> f64 {
     mebibytes(run.collected.memory.peak_rss_bytes) - mebibytes(run.empty.peak_rss_bytes)
 }
 
-/// Our growth in each round, and whether all rounds keep the limit. Its floor is an empty node.
+/// Our growth in each round, and whether all rounds are within the limit. Its floor is an empty node.
 pub fn verdict(results: &GarbageResults) -> (Vec<Measured>, Judgement) {
     let runs = of(results, Agent::Ferrolet);
     let measured = runs.map(|run| Measured {
@@ -60,10 +60,10 @@ pub fn markdown(results: &GarbageResults, name: &str) -> String {
     let containers = plan.containers();
     writeln!(
         page,
-        "\n{containers} dead containers of {} pods that nobody wants, on the in-memory runtime; each agent has {} s.\n",
+        "\n{containers} dead containers of {} deleted pods, on the in-memory runtime; each agent has {} s.\n",
         plan.pods, plan.patience_seconds
     )
-    .expect("a string takes every text");
+    .expect("writing to a string does not fail");
     page.push_str("| | ferrolet | | upstream | |\n|---|---:|---|---:|---|\n");
     for (what, number) in ROWS {
         let cells = |agent| {
@@ -81,7 +81,7 @@ pub fn markdown(results: &GarbageResults, name: &str) -> String {
         every(&measured),
         judgement.written()
     )
-    .expect("a string takes every text");
+    .expect("writing to a string does not fail");
     page
 }
 
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_tells_what_each_agent_needed_and_what_it_left() {
+    fn page_has_the_cost_and_the_leftovers_of_each_agent() {
         let page = markdown(&results(25, 0), "garbage");
         for row in [
             "| until nothing is left, s | 12.5 | 12.5–12.5 | – |  |",
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_target_is_missed_by_growth_and_by_what_is_left() {
+    fn target_is_missed_by_memory_growth_and_by_leftovers() {
         let rows = [
             (40, 0, Judgement::Met),
             (41, 0, Judgement::Missed),

@@ -1,7 +1,7 @@
-//! Whether a target is met, from all rounds that were measured.
+//! Whether a target is met, from all measured rounds.
 //!
-//! A target is met when at least [`ROUNDS`] rounds began on a quiet machine and the worst of all rounds keeps the
-//! limit. It is missed when a sound round that began on a quiet machine does not. Otherwise it is not judged, with a
+//! A target is met when at least [`ROUNDS`] rounds began on a quiet machine and the worst of all rounds is within the
+//! limit. It is missed when a sound round that began on a quiet machine is not. Otherwise it is not judged, with a
 //! reason: too few rounds, a busy machine, a window that is too short, or a number that is not above its floor.
 
 use std::collections::BTreeSet;
@@ -14,13 +14,13 @@ pub const ROUNDS: usize = 3;
 /// A machine is quiet when its load average of one minute is below this.
 pub const QUIET_LOAD: f64 = 1.0;
 
-/// What the measurement shows of something that does no work of an agent: a process that sleeps, bare calls,
-/// the runtime alone. Where ours is not above it, the number says nothing about the agent.
+/// The measurement of something that does no work of an agent: a sleeping process, bare calls, the runtime alone. If
+/// our number is not above it, it says nothing about the agent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Floor {
-    /// Calls and requests are counted one by one.
+    /// Counts have no floor.
     NotNeeded,
-    /// The number needs one, and there is none.
+    /// The number needs a floor, and there is none.
     Missing,
     /// Both in the unit of the metric.
     Of {
@@ -38,27 +38,27 @@ impl Floor {
     }
 }
 
-/// What is held against the limit, of one round.
+/// The number of one round that is compared with the limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     /// From 1. A round may have several values.
     pub round: u32,
-    /// The value; nothing if there is nothing to divide by.
+    /// The value; nothing if the divisor is missing.
     pub value: Option<f64>,
     /// The load before the round; nothing if it was not recorded.
     pub load: Option<f64>,
-    /// What is below our number.
+    /// Its floor.
     pub floor: Floor,
-    /// Why the round cannot be judged for another reason.
+    /// Another reason why the round cannot be judged.
     pub flaw: Option<String>,
 }
 
-/// What is said of a target.
+/// The judgement of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judgement {
-    /// The worst round keeps the limit.
+    /// The worst round is within the limit.
     Met,
-    /// A round does not.
+    /// A round is above the limit.
     Missed,
     /// The rounds prove neither.
     NotJudged(String),
@@ -80,7 +80,7 @@ impl Measured {
         self.load.is_some_and(|load| load < QUIET_LOAD)
     }
 
-    /// Why its value says nothing, whatever it is.
+    /// Why its value is meaningless.
     fn void(&self) -> Option<String> {
         let Self { round, floor, flaw, value, .. } = self;
         let why = match (flaw, floor, value) {
@@ -96,7 +96,7 @@ impl Measured {
     }
 }
 
-/// Holds all rounds against a limit.
+/// Compares all rounds with a limit.
 pub fn judge(limit: f64, all: &[Measured]) -> Judgement {
     if all.is_empty() {
         return Judgement::NotJudged("not measured".to_owned());

@@ -1,27 +1,27 @@
 //! `bench`: the agent and the upstream kubelet, measured side by side.
 //!
-//! Purpose: to know what an agent costs and how fast it is, as a ratio to upstream's on the same
-//! machine, in the same minutes, on the same runtime.
+//! Purpose: to know the cost and the speed of an agent, as a ratio to upstream's on the same machine, in the same
+//! minutes, on the same runtime.
 //!
-//! Inputs: a [`plan`] of scenarios, the programs, and the parts that `make testbed` built. Outputs:
-//! [`results`] with every raw number, and from them, by pure functions, a [`report`] and a [`plot`].
+//! Inputs: a [`plan`] of scenarios, the programs, and the parts that `make testbed` built. Outputs: [`results`] with
+//! every raw number, and from them, by pure functions, a [`report`] and a [`plot`].
 //!
 //! ```text
-//!  round 1: ferrolet in all scenarios, then upstream in all scenarios; round 2: the same again; …
+//! round 1: ferrolet in all scenarios, then upstream in all scenarios; round 2: the same again; …
 //!
-//!  scenario:  agent ──> proxy ──> containerd or hollow    agent, runtime: in an instance of the
-//!               │ /proc   │ calls, bytes, times              testbed that lasts for all rounds
-//!               └─ bench ─┘                                  proxy: in this process, spoils nothing
+//! scenario:  agent ──> proxy ──> containerd or hollow    agent, runtime: in an instance of the
+//!              │ /proc   │ calls, bytes, times              testbed that lasts for all rounds
+//!              └─ bench ─┘                                  proxy: in this process, injects no faults
 //! ```
-//! The scenarios of a turn are played at the same time, step by step together, each in an instance of
-//! its own: what is measured are CPU time, memory and calls of one process, and most of the time all
-//! of them wait. Deaths are measured while nothing else happens.
+//! The scenarios of a turn run at the same time, step by step together, each in its own instance: CPU time, memory and
+//! calls are those of one process, and most of the time all of them wait. Deaths are measured while nothing else
+//! happens.
 //!
 //! Invariants:
-//! - both agents get the same flags, configuration and manifests, and begin with an empty runtime and
-//!   an empty root directory;
-//! - nothing is asked of an agent: what it costs the kernel tells, what it did the proxy saw;
-//! - every wait has an end, and everything started goes with the instance.
+//! - both agents get the same flags, configuration and manifests, and begin with an empty runtime and an empty root
+//!   directory;
+//! - agents report nothing themselves: the kernel has their costs, and the proxy counts their calls;
+//! - every wait has a timeout, and everything that was started ends with the instance.
 #![allow(
     clippy::disallowed_methods,
     reason = "a measuring tool: it works on real files, processes and time"

@@ -1,9 +1,9 @@
-//! What container logs cost an agent.
+//! The cost of container logs for an agent.
 //!
 //! An agent runs the same containers in three instances of the testbed at the same time. In two of them every container
-//! writes a line per second; one of these agents rotates logs as by default, the other never. The difference of their
-//! CPU is the cost of logs. In the third instance the containers write nothing and rotation is as by default: there the
-//! system calls are counted that name a log.
+//! writes a line per second. One of these agents rotates logs with default settings, the other does not rotate them.
+//! The difference of their CPU is the cost of logs. In the third instance the containers write nothing and rotation has
+//! default settings: there the system calls with the name of a log are counted.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,16 +26,16 @@ use crate::trace::file_calls;
 use crate::turn::{FOLLOWED, Player, Turn};
 use crate::usage;
 
-/// How long an agent may take to start all containers.
+/// The time limit for the start of all containers.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// Where the runtime writes logs.
+/// The directory in which the runtime writes logs.
 const LOGS: &str = "/var/log/pods/";
 
 /// The containers and times of a round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogsPlan {
-    /// How often each agent is measured.
+    /// The number of rounds.
     pub rounds: u32,
     /// The number of pods in each instance.
     pub pods: usize,
@@ -45,7 +45,7 @@ pub struct LogsPlan {
     pub warm_up_seconds: u64,
     /// The time in which CPU is measured.
     pub window_seconds: u64,
-    /// The time in which system calls are counted afterwards; zero: they are not.
+    /// The time in which system calls are counted afterwards. Zero disables the count.
     pub trace_seconds: u64,
 }
 
@@ -75,7 +75,7 @@ impl LogsPlan {
     }
 }
 
-/// What containers write, and whether the agent rotates their logs.
+/// The output of the containers, and whether the agent rotates their logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Setting {
@@ -115,7 +115,7 @@ impl Setting {
 /// The results of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LogsResults {
-    /// Where and when.
+    /// Machine, versions and time.
     pub about: About,
     /// The plan.
     pub plan: LogsPlan,
@@ -140,7 +140,7 @@ pub struct LogsRun {
     pub rss_bytes: u64,
     /// Calls to the runtime in the window, by method.
     pub calls: BTreeMap<String, u64>,
-    /// System calls afterwards that name a file below the directory of logs; nothing if they were not counted.
+    /// System calls afterwards with a file name below the directory of logs. `None` if they were not counted.
     pub file_calls: Option<u64>,
 }
 
@@ -161,7 +161,7 @@ pub fn play(plan: &LogsPlan, programs: &Programs, session: &Session) -> Result<L
         }
     }
     for (_, place) in places {
-        place.stop().context("take an instance down")?;
+        place.stop().context("stop an instance")?;
     }
     about.seconds = since.elapsed().as_secs_f64();
     Ok(LogsResults { about, plan: plan.clone(), runs })
@@ -186,7 +186,7 @@ fn turn(
         ended.map(Result::flatten).collect()
     });
     let (runs, errors): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
-    // One that failed ends the others, which say so.
+    // A failure stops the others, whose errors only report that.
     let is_first = |error: &Result<LogsRun>| !format!("{error:?}").contains(FOLLOWED);
     let (first, followed): (Vec<_>, Vec<_>) = errors.into_iter().partition(is_first);
     if let Some(error) = first.into_iter().chain(followed).next() {
@@ -218,12 +218,12 @@ impl Actor<'_> {
             measured
         });
         let setting = self.setting.name();
-        // The others go on, or end too.
+        // The others continue after success, and stop after a failure.
         match &measured {
             Ok(_) => self.player.done(),
             Err(_) => drop(self.player),
         }
-        let cleared = stage.clear().context("clear the stage");
+        let cleared = stage.clear().context("clean up the stage");
         let run = measured.context(setting)?;
         cleared?;
         report(&run);

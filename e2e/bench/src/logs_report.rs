@@ -122,8 +122,8 @@ pub fn markdown(results: &LogsResults, name: &str) -> String {
          other has `containerLogMaxSize: -1`, which turns rotation off. CPU is measured for {} s, {} s after the start of \
          all containers. The CPU of logs is the difference.\n\
          - In the third instance the containers write nothing, with default settings. There, and where logs are written \
-         and rotated, `strace` counts for {} s the system calls that name a file below `/var/log/pods`. Each log of \
-         ferrolet has one look every 5 minutes that repairs a lost notice; the count ends before the first of them.\n",
+         and rotated, `strace` counts for {} s the system calls with a file name below `/var/log/pods`. ferrolet \
+         checks each log every 5 minutes, in case an inotify event was lost. The count ends before the first check.\n",
         plan.pods,
         plan.containers,
         plan.pods * plan.containers,

@@ -1,4 +1,4 @@
-//! Facts of the machine that the numbers depend on.
+//! Facts of the machine that the results depend on.
 
 use std::fs;
 use std::thread::{available_parallelism, sleep};
@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::judge::QUIET_LOAD;
 use crate::results::{Machine, RoundStart};
 
-/// How long a round waits for a quiet machine. A round that begins on a busy one is marked by its load.
+/// How long a round waits for a quiet machine. A round on a busy one is marked by its load.
 pub const PATIENCE: Duration = Duration::from_mins(5);
 const PAUSE: Duration = Duration::from_secs(5);
 
@@ -34,14 +34,13 @@ fn load() -> Result<f64> {
     first.context("understand /proc/loadavg")
 }
 
-/// Waits until the machine is quiet, for that long at most; the time and this machine then, at the start of a
-/// round.
+/// Waits until the machine is quiet, at most for that long; returns the time and the machine at the start of a round.
 pub fn round_start(patience: Duration) -> Result<RoundStart> {
     let load_before = await_quiet(patience, load, sleep)?;
     Ok(RoundStart { date: date(), machine: Machine { load_before, ..machine()? } })
 }
 
-/// Waits until the load is low; the last one.
+/// Waits until the load is low; returns the last one.
 fn await_quiet(
     patience: Duration,
     mut load: impl FnMut() -> Result<f64>,
@@ -82,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn round_waits_for_a_quiet_machine_and_not_for_ever() {
+    fn round_waits_a_limited_time_for_a_quiet_machine() {
         let waits = |loads: &[f64], patience| {
             let (mut rests, mut loads) = (0, loads.iter().copied().cycle());
             let load = await_quiet(patience, || Ok(loads.next().unwrap()), |_| rests += 1).unwrap();

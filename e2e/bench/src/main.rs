@@ -68,7 +68,7 @@ usage: bench --out DIR [--name NAME] [--rounds N] [--scenario PART] [--commit ID
 /// The exit code when all was measured and written, and a target was missed.
 const MISSED: u8 = 3;
 
-/// What is measured.
+/// The benchmarks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum What {
     /// Agents on a node without a cluster.
@@ -93,7 +93,7 @@ enum What {
 }
 
 #[derive(Debug, Default)]
-struct Asked {
+struct Arguments {
     out: Option<PathBuf>,
     name: Option<String>,
     rounds: Option<u32>,
@@ -106,7 +106,9 @@ struct Asked {
 }
 
 fn main() -> ExitCode {
-    match asked(std::env::args_os().skip(1)).and_then(|asked| asked.map_or(Ok(true), run)) {
+    match arguments(std::env::args_os().skip(1))
+        .and_then(|arguments| arguments.map_or(Ok(true), run))
+    {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(MISSED),
         Err(error) => {
@@ -116,28 +118,28 @@ fn main() -> ExitCode {
     }
 }
 
-/// Reads the command line; nothing when help was asked for.
-fn asked(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>> {
-    let mut asked = Asked::default();
+/// Reads the command line; nothing if help was requested.
+fn arguments(args: impl Iterator<Item = OsString>) -> Result<Option<Arguments>> {
+    let mut arguments = Arguments::default();
     let mut parser = lexopt::Parser::from_args(args);
     while let Some(arg) = parser.next()? {
         match arg {
-            Long("out") => asked.out = Some(parser.value()?.into()),
-            Long("name") => asked.name = Some(parser.value()?.string()?),
-            Long("rounds") => asked.rounds = Some(parser.value()?.parse()?),
-            Long("scenario") => asked.scenario = parser.value()?.string()?,
-            Long("commit") => asked.commit = parser.value()?.string()?,
-            Long("binary") => asked.binary = parser.value()?.string()?,
-            Long("tiny") => asked.tiny = true,
-            Long("garbage") => asked.what = What::Garbage,
-            Long("pod-gc") => asked.what = What::PodGc,
-            Long("cluster") => asked.what = What::Cluster,
-            Long("node-api") => asked.what = What::NodeApi,
-            Long("probes") => asked.what = What::Probes,
-            Long("volumes") => asked.what = What::Volumes,
-            Long("status") => asked.what = What::Status,
-            Long("logs") => asked.what = What::Logs,
-            Long("render") => asked.render = true,
+            Long("out") => arguments.out = Some(parser.value()?.into()),
+            Long("name") => arguments.name = Some(parser.value()?.string()?),
+            Long("rounds") => arguments.rounds = Some(parser.value()?.parse()?),
+            Long("scenario") => arguments.scenario = parser.value()?.string()?,
+            Long("commit") => arguments.commit = parser.value()?.string()?,
+            Long("binary") => arguments.binary = parser.value()?.string()?,
+            Long("tiny") => arguments.tiny = true,
+            Long("garbage") => arguments.what = What::Garbage,
+            Long("pod-gc") => arguments.what = What::PodGc,
+            Long("cluster") => arguments.what = What::Cluster,
+            Long("node-api") => arguments.what = What::NodeApi,
+            Long("probes") => arguments.what = What::Probes,
+            Long("volumes") => arguments.what = What::Volumes,
+            Long("status") => arguments.what = What::Status,
+            Long("logs") => arguments.what = What::Logs,
+            Long("render") => arguments.render = true,
             Long("help") | Short('h') => {
                 println!("{USAGE}");
                 return Ok(None);
@@ -145,34 +147,34 @@ fn asked(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>> {
             other => return Err(other.unexpected()).context(USAGE),
         }
     }
-    Ok(Some(asked))
+    Ok(Some(arguments))
 }
 
-/// Measures, and tells whether all targets were met. What is tiny has none.
-fn run(asked: Asked) -> Result<bool> {
-    let tiny = asked.tiny;
-    let met = match asked.what {
-        What::Standalone => standalone(asked),
-        What::Garbage => garbage(asked),
-        What::PodGc => pod_gc(asked),
-        What::Cluster => cluster(asked),
-        What::NodeApi => node_api(asked),
-        What::Probes => probes(asked),
-        What::Volumes => volumes(asked),
-        What::Status => status(asked),
-        What::Logs => logs(asked),
+/// Measures; returns whether all targets were met. A tiny plan has none.
+fn run(arguments: Arguments) -> Result<bool> {
+    let tiny = arguments.tiny;
+    let met = match arguments.what {
+        What::Standalone => standalone(arguments),
+        What::Garbage => garbage(arguments),
+        What::PodGc => pod_gc(arguments),
+        What::Cluster => cluster(arguments),
+        What::NodeApi => node_api(arguments),
+        What::Probes => probes(arguments),
+        What::Volumes => volumes(arguments),
+        What::Status => status(arguments),
+        What::Logs => logs(arguments),
     }?;
     Ok(met || tiny)
 }
 
-impl Asked {
+impl Arguments {
     fn session(&self) -> Session {
         let patience = if self.tiny { Duration::ZERO } else { PATIENCE };
         Session { commit: self.commit.clone(), patience }
     }
 }
 
-/// Prints what is said of a target. Whether it was not missed.
+/// Prints the judgement of a target. Returns whether it was not missed.
 fn was_not_missed(judgement: &Judgement, what: &str) -> bool {
     match judgement {
         Judgement::Met => println!("met    {what}"),
@@ -182,17 +184,17 @@ fn was_not_missed(judgement: &Judgement, what: &str) -> bool {
     *judgement != Judgement::Missed
 }
 
-fn cluster(asked: Asked) -> Result<bool> {
-    let session = asked.session();
-    let out = asked.out.context(USAGE)?;
-    let name = asked.name.unwrap_or_else(|| "cluster".to_owned());
+fn cluster(arguments: Arguments) -> Result<bool> {
+    let session = arguments.session();
+    let out = arguments.out.context(USAGE)?;
+    let name = arguments.name.unwrap_or_else(|| "cluster".to_owned());
     let data = out.join(format!("{name}.json"));
-    let results = if asked.render {
+    let results = if arguments.render {
         read(&data)?
     } else {
-        let mut plan = if asked.tiny { ClusterPlan::tiny() } else { ClusterPlan::full(3) };
-        plan.rounds = asked.rounds.unwrap_or(plan.rounds);
-        measured(&out, &data, asked.binary, |stored| {
+        let mut plan = if arguments.tiny { ClusterPlan::tiny() } else { ClusterPlan::full(3) };
+        plan.rounds = arguments.rounds.unwrap_or(plan.rounds);
+        measured(&out, &data, arguments.binary, |stored| {
             plan.earlier_blocks = stored.map_or(0, |stored: &ClusterResults| stored.blocks.len());
             cluster::play(&plan, &programs()?, &session)
         })?
@@ -210,19 +212,19 @@ fn cluster(asked: Asked) -> Result<bool> {
     Ok(met)
 }
 
-fn pod_gc(asked: Asked) -> Result<bool> {
-    let session = asked.session();
-    let out = asked.out.context(USAGE)?;
-    let name = asked.name.unwrap_or_else(|| "pod-gc".to_owned());
+fn pod_gc(arguments: Arguments) -> Result<bool> {
+    let session = arguments.session();
+    let out = arguments.out.context(USAGE)?;
+    let name = arguments.name.unwrap_or_else(|| "pod-gc".to_owned());
     let data = out.join(format!("{name}.json"));
-    let results = if asked.render {
+    let results = if arguments.render {
         read(&data)?
     } else {
-        let plan = if asked.tiny { PodGcPlan::tiny() } else { PodGcPlan::full() };
+        let plan = if arguments.tiny { PodGcPlan::tiny() } else { PodGcPlan::full() };
         let own = std::env::current_exe().context("find this program")?;
         let built = own.parent().context("find this program's directory")?;
         let programs = pod_gc::Programs::built_in(built)?;
-        measured(&out, &data, asked.binary, |_| pod_gc::play(&plan, &programs, &session))?
+        measured(&out, &data, arguments.binary, |_| pod_gc::play(&plan, &programs, &session))?
     };
     write(&out.join(format!("{name}.md")), &pod_gc_report::markdown(&results, &name))?;
     let mut met = true;
@@ -234,34 +236,34 @@ fn pod_gc(asked: Asked) -> Result<bool> {
     Ok(met)
 }
 
-fn garbage(asked: Asked) -> Result<bool> {
-    let session = asked.session();
-    let out = asked.out.context(USAGE)?;
-    let name = asked.name.unwrap_or_else(|| "garbage".to_owned());
+fn garbage(arguments: Arguments) -> Result<bool> {
+    let session = arguments.session();
+    let out = arguments.out.context(USAGE)?;
+    let name = arguments.name.unwrap_or_else(|| "garbage".to_owned());
     let data = out.join(format!("{name}.json"));
-    let results = if asked.render {
+    let results = if arguments.render {
         read(&data)?
     } else {
-        let mut plan = if asked.tiny { GarbagePlan::tiny() } else { GarbagePlan::full(3) };
-        plan.rounds = asked.rounds.unwrap_or(plan.rounds);
-        measured(&out, &data, asked.binary, |_| garbage::play(&plan, &programs()?, &session))?
+        let mut plan = if arguments.tiny { GarbagePlan::tiny() } else { GarbagePlan::full(3) };
+        plan.rounds = arguments.rounds.unwrap_or(plan.rounds);
+        measured(&out, &data, arguments.binary, |_| garbage::play(&plan, &programs()?, &session))?
     };
     write(&out.join(format!("{name}.md")), &garbage_report::markdown(&results, &name))?;
     let (growth, judgement) = garbage_report::verdict(&results);
     Ok(was_not_missed(&judgement, &format!("memory grows by {} MiB", every(&growth))))
 }
 
-fn node_api(asked: Asked) -> Result<bool> {
-    let session = asked.session();
-    let out = asked.out.context(USAGE)?;
-    let name = asked.name.unwrap_or_else(|| "node-api".to_owned());
+fn node_api(arguments: Arguments) -> Result<bool> {
+    let session = arguments.session();
+    let out = arguments.out.context(USAGE)?;
+    let name = arguments.name.unwrap_or_else(|| "node-api".to_owned());
     let data = out.join(format!("{name}.json"));
-    let results = if asked.render {
+    let results = if arguments.render {
         read(&data)?
     } else {
-        let mut plan = if asked.tiny { NodeApiPlan::tiny() } else { NodeApiPlan::full(3) };
-        plan.rounds = asked.rounds.unwrap_or(plan.rounds);
-        measured(&out, &data, asked.binary, |_| node_api::play(&plan, &programs()?, &session))?
+        let mut plan = if arguments.tiny { NodeApiPlan::tiny() } else { NodeApiPlan::full(3) };
+        plan.rounds = arguments.rounds.unwrap_or(plan.rounds);
+        measured(&out, &data, arguments.binary, |_| node_api::play(&plan, &programs()?, &session))?
     };
     write(&out.join(format!("{name}.md")), &node_api_report::markdown(&results, &name))?;
     let mut met = true;
@@ -273,17 +275,17 @@ fn node_api(asked: Asked) -> Result<bool> {
     Ok(met)
 }
 
-fn probes(asked: Asked) -> Result<bool> {
-    let session = asked.session();
-    let out = asked.out.context(USAGE)?;
-    let name = asked.name.unwrap_or_else(|| "probes".to_owned());
+fn probes(arguments: Arguments) -> Result<bool> {
+    let session = arguments.session();
+    let out = arguments.out.context(USAGE)?;
+    let name = arguments.name.unwrap_or_else(|| "probes".to_owned());
     let data = out.join(format!("{name}.json"));
-    let results = if asked.render {
+    let results = if arguments.render {
         read(&data)?
     } else {
-        let mut plan = if asked.tiny { ProbesPlan::tiny() } else { ProbesPlan::full(3) };
-        plan.rounds = asked.rounds.unwrap_or(plan.rounds);
-        measured(&out, &data, asked.binary, |_| probes::play(&plan, &programs()?, &session))?
+        let mut plan = if arguments.tiny { ProbesPlan::tiny() } else { ProbesPlan::full(3) };
+        plan.rounds = arguments.rounds.unwrap_or(plan.rounds);
+        measured(&out, &data, arguments.binary, |_| probes::play(&plan, &programs()?, &session))?
     };
     write(&out.join(format!("{name}.md")), &probes_report::markdown(&results, &name))?;
     let mut met = true;
@@ -295,34 +297,34 @@ fn probes(asked: Asked) -> Result<bool> {
     Ok(met)
 }
 
-fn volumes(asked: Asked) -> Result<bool> {
-    let mut plan = if asked.tiny { VolumesPlan::tiny() } else { VolumesPlan::full(3) };
-    plan.rounds = asked.rounds.unwrap_or(plan.rounds);
+fn volumes(arguments: Arguments) -> Result<bool> {
+    let mut plan = if arguments.tiny { VolumesPlan::tiny() } else { VolumesPlan::full(3) };
+    plan.rounds = arguments.rounds.unwrap_or(plan.rounds);
     let page = Page {
         name: "volumes",
         markdown: volumes_report::markdown,
         verdicts: volumes_report::verdicts,
     };
-    paged(asked, &page, |session| volumes::play(&plan, &programs()?, session))
+    paged(arguments, &page, |session| volumes::play(&plan, &programs()?, session))
 }
 
-fn status(asked: Asked) -> Result<bool> {
-    let mut plan = if asked.tiny { StatusPlan::tiny() } else { StatusPlan::full(3) };
-    plan.rounds = asked.rounds.unwrap_or(plan.rounds);
+fn status(arguments: Arguments) -> Result<bool> {
+    let mut plan = if arguments.tiny { StatusPlan::tiny() } else { StatusPlan::full(3) };
+    plan.rounds = arguments.rounds.unwrap_or(plan.rounds);
     let page = Page {
         name: "status",
         markdown: status_report::markdown,
         verdicts: status_report::verdicts,
     };
-    paged(asked, &page, |session| status::play(&plan, &programs()?, session))
+    paged(arguments, &page, |session| status::play(&plan, &programs()?, session))
 }
 
-fn logs(asked: Asked) -> Result<bool> {
-    let mut plan = if asked.tiny { LogsPlan::tiny() } else { LogsPlan::full(3) };
-    plan.rounds = asked.rounds.unwrap_or(plan.rounds);
+fn logs(arguments: Arguments) -> Result<bool> {
+    let mut plan = if arguments.tiny { LogsPlan::tiny() } else { LogsPlan::full(3) };
+    plan.rounds = arguments.rounds.unwrap_or(plan.rounds);
     let page =
         Page { name: "logs", markdown: logs_report::markdown, verdicts: logs_report::verdicts };
-    paged(asked, &page, |session| logs::play(&plan, &programs()?, session))
+    paged(arguments, &page, |session| logs::play(&plan, &programs()?, session))
 }
 
 /// The page of a part.
@@ -334,18 +336,18 @@ struct Page<R> {
 
 /// Measures a part, writes its page and prints its targets.
 fn paged<R: Collect + Serialize + DeserializeOwned>(
-    asked: Asked,
+    arguments: Arguments,
     page: &Page<R>,
     play: impl FnOnce(&Session) -> Result<R>,
 ) -> Result<bool> {
-    let session = asked.session();
-    let out = asked.out.context(USAGE)?;
-    let name = asked.name.unwrap_or_else(|| page.name.to_owned());
+    let session = arguments.session();
+    let out = arguments.out.context(USAGE)?;
+    let name = arguments.name.unwrap_or_else(|| page.name.to_owned());
     let data = out.join(format!("{name}.json"));
-    let results = if asked.render {
+    let results = if arguments.render {
         read(&data)?
     } else {
-        measured(&out, &data, asked.binary, |_| play(&session))?
+        measured(&out, &data, arguments.binary, |_| play(&session))?
     };
     write(&out.join(format!("{name}.md")), &(page.markdown)(&results, &name))?;
     let mut met = true;
@@ -355,14 +357,14 @@ fn paged<R: Collect + Serialize + DeserializeOwned>(
     Ok(met)
 }
 
-/// Plays a plan, adds its rounds to the stored ones of the same program, and stores them all.
+/// Measures a plan, adds its rounds to the stored ones of the same program, and stores them all.
 fn measured<R: Collect + Serialize + DeserializeOwned>(
     out: &Path,
     data: &Path,
     binary: String,
     play: impl FnOnce(Option<&R>) -> Result<R>,
 ) -> Result<R> {
-    // A file that cannot be read is an error before the hour is spent.
+    // An unreadable file is an error before the hour of measurements.
     let stored = if data.exists() { Some(read(data)?) } else { None };
     let mut new = play(stored.as_ref())?;
     new.about_mut().binary = binary;
@@ -386,19 +388,19 @@ fn programs() -> Result<Programs> {
     Programs::built_in(own.parent().context("find this program's directory")?)
 }
 
-fn standalone(asked: Asked) -> Result<bool> {
-    let session = asked.session();
-    let out = asked.out.context(USAGE)?;
-    let name = asked.name.unwrap_or_else(|| "standalone".to_owned());
+fn standalone(arguments: Arguments) -> Result<bool> {
+    let session = arguments.session();
+    let out = arguments.out.context(USAGE)?;
+    let name = arguments.name.unwrap_or_else(|| "standalone".to_owned());
     let data = out.join(format!("{name}.json"));
-    let results = if asked.render {
+    let results = if arguments.render {
         read(&data)?
     } else {
-        let mut plan = if asked.tiny { Plan::tiny() } else { Plan::full(3) };
-        plan.rounds = asked.rounds.unwrap_or(plan.rounds);
-        plan.scenarios.retain(|scenario| scenario.name.contains(&asked.scenario));
-        ensure!(!plan.scenarios.is_empty(), "no scenario is called {:?}", asked.scenario);
-        measured(&out, &data, asked.binary, |_| rounds::play(&plan, &programs()?, &session))?
+        let mut plan = if arguments.tiny { Plan::tiny() } else { Plan::full(3) };
+        plan.rounds = arguments.rounds.unwrap_or(plan.rounds);
+        plan.scenarios.retain(|scenario| scenario.name.contains(&arguments.scenario));
+        ensure!(!plan.scenarios.is_empty(), "no scenario is called {:?}", arguments.scenario);
+        measured(&out, &data, arguments.binary, |_| rounds::play(&plan, &programs()?, &session))?
     };
     write(&out.join(format!("{name}.md")), &report::markdown(&results, &name))?;
     write(&out.join(format!("{name}.svg")), &plot::svg(&results))?;

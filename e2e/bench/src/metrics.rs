@@ -1,25 +1,25 @@
-//! The numbers that are compared, and how they follow from what was measured.
+//! The compared numbers, and how they follow from the measurements.
 
 use crate::results::{Agent, Asleep, Converged, Death, Results, Run};
 use crate::spread::{Spread, mebibytes, number};
 
-/// A number of a run; less is better, always.
+/// A number of a run; less is better.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
-    /// What it is, with its unit.
+    /// Its name, with its unit.
     pub name: &'static str,
     /// Takes it from a run that has it.
     pub of: fn(&Run) -> Option<f64>,
 }
 
-/// Memory that is resident in the end of the window.
+/// Resident memory at the end of the window.
 pub const RESIDENT: &str = "resident memory, MiB";
 /// CPU time while nothing happens.
 pub const CPU: &str = "CPU, ms per minute";
 /// Calls to the runtime while nothing happens.
 pub const CALLS: &str = "CRI calls per minute";
-/// From a death to the earliest moment at which an agent can know of it.
-pub const TO_TOLD: &str = "death until the runtime tells of it, ms";
+/// From a death until the runtime sends its event: no agent can notice the death earlier.
+pub const TO_EVENT: &str = "death to the runtime's event, ms";
 /// From a death to the call.
 pub const TO_CREATE: &str = "death to CreateContainer, ms";
 /// From a death to the end of the call that starts it.
@@ -41,7 +41,7 @@ pub const METRICS: [Metric; 12] = [
             Some(per_minute(run, number(bytes) / 1024.0))
         },
     },
-    Metric { name: TO_TOLD, of: |run| deaths(run, |death| death.told_seconds) },
+    Metric { name: TO_EVENT, of: |run| deaths(run, |death| death.event_seconds) },
     Metric { name: TO_CREATE, of: |run| deaths(run, |death| death.create_seconds) },
     Metric { name: TO_RUNNING, of: |run| deaths(run, |death| death.running_seconds) },
     Metric { name: "start to all pods running, s", of: |run| start(run, |start| start.seconds) },
@@ -60,24 +60,24 @@ fn per_minute(run: &Run, value: f64) -> f64 {
     value / run.steady.seconds * 60.0
 }
 
-/// The middle of a run's deaths, in milliseconds.
+/// The median of a run's deaths, in milliseconds.
 fn deaths(run: &Run, of: fn(&Death) -> f64) -> Option<f64> {
     Spread::of(run.deaths.iter().map(of)).map(|deaths| deaths.median * 1000.0)
 }
 
-/// A node without pods has nothing to get running.
+/// A node without pods starts none.
 fn start(run: &Run, of: fn(&Converged) -> f64) -> Option<f64> {
     (run.start.containers > 0).then(|| of(&run.start))
 }
 
-/// What is measured where no agent does anything, in the unit of the metric: of memory and CPU, of a process that
-/// sleeps; of deaths, what the runtime takes. Calls have none: they are counted.
+/// The floor of a metric, in its unit: of memory and CPU, a sleeping process; of deaths, the time of the runtime.
+/// Counts have none.
 pub fn floor(name: &str, run: &Run) -> Option<f64> {
     let asleep = |of: fn(&Asleep) -> f64| run.steady.asleep.as_ref().map(of);
     match name {
         RESIDENT => asleep(|asleep| mebibytes(asleep.rss_bytes)),
         CPU => asleep(|asleep| asleep.cpu_seconds * 1000.0).map(|cpu| per_minute(run, cpu)),
-        TO_CREATE | TO_RUNNING => deaths(run, |death| death.told_seconds),
+        TO_CREATE | TO_RUNNING => deaths(run, |death| death.event_seconds),
         _ => None,
     }
 }
@@ -89,7 +89,7 @@ pub struct Row<'a> {
     pub scenario: &'a str,
     /// The name of the metric.
     pub metric: &'static str,
-    /// What is below ours, over the rounds.
+    /// The floor of ours, over the rounds.
     pub floor: Option<Spread>,
     /// Ours, over the rounds.
     pub ferrolet: Spread,
@@ -99,7 +99,7 @@ pub struct Row<'a> {
     pub ratio: Option<Spread>,
 }
 
-/// Everything that was measured of both, in the order of scenarios and metrics.
+/// The rows of all scenarios and metrics, in their order.
 pub fn rows(results: &Results) -> Vec<Row<'_>> {
     let scenarios = results.scenarios.iter();
     let pairs = scenarios.flat_map(|one| METRICS.iter().map(move |metric| (&one.name, metric)));

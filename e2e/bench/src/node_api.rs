@@ -1,7 +1,7 @@
 //! Agents as servers of the node's API: a large log is read, commands are executed, many clients follow a log.
 //!
-//! There is no cluster: clients are anonymous and may do everything, with both agents. What is measured is the agent's
-//! own work, not that of an API server.
+//! There is no cluster: clients are anonymous and may do everything, with both agents. This measures the agent's own
+//! work without an API server.
 
 mod client;
 
@@ -23,15 +23,15 @@ use crate::results::{About, Agent};
 use crate::rounds::{Session, about};
 use crate::usage;
 
-/// How long things may take.
+/// The timeout of an operation.
 const PATIENCE: Duration = Duration::from_mins(5);
 /// Bytes of a line of the large log.
 const LINE: u64 = 1024;
 
-/// What is asked of an agent.
+/// The plan of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeApiPlan {
-    /// How often it is played with each agent.
+    /// How often each agent is measured.
     pub rounds: u32,
     /// The size of the log that is read.
     pub log_bytes: u64,
@@ -39,30 +39,30 @@ pub struct NodeApiPlan {
     pub execs: usize,
     /// How many clients follow a log at the same time.
     pub followers: usize,
-    /// For how many seconds they do.
+    /// The seconds for which they follow it.
     pub follow_seconds: u64,
 }
 
 impl NodeApiPlan {
-    /// All of it, for `make bench`.
+    /// The plan of `make bench`.
     pub fn full(rounds: u32) -> Self {
         Self { rounds, log_bytes: 1 << 30, execs: 50, followers: 200, follow_seconds: 10 }
     }
 
-    /// The same in small, to see that everything works.
+    /// A small plan that shows that everything works.
     pub fn tiny() -> Self {
         Self { rounds: 1, log_bytes: 4 << 20, execs: 3, followers: 5, follow_seconds: 1 }
     }
 }
 
-/// All of a run.
+/// The results of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeApiResults {
     /// Where and when.
     pub about: About,
-    /// What was played.
+    /// The plan.
     pub plan: NodeApiPlan,
-    /// What came out, in the order in which it was measured.
+    /// The runs, in the order in which they were measured.
     pub runs: Vec<NodeApiRun>,
 }
 
@@ -71,15 +71,15 @@ pub struct NodeApiResults {
 pub struct NodeApiRun {
     /// From 1.
     pub round: u32,
-    /// Who.
+    /// The agent.
     pub agent: Agent,
     /// CPU time of the agent while the log was read.
     pub read_cpu_seconds: f64,
-    /// How long that took.
+    /// The time of that.
     pub read_seconds: f64,
-    /// How long each command took, from the connection to its end.
+    /// The time of each command, from the connection to its end.
     pub exec_seconds: Vec<f64>,
-    /// Memory of the agent before there were followers.
+    /// Memory of the agent without followers.
     pub quiet_rss_bytes: u64,
     /// The same with them.
     pub followed_rss_bytes: u64,
@@ -98,7 +98,7 @@ pub fn play(plan: &NodeApiPlan, programs: &Programs, session: &Session) -> Resul
             runs.push(run.with_context(|| format!("round {round}, node API, {}", agent.name()))?);
         }
     }
-    place.stop().context("take an instance down")?;
+    place.stop().context("stop an instance")?;
     about.seconds = since.elapsed().as_secs_f64();
     Ok(NodeApiResults { about, plan: plan.clone(), runs })
 }
@@ -128,14 +128,14 @@ fn turn(place: &Place, plan: &NodeApiPlan, agent: Agent, round: u32) -> Result<N
     Ok(run)
 }
 
-/// Writes the configuration of an agent that serves its API to everybody, and the manifests.
+/// Writes the configuration of an agent whose API is open to anonymous clients, and the manifests.
 fn prepare(stage: &Stage<'_>, plan: &NodeApiPlan) -> Result<()> {
     let directories = &stage.directories;
     agent::prepare(directories, &stage.socket, On::Containerd, 0)?;
     let served = agent::configuration(directories, &stage.socket, On::Containerd)
         .replace("enableServer: false", "enableServer: true")
         .replace("anonymous: {enabled: false}", "anonymous: {enabled: true}");
-    // Upstream reads the current file of a log alone, so that it must be one.
+    // Upstream reads only the current file of a log, so there must be only one.
     let config = format!("{served}containerLogMaxSize: 8Gi\n");
     fs::write(&directories.config, config).context("write the agent's configuration")?;
     let count = (plan.log_bytes / LINE).to_string();

@@ -1,4 +1,4 @@
-//! What the node's API costs, as a page of Markdown.
+//! The costs of the node's API, as a page of Markdown.
 
 use std::fmt::Write as _;
 
@@ -12,9 +12,9 @@ use crate::spread::{Spread, mebibytes};
 #[derive(Debug, Clone, Copy)]
 struct Row {
     name: &'static str,
-    /// Where its number comes from.
+    /// The source of its number.
     number: fn(&NodeApiRun) -> Option<f64>,
-    /// The most that ours may be of upstream's.
+    /// The limit of ours divided by upstream's.
     limit: Option<f64>,
 }
 
@@ -45,9 +45,9 @@ fn growth(run: &NodeApiRun) -> f64 {
 /// A target, with our number divided by upstream's in each round.
 #[derive(Debug, Clone)]
 pub struct NodeApiVerdict {
-    /// What is measured.
+    /// Its name.
     pub name: &'static str,
-    /// The most that ours may be of upstream's.
+    /// The limit of ours divided by upstream's.
     pub limit: f64,
     /// The ratio of each round.
     pub measured: Vec<Measured>,
@@ -98,7 +98,7 @@ pub fn markdown(results: &NodeApiResults, name: &str) -> String {
         plan.followers,
         plan.follow_seconds
     )
-    .expect("a string takes every text");
+    .expect("writing to a string does not fail");
     page.push_str("| | ferrolet | | upstream | |\n|---|---:|---|---:|---|\n");
     for row in ROWS {
         let cells = |agent| {

@@ -1,5 +1,5 @@
-//! Where a scenario is played: an instance of the testbed with containerd, or with a hollow runtime
-//! for each turn, and a proxy in front of it that only counts.
+//! The place of a scenario: an instance of the testbed with containerd, or with a new hollow runtime for each turn, and
+//! a proxy in front of it that only counts.
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::os::unix::net::UnixStream;
@@ -19,36 +19,36 @@ use crate::agent::{Directories, Programs};
 use crate::plan::On;
 use crate::runtime::Direct;
 
-/// Calls that tell when something began and when it had happened.
+/// The call that begins the start of a container.
 pub const CREATE: &str = "CreateContainer";
 /// The call after which a container runs.
 pub const START: &str = "StartContainer";
 
-/// How long things may take that take a moment.
+/// The timeout of short operations.
 const MOMENT: Duration = Duration::from_mins(1);
 
-/// The instance, for as long as there are scenarios to play.
+/// The instance of all scenarios.
 #[derive(Debug)]
 pub struct Place {
     instance: Instance,
     on: On,
     programs: Programs,
-    /// Where proxies and clients run.
+    /// The runtime of proxies and clients.
     tasks: Runtime,
 }
 
-/// A runtime with nothing in it, and a proxy in front of it that only counts.
+/// An empty runtime, and a proxy in front of it that only counts.
 #[derive(Debug)]
 pub struct Stage<'a> {
-    /// The place it belongs to.
+    /// Its place.
     pub place: &'a Place,
-    /// What passes.
+    /// The proxy.
     pub proxy: Proxy,
     /// The runtime behind the proxy.
     pub runtime: Direct,
     /// The agent's directories, empty.
     pub directories: Directories,
-    /// Where the agent finds the runtime.
+    /// The socket of the agent's runtime.
     pub socket: PathBuf,
     serving: JoinHandle<Result<()>>,
     hollow: Option<Process>,
@@ -76,12 +76,12 @@ impl Place {
         &self.instance
     }
 
-    /// What is run in it.
+    /// The programs.
     pub fn programs(&self) -> &Programs {
         &self.programs
     }
 
-    /// Takes everything down and fails if that left anything behind.
+    /// Stops everything. Fails if anything is left behind.
     pub fn stop(self) -> Result<()> {
         Ok(self.instance.stop()?)
     }
@@ -118,7 +118,7 @@ impl Place {
         Ok((proxy, socket, serving))
     }
 
-    /// Where an agent finds and leaves things.
+    /// The directories and files of an agent.
     pub(crate) fn directories(&self) -> Directories {
         Directories {
             manifests: self.file("agent/manifests"),
@@ -128,7 +128,7 @@ impl Place {
         }
     }
 
-    /// The runtime, without anything before it.
+    /// A client of containerd, without a proxy.
     pub(crate) fn containerd(&self) -> Direct {
         Direct::to(&self.instance.containerd_socket(), self.tasks.handle())
     }
@@ -136,7 +136,7 @@ impl Place {
     fn start_hollow(&self, options: &[&str]) -> Result<Process> {
         let text = |path: &Path| path.display().to_string();
         let command = Command::new(text(&self.programs.hollow))
-            // Without logs, the kubelet would have them made anew every few seconds.
+            // Without logs, the kubelet would recreate them every few seconds.
             .arg("--write-logs")
             .args(options.iter().copied())
             .args(["--socket", &text(&self.file("hollow.sock"))])
@@ -151,7 +151,7 @@ impl Place {
         Ok(process)
     }
 
-    /// Removes what an agent left: its directories, logs of its pods and cgroups that it made.
+    /// Removes what an agent left: its directories, logs of its pods and cgroups.
     pub(crate) fn sweep(&self) -> Result<()> {
         let script = "
             cd \"$1\" && awk -v dir=\"$1\" 'index($2, dir \"/agent\") == 1 { print $2 }' /proc/mounts |
@@ -162,15 +162,15 @@ impl Place {
             done";
         let dir = self.instance.dir().display().to_string();
         let command = Command::new("sh").args(["-c", script, "sweep", &dir]);
-        let output = self.instance.run(&command).context("sweep up after an agent")?;
+        let output = self.instance.run(&command).context("remove leftovers of an agent")?;
         let stderr = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "sweep up after an agent: {stderr}");
+        ensure!(output.status.success(), "remove leftovers of an agent: {stderr}");
         Ok(())
     }
 }
 
 impl Stage<'_> {
-    /// Removes all pods and what served them.
+    /// Removes all pods, and stops the stage.
     pub fn clear(self) -> Result<()> {
         match &self.hollow {
             Some(hollow) => {
@@ -186,17 +186,17 @@ impl Stage<'_> {
     /// Kills a container of the hollow runtime.
     pub fn kill_hollow(&self, container: &str) -> Result<()> {
         let socket = self.place.file("counters.sock");
-        let mut stream = UnixStream::connect(&socket).context("reach hollow")?;
+        let mut stream = UnixStream::connect(&socket).context("connect to hollow")?;
         stream.set_read_timeout(Some(MOMENT))?;
-        writeln!(stream, "kill {container}").context("ask hollow")?;
+        writeln!(stream, "kill {container}").context("send a request to hollow")?;
         let mut answer = String::new();
-        BufReader::new(stream).read_line(&mut answer).context("hear hollow")?;
+        BufReader::new(stream).read_line(&mut answer).context("read the response of hollow")?;
         ensure!(answer.contains("done"), "hollow does not kill {container}: {answer}");
         Ok(())
     }
 }
 
-/// What is not there need not be removed.
+/// Missing files are no error.
 fn remove(done: io::Result<()>) -> Result<()> {
     match done {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error).context("remove a log"),

@@ -1,4 +1,4 @@
-//! What is measured: scenarios as data.
+//! The scenarios, as data.
 
 use std::time::Duration;
 
@@ -10,41 +10,41 @@ use serde::{Deserialize, Serialize};
 pub enum On {
     /// Real containers.
     Containerd,
-    /// Containers in memory, as many as one likes.
+    /// Containers in memory, in any number.
     Hollow,
 }
 
-/// One thing to measure.
+/// A scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scenario {
-    /// What it is called in the results.
+    /// Its name in the results.
     pub name: String,
-    /// Where it is played.
+    /// Its runtime.
     pub on: On,
-    /// How many static pods there are, of one container each.
+    /// The number of static pods with one container each.
     pub pods: usize,
-    /// How long nothing is measured after all pods run.
+    /// The pause after all pods run, before the measurement.
     #[serde(with = "seconds")]
     pub warm_up: Duration,
-    /// How long the steady state is measured.
+    /// The length of the measurement of the steady state.
     #[serde(with = "seconds")]
     pub window: Duration,
-    /// How many containers are killed then, one after the other; each of another pod.
+    /// The number of containers that are killed then, one after the other, each of another pod.
     pub deaths: usize,
-    /// How many containers die while the agent is away in the end; zero: it is not restarted.
+    /// The number of containers that die while the agent is stopped at the end; zero: it is not restarted.
     pub died_meanwhile: usize,
 }
 
 /// The scenarios, and how often they are played.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// How often each is played with each agent.
+    /// How often each is measured with each agent.
     pub rounds: u32,
     /// In this order.
     pub scenarios: Vec<Scenario>,
 }
 
-/// Names of scenarios that targets refer to.
+/// The scenario without pods; targets refer to it.
 pub const IDLE: &str = "idle";
 /// Thirty real pods.
 pub const PODS_30: &str = "30 pods";
@@ -53,17 +53,17 @@ pub const HOLLOW_100: &str = "100 pods, hollow";
 /// A thousand pods in memory.
 pub const HOLLOW_1000: &str = "1000 pods, hollow";
 
-/// How often ferrolet lists the runtime while it gets its events; the kubelet does so every second.
+/// The period of ferrolet's relists while it receives events; the kubelet relists every second.
 pub const RELIST: Duration = Duration::from_mins(1);
-/// How long a pod may go without a resync, which both agents make after 60 to 90 s.
+/// The period of resyncs: both agents resync a pod after 60 to 90 s.
 pub const RESYNC: Duration = Duration::from_secs(90);
-/// How long a quiet agent is measured at least: two relists and a resync of every pod lie in it, wherever it begins.
+/// The shortest window for a quiet agent: it has two relists and a resync of every pod, wherever it begins.
 pub const WINDOW: Duration = Duration::from_secs(150);
-/// How many relists a window has to hold.
+/// The number of relists in a window.
 pub const RELISTS: u64 = 2;
 
 impl Plan {
-    /// All of it, for `make bench`.
+    /// The plan of `make bench`.
     pub fn full(rounds: u32) -> Self {
         let seconds = Duration::from_secs;
         let scenario = |name: &str, on, pods| Scenario {
@@ -84,7 +84,7 @@ impl Plan {
         Self { rounds, scenarios }
     }
 
-    /// The same in small, to see that everything works: names and kinds, not numbers.
+    /// A small plan that shows that everything works: names and kinds, not numbers.
     pub fn tiny() -> Self {
         let mut plan = Self::full(1);
         for scenario in &mut plan.scenarios {
@@ -98,7 +98,7 @@ impl Plan {
     }
 }
 
-/// Lengths of time as a number of seconds.
+/// Durations in seconds.
 mod seconds {
     use std::time::Duration;
 
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tiny_plan_has_every_scenario_and_kind_of_measurement_of_the_full_one() {
+    fn tiny_plan_has_every_scenario_and_measurement_of_the_full_plan() {
         let (full, tiny) = (Plan::full(5), Plan::tiny());
         assert_eq!(tiny.rounds, 1);
         for (full, tiny) in full.scenarios.iter().zip(&tiny.scenarios) {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_read_back_as_it_was_written() {
+    fn plan_survives_a_json_round_trip() {
         let plan = Plan::full(5);
         let text = serde_json::to_string(&plan).unwrap();
         assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);

@@ -13,16 +13,16 @@ const TOP: f64 = 50.0;
 const LEFT: f64 = 390.0;
 const WIDTH: f64 = 420.0;
 const RIGHT: f64 = 70.0;
-/// The ends of the axis; what lies outside is drawn at the end.
+/// The ends of the axis; values outside are drawn at its ends.
 const LEAST: f64 = 0.001;
 const MOST: f64 = 10.0;
 
 /// A ratio to draw.
 #[derive(Debug, Clone, Copy)]
 pub struct Bar<'a> {
-    /// What it belongs to, written above the first of it.
+    /// Its group; the name is written above the group's first bar.
     pub group: &'a str,
-    /// What it is.
+    /// Its name.
     pub name: &'a str,
     /// Over the rounds.
     pub ratio: Spread,
@@ -67,7 +67,7 @@ pub fn picture(bars: &[Bar<'_>]) -> String {
     picture + &body + "</svg>\n"
 }
 
-/// Where a ratio lies.
+/// The position of a ratio.
 fn place(ratio: f64) -> f64 {
     let decades = (MOST / LEAST).log10();
     LEFT + WIDTH * (ratio.clamp(LEAST, MOST) / LEAST).log10() / decades
@@ -133,11 +133,11 @@ fn limit(row: &Row<'_>) -> Option<f64> {
 }
 
 fn shape(to: &mut String, shape: &str) {
-    writeln!(to, "<{shape}/>").expect("a string takes every text");
+    writeln!(to, "<{shape}/>").expect("writing to a string does not fail");
 }
 
 fn text(to: &mut String, x: f64, y: f64, class: &str, text: &str) {
     let text = text.replace('&', "&amp;").replace('<', "&lt;");
     writeln!(to, "<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\">{text}</text>")
-        .expect("a string takes every text");
+        .expect("writing to a string does not fail");
 }

@@ -1,5 +1,5 @@
-//! The Pod GC controller and the controller manager with no other controller, on the same API server
-//! full of pods: memory, what a quiet minute costs, and how fast terminated pods go.
+//! The Pod GC controller and the controller manager with no other controller, on the same API server full of pods:
+//! memory, the cost of a quiet minute, and the rate of deletions of terminated pods.
 
 mod contender;
 mod population;
@@ -19,36 +19,36 @@ use crate::results::{About, Agent, Asleep, Memory};
 use crate::rounds::Session;
 use crate::usage::{self, Sleeper};
 
-/// How many percent of a controller manager's memory the controller may take.
+/// The numbers of pods, with the permitted percentage of the controller manager's memory.
 pub const TARGETS: [(usize, f64); 3] = [(10_000, 0.15), (50_000, 0.1), (150_000, 0.1)];
 
-/// The name space of the pods that are to go.
+/// The namespace of the terminated pods.
 const DONE: &str = "done";
-/// How long the deletion of all of them may take.
+/// The timeout of the deletion of all of them.
 const PATIENCE: Duration = Duration::from_mins(10);
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// A controller with these flags is held up by nobody but the API server.
+/// With these flags, only the API server limits how fast a controller deletes.
 const AS_FAST_AS_IT_CAN: [&str; 3] =
     ["--terminated-pod-gc-threshold=1", "--kube-api-qps=10000", "--kube-api-burst=10000"];
 
-/// What is played.
+/// The plan of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PodGcPlan {
-    /// How many pods there are, one after the other.
+    /// The numbers of pods, one after the other.
     pub populations: Vec<usize>,
-    /// How many seconds a controller has to become quiet.
+    /// The seconds that a controller has to become quiet.
     pub warm_up_seconds: u64,
-    /// How many quiet seconds are measured.
+    /// The seconds that are measured while nothing happens.
     pub quiet_seconds: u64,
-    /// How many terminated pods go in a round.
+    /// The number of terminated pods that are deleted in a round.
     pub deletions: usize,
-    /// How many rounds of that, in each of which everybody has a turn.
+    /// The number of such rounds. Each has a turn of both controllers and of bare calls.
     pub deletion_rounds: usize,
 }
 
 impl PodGcPlan {
-    /// All of it, for `make bench`.
+    /// The plan of `make bench`.
     pub fn full() -> Self {
         let populations = TARGETS.iter().map(|(pods, _)| *pods).collect();
         Self {
@@ -60,7 +60,7 @@ impl PodGcPlan {
         }
     }
 
-    /// The same in small, to see that everything works.
+    /// A small plan that shows that everything works.
     pub fn tiny() -> Self {
         let populations = vec![30];
         Self {
@@ -73,36 +73,36 @@ impl PodGcPlan {
     }
 }
 
-/// All of a run.
+/// The results of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PodGcResults {
     /// Where and when.
     pub about: About,
-    /// What was played.
+    /// The plan.
     pub plan: PodGcPlan,
-    /// What quiet controllers cost.
+    /// The costs of quiet controllers.
     pub quiet: Vec<Quiet>,
-    /// How fast pods went, turn by turn.
+    /// The rates of deletions, turn by turn.
     pub deletions: Vec<Deletions>,
 }
 
-/// A controller that has nothing to do.
+/// An idle controller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Quiet {
     /// From 1.
     #[serde(default = "first")]
     pub round: u32,
-    /// Who.
+    /// The controller's agent.
     pub agent: Agent,
-    /// How many pods there are.
+    /// The number of pods.
     pub pods: usize,
-    /// Its memory in the end; the peak is that of its whole life.
+    /// Its memory at the end; the peak is that of its whole life.
     pub memory: Memory,
     /// CPU time until it was quiet.
     pub warm_up_cpu_seconds: f64,
     /// CPU time of a quiet minute.
     pub cpu_seconds_a_minute: f64,
-    /// What a process that sleeps took in the quiet minutes; nothing in older files.
+    /// The usage of a sleeping process in the quiet minutes; nothing in older files.
     #[serde(default)]
     pub asleep: Option<Asleep>,
 }
@@ -111,18 +111,18 @@ fn first() -> u32 {
     1
 }
 
-/// How fast terminated pods went.
+/// The rate of deletions of terminated pods.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Deletions {
-    /// Who deleted them; nobody for bare calls, as fast as the server takes them.
+    /// The agent that deleted them; none for bare calls, as fast as the server takes them.
     pub agent: Option<Agent>,
-    /// How many.
+    /// The number of pods.
     pub pods: usize,
-    /// From the first that was gone to the last.
+    /// From the first deleted pod to the last.
     pub seconds: f64,
 }
 
-/// Plays a plan and tells every step on standard error.
+/// Measures a plan and prints every step on standard error.
 pub fn play(plan: &PodGcPlan, programs: &Programs, session: &Session) -> Result<PodGcResults> {
     let since = Instant::now();
     let mut about = about(programs, session)?;
@@ -147,24 +147,24 @@ pub fn play(plan: &PodGcPlan, programs: &Programs, session: &Session) -> Result<
         Controller::start(&instance, programs, agent, &kubeconfig, &AS_FAST_AS_IT_CAN)
     })?;
     drop(control_plane);
-    instance.stop().context("take an instance down")?;
+    instance.stop().context("stop an instance")?;
     about.seconds = since.elapsed().as_secs_f64();
     Ok(PodGcResults { about, plan: plan.clone(), quiet, deletions })
 }
 
-/// Who has a turn in a round, one after the other. Each is as often before another as behind it.
+/// The order of turns in a round. Each contender is as often before another as behind it.
 fn turns(round: usize) -> [Option<Agent>; 3] {
     let turns = [Some(Agent::Ferrolet), None, Some(Agent::Upstream)];
     if round.is_multiple_of(2) { turns } else { [turns[2], turns[1], turns[0]] }
 }
 
-/// How fast terminated pods go, turn by turn.
+/// Measures the deletion of terminated pods, turn by turn.
 fn deletions(
     plan: &PodGcPlan,
     population: &mut Population,
     start: impl Fn(Agent) -> Result<Controller>,
 ) -> Result<Vec<Deletions>> {
-    // The first to delete finds a server that has never done so: that turn is nobody's.
+    // The first deletions of a server are slower: they are not measured.
     population.terminated(DONE, plan.deletions).context("make terminated pods")?;
     population.delete_all(DONE)?;
     let mut deletions = Vec::new();
@@ -226,7 +226,7 @@ fn measured(plan: &PodGcPlan, controller: &Controller, agent: Agent, pods: usize
     })
 }
 
-/// How long it takes from the first pod that is gone until one is left, which the threshold keeps.
+/// The time from the first deleted pod until one is left, which the threshold keeps.
 fn until_gone(population: &Population, all: usize) -> Result<f64> {
     let end = Instant::now() + PATIENCE;
     let mut begun = None;
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_was_first_in_a_round_is_last_in_the_next() {
+    fn order_of_turns_is_reversed_each_round() {
         let (even, odd) = (turns(0), turns(1));
         assert_eq!((even[0], even[2]), (odd[2], odd[0]));
         assert_eq!(turns(2), even);

@@ -1,4 +1,4 @@
-//! What the Pod GC controllers cost, as a page of Markdown.
+//! The costs of the Pod GC controllers, as a page of Markdown.
 
 use std::fmt::Write as _;
 
@@ -8,19 +8,19 @@ use crate::report::{TARGETS_HEAD, head, line, short};
 use crate::results::Agent;
 use crate::spread::{Spread, mebibytes, number};
 
-/// A target: its population, how much of upstream's memory is allowed, and how much is taken.
+/// A target: its number of pods, the permitted share of upstream's memory, and the measured one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemoryVerdict {
     /// How many pods there are.
     pub pods: usize,
-    /// The most that is allowed.
+    /// The limit.
     pub allowed: f64,
-    /// Our resident memory as a part of upstream's, in each round.
+    /// Our resident memory divided by upstream's, in each round.
     pub measured: Vec<Measured>,
 }
 
 impl MemoryVerdict {
-    /// Whether all rounds keep the limit.
+    /// Whether all rounds are within the limit.
     pub fn judgement(&self) -> Judgement {
         judge(self.allowed, &self.measured)
     }
@@ -38,13 +38,13 @@ fn pairs(results: &PodGcResults, pods: usize) -> impl Iterator<Item = (&Quiet, &
     })
 }
 
-/// How many pods went in a second, over the rounds of one of them; of bare calls for nobody.
+/// Deleted pods per second, over the rounds of an agent; of bare calls without one.
 pub fn rate(results: &PodGcResults, agent: Option<Agent>) -> Option<Spread> {
     let rounds = results.deletions.iter().filter(|deletions| deletions.agent == agent);
     Spread::of(rounds.map(|round| number(round.pods as u64) / round.seconds.max(0.001)))
 }
 
-/// What was measured for each target that has a population.
+/// The measurements of each target with a measured population.
 pub fn verdicts(results: &PodGcResults) -> Vec<MemoryVerdict> {
     let verdict = |(pods, allowed): &(usize, f64)| {
         let measured = pairs(results, *pods).map(|(ours, theirs)| {
@@ -67,7 +67,7 @@ pub fn verdicts(results: &PodGcResults) -> Vec<MemoryVerdict> {
 pub fn markdown(results: &PodGcResults, name: &str) -> String {
     let rounds = results.quiet.iter().map(|quiet| quiet.round).max().unwrap_or(1);
     let mut page = head(&results.about, rounds, name);
-    write!(page, "\n## Targets\n\n{TARGETS_HEAD}").expect("a string takes every text");
+    write!(page, "\n## Targets\n\n{TARGETS_HEAD}").expect("writing to a string does not fail");
     for verdict in verdicts(results) {
         let what = format!("{} pods: resident memory, of upstream's", verdict.pods);
         let worst = worst(&verdict.measured).map_or("–".to_owned(), short);

@@ -1,7 +1,7 @@
 //! Agents that probe many containers of the in-memory runtime.
 //!
 //! Each agent runs three workloads, one after the other, on a new runtime: HTTP probes, TCP and HTTP probes, and exec
-//! probes. The agents have an instance each, and take turns with HTTP probes; the other workloads run at the same time.
+//! probes. Each agent has its own instance. They take turns with HTTP probes; the other workloads run at the same time.
 //! The probed server is a process of its own in the agent's network namespace, as is the process that sends bare
 //! requests. Each pod has another address of the loopback network, so ports are not used up.
 
@@ -187,7 +187,7 @@ pub fn play(plan: &ProbesPlan, programs: &Programs, session: &Session) -> Result
         peer.stop()?;
     }
     for place in places {
-        place.stop().context("take an instance down")?;
+        place.stop().context("stop an instance")?;
     }
     about.seconds = since.elapsed().as_secs_f64();
     Ok(ProbesResults { about, plan: plan.clone(), runs, bare })
@@ -202,7 +202,7 @@ struct Turn<'a> {
     agent: Agent,
 }
 
-/// Both agents in a round. HTTP probes, of which small costs are compared, run alone; the others at the same time.
+/// Measures both agents in a round. HTTP probes run alone, because their costs are small; the others run at the same time.
 fn round(turns: &[Turn<'_>], round: u32) -> Result<Vec<ProbesRun>> {
     let http: Vec<ProbeCost> = turns.iter().map(Turn::http).collect::<Result<_>>()?;
     let mixed = both(turns, Turn::mixed)?;
@@ -340,7 +340,7 @@ fn probe(plan: &ProbesPlan, workload: Workload, number: usize) -> Result<String>
 /// Measures a process and counts attempts for some time, beginning with an attempt.
 fn measure(pid: i32, window: Duration, count: impl Fn() -> Result<u64>) -> Result<ProbeCost> {
     let before = count()?;
-    wait::until("an attempt is made", PATIENCE, || {
+    wait::until("there is an attempt", PATIENCE, || {
         Ok(if count()? > before { Ok(()) } else { Err(String::new()) })
     })?;
     let (cpu, attempts, since) = (usage::cpu(pid)?, count()?, Instant::now());

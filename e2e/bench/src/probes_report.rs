@@ -159,7 +159,7 @@ pub fn markdown(results: &ProbesResults, name: &str) -> String {
          floor is a process that only sends the same HTTP requests.\n",
         plan.pods, plan.mixed_seconds, plan.exec_pods, plan.exec_period_seconds, plan.window_seconds
     )
-    .expect("a string takes every text");
+    .expect("writing to a string does not fail");
     page.push_str("| | floor | ferrolet | | upstream | |\n|---|---:|---:|---|---:|---|\n");
     for row in ROWS {
         let cells = |agent| {

@@ -1,4 +1,4 @@
-//! From raw numbers to the page and the picture.
+//! Tests of the page and the picture that are made from raw numbers.
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,7 @@ fn run(round: u32, scenario: &str, agent: Agent, upstream: f64) -> Run {
 
 fn death(seconds: f64, times: f64) -> Death {
     Death {
-        told_seconds: seconds / 2.0,
+        event_seconds: seconds / 2.0,
         create_seconds: seconds * times,
         running_seconds: seconds * times * 10.0,
     }
@@ -104,12 +104,12 @@ pub(crate) fn about() -> About {
 }
 
 #[test]
-fn ratios_are_taken_in_each_round_and_their_middle_is_reported() {
+fn ratio_is_the_median_of_the_ratios_of_all_rounds() {
     let results = results();
     let rows = rows(&results);
     let row = rows.iter().find(|row| row.scenario == PODS_30 && row.metric == TO_CREATE).unwrap();
     let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
-    // The middle of 10 and 30 ms.
+    // The mean of 10 and 30 ms.
     assert!(close(row.ferrolet.median, 20.0), "{row:?}");
     assert!(close(row.upstream.median, 400.0), "{row:?}");
     let ratio = row.ratio.unwrap();
@@ -119,7 +119,7 @@ fn ratios_are_taken_in_each_round_and_their_middle_is_reported() {
 }
 
 #[test]
-fn an_agent_that_was_not_measured_in_a_round_gives_no_ratio_for_it() {
+fn round_without_one_agent_has_no_ratio() {
     let mut results = results();
     results.runs.retain(|run| run.agent == Agent::Ferrolet || run.round == 3);
     let rows = rows(&results);
@@ -134,7 +134,7 @@ fn targets_are_met_missed_or_not_measured() {
     let verdicts = judge(&results);
     let is_met = |verdict: &Verdict| verdict.judgement() == Judgement::Met;
     assert!(verdicts.iter().all(is_met), "{verdicts:#?}");
-    // With 2.5 times the CPU in the large scenario, the growth is too much, the ratio still is not.
+    // With 2.5 times the CPU in the large scenario, the growth exceeds its limit, the ratio does not.
     let large = |run: &&mut Run| run.scenario == HOLLOW_1000 && run.agent == Agent::Ferrolet;
     results.runs.iter_mut().filter(large).for_each(|run| run.steady.cpu_seconds = 0.125);
     let page = markdown(&results, "x");
@@ -151,7 +151,7 @@ fn targets_are_met_missed_or_not_measured() {
 }
 
 #[test]
-fn the_page_has_the_facts_the_targets_and_a_table_for_each_scenario() {
+fn page_has_facts_targets_and_a_table_for_each_scenario() {
     let page = markdown(&results(), "standalone");
     for part in [
         "| commit | abc123 |",
@@ -171,13 +171,13 @@ fn the_page_has_the_facts_the_targets_and_a_table_for_each_scenario() {
     ] {
         assert!(page.contains(part), "{part} is not in:\n{page}");
     }
-    // Nothing to get running, no death and no restart without pods.
+    // Without pods there is no start, no death and no restart.
     let idle = page.split("## ").find(|part| part.starts_with("idle")).unwrap();
     assert_eq!(idle.lines().filter(|line| line.starts_with("| ")).count(), 6, "{idle}");
 }
 
 #[test]
-fn the_picture_has_a_bar_for_each_ratio_and_a_mark_for_each_target_of_one() {
+fn picture_has_a_bar_for_each_ratio_and_a_mark_for_its_target() {
     let results = results();
     let picture = svg(&results);
     let ratios = rows(&results).iter().filter(|row| row.ratio.is_some()).count();
@@ -188,7 +188,7 @@ fn the_picture_has_a_bar_for_each_ratio_and_a_mark_for_each_target_of_one() {
 }
 
 #[test]
-fn numbers_are_short() {
+fn numbers_are_rounded() {
     let rows = [
         (1234.5, "1234"),
         (99.94, "99.9"),
@@ -203,13 +203,13 @@ fn numbers_are_short() {
 }
 
 #[test]
-fn a_target_that_the_runtime_alone_uses_up_says_so() {
+fn target_says_when_the_runtime_alone_exceeds_it() {
     let mut results = results();
     let ours = |run: &&mut Run| run.scenario == PODS_30 && run.agent == Agent::Ferrolet;
     for run in results.runs.iter_mut().filter(ours) {
         // Upstream takes 400 ms in the middle round.
         run.deaths =
-            vec![Death { told_seconds: 0.05, create_seconds: 0.054, running_seconds: 0.06 }];
+            vec![Death { event_seconds: 0.05, create_seconds: 0.054, running_seconds: 0.06 }];
     }
     let page = markdown(&results, "x");
     let missed = page.lines().find(|line| line.contains("**missed**")).unwrap();

@@ -33,7 +33,7 @@ pub fn markdown(results: &Results, name: &str) -> String {
     page
 }
 
-/// What was measured, where and when.
+/// The head of a page: what was measured, where and when.
 pub fn head(about: &About, rounds: u32, name: &str) -> String {
     format!(
         "# ferrolet and upstream, side by side\n\n\
@@ -88,7 +88,7 @@ fn loads(about: &About) -> String {
     loads.collect::<Vec<_>>().join(", ")
 }
 
-/// The machine of each round; of older files, which have no rounds, that of the whole run.
+/// The machine of each round; of older files without rounds, that of the whole run.
 fn each_machine(about: &About) -> impl Iterator<Item = &Machine> {
     let whole = about.rounds.is_empty().then_some(&about.machine);
     whole.into_iter().chain(about.rounds.iter().map(|round| &round.machine))
@@ -102,7 +102,7 @@ fn targets(verdicts: &[Verdict]) -> String {
         if let (Judgement::Missed, Some(least)) = (judgement, verdict.least) {
             let least = short(least.median);
             write!(met, "; {least} of it pass before the runtime reports the death")
-                .expect("a string takes every text");
+                .expect("writing to a string does not fail");
         }
         let what = described(&verdict.target);
         let worst = worst(&verdict.measured).map_or("–".to_owned(), short);
@@ -116,7 +116,7 @@ fn targets(verdicts: &[Verdict]) -> String {
 pub const TARGETS_HEAD: &str =
     "| target | at most | worst | every round | |\n|---|---:|---:|---|---|\n";
 
-/// A target and what was measured, in a line.
+/// A line for a target and its measurement.
 pub fn verdict(verdict: &Verdict) -> String {
     let limit = short(verdict.target.limit);
     format!("{}: {}, at most {limit}", described(&verdict.target), every(&verdict.measured))
@@ -172,7 +172,7 @@ fn growths(results: &Results) -> String {
     text
 }
 
-/// Which calls an agent makes of a runtime where nothing happens.
+/// The calls of an agent to the runtime in a quiet scenario.
 fn methods(results: &Results, scenario: &str) -> String {
     let of = |agent| {
         let runs = results.runs.iter();
@@ -205,15 +205,15 @@ fn calls_per_minute(run: &Run, method: &str) -> f64 {
 
 /// Adds a row of a table.
 pub fn line(text: &mut String, cells: &[&str]) {
-    writeln!(text, "| {} |", cells.join(" | ")).expect("a string takes every text");
+    writeln!(text, "| {} |", cells.join(" | ")).expect("writing to a string does not fail");
 }
 
-/// Both ends of what was measured.
+/// Minimum and maximum.
 pub fn ends(spread: Spread) -> String {
     format!("{}–{}", short(spread.min), short(spread.max))
 }
 
-/// Three digits that matter.
+/// Three significant digits.
 pub fn short(value: f64) -> String {
     let size = value.abs();
     if size >= 100.0 {

@@ -1,4 +1,4 @@
-//! What was measured: every raw number, as the file of JSON holds it.
+//! The results: every raw number, as the JSON file has it.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::Scenario;
 
-/// Who is measured.
+/// The measured agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Agent {
@@ -17,10 +17,10 @@ pub enum Agent {
 }
 
 impl Agent {
-    /// In the order in which they take turns.
+    /// In the order of their turns.
     pub const BOTH: [Self; 2] = [Self::Ferrolet, Self::Upstream];
 
-    /// What it is called.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ferrolet => "ferrolet",
@@ -29,14 +29,14 @@ impl Agent {
     }
 }
 
-/// All of a run of the benchmark.
+/// The results of a run of the benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Results {
     /// Where and when.
     pub about: About,
-    /// What was played, in this order.
+    /// The scenarios, in their order.
     pub scenarios: Vec<Scenario>,
-    /// What came out, in the order in which it was measured.
+    /// The runs, in the order in which they were measured.
     pub runs: Vec<Run>,
 }
 
@@ -45,13 +45,13 @@ pub struct Results {
 pub struct About {
     /// The commit of the agent that was measured.
     pub commit: String,
-    /// When it began, in UTC.
+    /// The start, in UTC.
     pub date: String,
-    /// How long it took.
+    /// The duration.
     pub seconds: f64,
-    /// What ferrolet says of its version.
+    /// ferrolet's version.
     pub ferrolet: String,
-    /// What the kubelet says of its version.
+    /// The kubelet's version.
     pub upstream: String,
     /// The machine.
     pub machine: Machine,
@@ -75,15 +75,15 @@ pub struct RoundStart {
 /// The machine, without its name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// Cores that may be used.
+    /// The usable cores.
     pub cores: usize,
-    /// What the processor calls itself.
+    /// The processor's name.
     pub processor: String,
     /// The kernel's release.
     pub kernel: String,
-    /// All memory.
+    /// The size of the memory.
     pub memory_bytes: u64,
-    /// How many programs wanted to run in the minute before: on a quiet machine, nearly none.
+    /// The load average of one minute: on a quiet machine, nearly zero.
     pub load_before: f64,
 }
 
@@ -94,22 +94,22 @@ pub struct Run {
     pub round: u32,
     /// The name of the scenario.
     pub scenario: String,
-    /// Who.
+    /// The agent.
     pub agent: Agent,
     /// From its start until all pods ran.
     pub start: Converged,
-    /// Then, while nothing happened.
+    /// The steady state after that.
     pub steady: Steady,
     /// Containers that were killed.
     pub deaths: Vec<Death>,
-    /// From its second start until what had died meanwhile ran again.
+    /// From its second start until the containers that died meanwhile ran again.
     pub restart: Option<Converged>,
 }
 
-/// The way to the state that was asked for.
+/// Convergence to the desired state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Converged {
-    /// How many containers were started on the way.
+    /// The number of containers that were started.
     pub containers: usize,
     /// From the start of the agent's process to the last container's start.
     pub seconds: f64,
@@ -119,14 +119,14 @@ pub struct Converged {
     pub calls: u64,
 }
 
-/// What an agent costs while nothing happens.
+/// The cost of an agent while nothing happens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Steady {
-    /// How long it was measured.
+    /// The length of the measurement.
     pub seconds: f64,
-    /// CPU time of the agent in that time, and of its children that ended.
+    /// CPU time of the agent in that time, and of its ended children.
     pub cpu_seconds: f64,
-    /// Memory in the end.
+    /// Memory at the end.
     pub memory: Memory,
     /// Calls to the runtime, by method; those without a call are left out.
     pub calls: BTreeMap<String, u64>,
@@ -134,7 +134,7 @@ pub struct Steady {
     pub sent_bytes: u64,
     /// Bytes of messages from the runtime.
     pub received_bytes: u64,
-    /// What a process that sleeps took meanwhile; nothing in older files.
+    /// The usage of a sleeping process in that time; nothing in older files.
     #[serde(default)]
     pub asleep: Option<Asleep>,
 }
@@ -144,31 +144,31 @@ pub struct Steady {
 pub struct Asleep {
     /// CPU time in the window of the agent.
     pub cpu_seconds: f64,
-    /// Its resident memory in the end.
+    /// Its resident memory at the end.
     pub rss_bytes: u64,
 }
 
 /// Memory of a process, from `smaps_rollup` and `status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// Resident: all pages that are in memory, shared ones too.
+    /// Resident: all pages in memory, with shared ones.
     pub rss_bytes: u64,
-    /// Proportional: pages that are shared count in part.
+    /// Proportional: each shared page counts in part.
     pub pss_bytes: u64,
-    /// Pages of no file: heaps and stacks.
+    /// Pages without a file: heaps and stacks.
     pub anonymous_bytes: u64,
-    /// The most that ever was resident.
+    /// The largest resident size so far.
     pub peak_rss_bytes: u64,
 }
 
-/// A container that was killed, from the signal on.
+/// Times from the signal that killed a container.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Death {
-    /// Until the runtime told of it, to somebody who only listens.
-    pub told_seconds: f64,
+    /// Until the runtime's event reached a client that only listens for events.
+    pub event_seconds: f64,
     /// Until `CreateContainer` arrived at the runtime.
     pub create_seconds: f64,
-    /// Until the runtime said that the new container was started.
+    /// Until the runtime returned from the start of the new container.
     pub running_seconds: f64,
 }
 

@@ -1,4 +1,4 @@
-//! All rounds of a plan, the agents taking turns.
+//! All rounds of a plan, with the agents in turn.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,13 +16,13 @@ use crate::turn::{FOLLOWED, Turn};
 /// A run of the benchmark.
 #[derive(Debug, Clone, Default)]
 pub struct Session {
-    /// The commit that is measured, for the record.
+    /// The measured commit.
     pub commit: String,
     /// How long a round waits for a quiet machine before it begins.
     pub patience: Duration,
 }
 
-/// Plays a plan and tells every step on standard error.
+/// Measures a plan and prints every step on standard error.
 pub fn play(plan: &Plan, programs: &Programs, session: &Session) -> Result<Results> {
     let since = Instant::now();
     let mut about = about(programs, &session.commit)?;
@@ -39,13 +39,13 @@ pub fn play(plan: &Plan, programs: &Programs, session: &Session) -> Result<Resul
         }
     }
     for place in places {
-        place.stop().context("take an instance down")?;
+        place.stop().context("stop an instance")?;
     }
     about.seconds = since.elapsed().as_secs_f64();
     Ok(Results { about, scenarios: plan.scenarios.clone(), runs })
 }
 
-/// What is measured, where and when; how long it took is for the end.
+/// Facts of the measurement; the duration is added at the end.
 pub fn about(programs: &Programs, commit: &str) -> Result<About> {
     Ok(About {
         commit: commit.to_owned(),
@@ -80,7 +80,7 @@ fn turn(plan: &Plan, places: &[Place], agent: Agent, round: u32) -> Result<Vec<R
         result.with_context(|| format!("round {round}, {}, {}", scenario.name, agent.name()))
     });
     let (runs, mut errors): (Vec<_>, Vec<_>) = named.partition(Result::is_ok);
-    // One that failed takes the others with it; what it says matters most.
+    // A failed scenario ends the others; its error comes first.
     errors.sort_by_key(|error| format!("{error:?}").contains(FOLLOWED));
     if let Some(first) = errors.into_iter().next() {
         first?;

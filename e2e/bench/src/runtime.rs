@@ -1,8 +1,8 @@
-//! The runtime, seen directly: what runs in it, and emptying it.
+//! Direct access to the runtime: its running containers, and their removal.
 
-mod asked;
 mod bare_pods;
 mod deaths;
+mod pod_requests;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,11 +18,11 @@ use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tower::service_fn;
 
-pub use asked::Asked;
 pub use bare_pods::{BarePod, StartedPod};
 pub use deaths::Deaths;
+pub use pod_requests::PodRequests;
 
-/// How long the runtime may take for a call.
+/// The timeout of a call.
 const CALL: Duration = Duration::from_mins(1);
 
 /// How many pods are removed at a time.
@@ -31,11 +31,11 @@ const AT_A_TIME: usize = 4;
 /// A list of thousands is larger than gRPC's usual limit.
 const MESSAGE_LIMIT: usize = 64 << 20;
 
-/// A client of the runtime that goes past the proxy.
+/// A client of the runtime without a proxy.
 #[derive(Debug, Clone)]
 pub struct Direct {
     client: RuntimeServiceClient<Channel>,
-    /// The same without an end to a call.
+    /// The same without a timeout.
     patient: RuntimeServiceClient<Channel>,
     handle: Handle,
 }
@@ -58,7 +58,7 @@ impl Direct {
         Self { client, patient, handle: handle.clone() }
     }
 
-    /// The ids of all containers that run, by the names of their pods.
+    /// The ids of all running containers, by the names of their pods.
     pub fn running(&self) -> Result<BTreeMap<String, String>> {
         let running =
             cri::ContainerStateValue { state: cri::ContainerState::ContainerRunning.into() };
@@ -73,7 +73,7 @@ impl Direct {
         Ok(listed.into_inner().containers.into_iter().map(pair).collect())
     }
 
-    /// How many containers there are, dead or alive.
+    /// The number of containers, dead or alive.
     pub fn containers(&self) -> Result<usize> {
         let mut client = self.client.clone();
         let listing =

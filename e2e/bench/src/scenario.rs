@@ -17,14 +17,14 @@ use crate::results::{Agent, Converged, Run, Steady};
 use crate::turn::Player;
 use crate::usage::{self, Sleeper};
 
-/// How long an agent may take for each pod, and at least, to have all of them running.
+/// The timeout per pod, and the shortest one, until all pods run.
 const EACH: Duration = Duration::from_secs(1);
 const AT_LEAST: Duration = Duration::from_mins(2);
 
-/// What passed so far, by method.
+/// The calls so far, by method.
 type Counts = BTreeMap<&'static str, Count>;
 
-/// Plays a scenario with an agent, and leaves the place as it was.
+/// Runs a scenario with an agent, and clears the stage.
 pub fn play(
     place: &Place,
     scenario: &Scenario,
@@ -38,14 +38,14 @@ pub fn play(
     if outcome.is_ok() {
         player.done();
     }
-    // What went wrong first matters more than what went wrong in clearing up after it.
+    // The first error matters more than one of the cleanup.
     let cleared = stage.clear().context("clear the stage");
     let run = outcome?;
     cleared?;
     Ok(run)
 }
 
-/// An agent that plays in a scenario.
+/// An agent in a scenario.
 struct Actor<'a> {
     stage: &'a Stage<'a>,
     scenario: &'a Scenario,
@@ -93,8 +93,7 @@ impl Actor<'_> {
         })
     }
 
-    /// Waits until `containers` more were started since `before`; if none are wanted, until the agent
-    /// has looked at the runtime.
+    /// Waits until `containers` more were started since `before`; with zero, until the agent has listed the runtime.
     fn converged(
         &self,
         running: &Running,
@@ -127,7 +126,7 @@ impl Actor<'_> {
         })
     }
 
-    /// All pods run, each with one container, as the runtime itself says.
+    /// Checks that all pods run with one container each, as the runtime reports it.
     fn check(&self) -> Result<()> {
         let running = self.stage.runtime.running()?;
         let (found, wanted) = (running.len(), self.scenario.pods);
@@ -158,12 +157,12 @@ impl Actor<'_> {
         })
     }
 
-    /// While no agent runs some containers die; then one is started.
+    /// Kills some containers while no agent runs, and starts the agent.
     fn restart(&self) -> Result<Converged> {
         let running = self.stage.runtime.running()?;
         let died = self.scenario.died_meanwhile;
         ensure!(running.len() >= died, "only {} containers can die", running.len());
-        // Spread over all, so that it does not matter in which order the agent looks.
+        // Spread over all pods, so that the agent's order does not matter.
         for id in running.values().step_by(running.len() / died).take(died) {
             self.stage.kill_hollow(id)?;
         }
@@ -177,7 +176,7 @@ impl Actor<'_> {
     }
 }
 
-/// Calls between two looks.
+/// The calls between two counts.
 fn calls(before: &Counts, after: &Counts) -> BTreeMap<String, u64> {
     let earlier = |method: &str| before.get(method).map_or(0, |one| one.calls);
     let each =

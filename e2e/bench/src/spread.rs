@@ -11,19 +11,19 @@ pub fn mebibytes(bytes: u64) -> f64 {
     number(bytes) / (1024.0 * 1024.0)
 }
 
-/// The middle and both ends.
+/// Median, minimum and maximum.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// The middle one; of an even number, the mean of the middle two.
+    /// The median; of an even number, the mean of the two in the middle.
     pub median: f64,
-    /// The least.
+    /// The minimum.
     pub min: f64,
-    /// The most.
+    /// The maximum.
     pub max: f64,
 }
 
 impl Spread {
-    /// Of some measurements; none of none.
+    /// The spread of measurements; none without any.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         values.sort_by(f64::total_cmp);
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_and_both_ends_are_found() {
+    fn spread_has_median_minimum_and_maximum() {
         let of =
             |values: &[f64]| Spread::of(values.iter().copied()).map(|s| (s.min, s.median, s.max));
         assert_eq!(of(&[]), None);

@@ -10,8 +10,8 @@ use crate::results::Agent;
 use crate::spread::{Spread, number};
 use crate::verdict::{Verdict, table};
 
-/// Resources whose requests are listed and not counted: those of the node, and events, of which both agents send the
-/// same for a failed probe.
+/// Resources whose requests are listed but not counted: those of the node, and events. Both agents send the same event
+/// for a failed probe.
 const NOT_COUNTED: [&str; 5] = ["leases", "nodes", "nodes/status", "csinodes", "events"];
 
 /// A row of the table: the median of a run.
@@ -112,12 +112,12 @@ pub fn markdown(results: &StatusResults, name: &str) -> String {
     writeln!(
         page,
         "\n{} pods on containerd have a readiness probe with a period of {} s. The probed server holds their requests until \
-         each pod has one, and answers all at once with another code: the pods become not ready, then ready, {} times \
-         each. The time is from these answers until a watch of the API server has seen the last pod change. Its floor is \
+         each pod has sent one, and answers all at once with another code: the pods become not ready, then ready, {} times \
+         each. The time is from these responses until a watch of the API server receives the last change. Its floor is \
          one status patch for each pod by a client, 32 at a time. Requests are those of the agent's user in the audit \
          log, without those for the node and for events.\n\n\
-         Then {} containers are killed, one after the other. The time is from SIGKILL until the watch sees the \
-         terminated state. Its floor is the runtime's event of the same deaths.\n\n\
+         Then {} containers are killed, one after the other. The time is from SIGKILL until the watch receives the \
+         terminated state. Its floor is the runtime's event for the same exits.\n\n\
          Each number is the median of a round.\n",
         plan.pods, plan.period_seconds, plan.flips, plan.exits
     )

@@ -1,14 +1,14 @@
-//! What is to be reached, and whether it is.
+//! The targets, and their verdicts.
 
 use crate::judge::{self, Floor, Judgement, Measured, load_before};
 use crate::metrics::{
-    CPU, Metric, RESIDENT, TO_CREATE, TO_RUNNING, TO_TOLD, floor, metric, ours, values,
+    CPU, Metric, RESIDENT, TO_CREATE, TO_EVENT, TO_RUNNING, floor, metric, ours, values,
 };
 use crate::plan::{HOLLOW_100, HOLLOW_1000, PODS_30, RELISTS, WINDOW};
 use crate::results::{Agent, Results, Run};
 use crate::spread::Spread;
 
-/// What is held against the limit.
+/// The number that is compared with the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
     /// Our own number.
@@ -26,7 +26,7 @@ pub struct Target {
     pub scenario: &'static str,
     /// The metric.
     pub metric: &'static str,
-    /// What of it.
+    /// Its number.
     pub measure: Measure,
     /// At most this.
     pub limit: f64,
@@ -57,20 +57,20 @@ pub const TARGETS: [Target; 7] = [
 pub struct Verdict {
     /// The target.
     pub target: Target,
-    /// Of each round.
+    /// The measurement of each round.
     pub measured: Vec<Measured>,
-    /// What of it no agent can save: the share of the runtime, which tells of a death when it has cleaned up.
+    /// The share that no agent can save: the time of the runtime, which reports a death after its cleanup.
     pub least: Option<Spread>,
 }
 
 impl Verdict {
-    /// Whether all rounds keep the limit.
+    /// Whether all rounds are within the limit.
     pub fn judgement(&self) -> Judgement {
         judge::judge(self.target.limit, &self.measured)
     }
 }
 
-/// Holds the results against all targets.
+/// Compares the results with all targets.
 pub fn judge(results: &Results) -> Vec<Verdict> {
     let judged = |target: Target| Verdict {
         target,
@@ -80,16 +80,16 @@ pub fn judge(results: &Results) -> Vec<Verdict> {
     TARGETS.into_iter().map(judged).collect()
 }
 
-/// What the runtime takes to tell of a death, divided by all that upstream takes in the same round.
+/// How long the runtime takes to report a death, divided by upstream's total in the same round.
 fn least(results: &Results, target: Target) -> Option<Spread> {
     if target.metric != TO_CREATE {
         return None;
     }
-    let (told, all) = (metric(TO_TOLD)?, metric(TO_CREATE)?);
-    Spread::of(values(results, target.scenario, told, Agent::Ferrolet).filter_map(
-        |(round, told)| {
+    let (event, all) = (metric(TO_EVENT)?, metric(TO_CREATE)?);
+    Spread::of(values(results, target.scenario, event, Agent::Ferrolet).filter_map(
+        |(round, event)| {
             let mut upstream = values(results, target.scenario, all, Agent::Upstream);
-            upstream.find(|(of, all)| *of == round && *all > 0.0).map(|(_, all)| told / all)
+            upstream.find(|(of, all)| *of == round && *all > 0.0).map(|(_, all)| event / all)
         },
     ))
 }
@@ -100,7 +100,7 @@ fn measured(results: &Results, target: Target) -> Vec<Measured> {
     runs.filter_map(|run| of_round(results, target, metric, run)).collect()
 }
 
-/// What is held against a target in the round of a run of ours.
+/// The number for a target in one of our runs.
 fn of_round(results: &Results, target: Target, metric: Metric, run: &Run) -> Option<Measured> {
     let (own, round) = ((metric.of)(run)?, run.round);
     let other = |scenario: &str, agent| {
@@ -111,7 +111,7 @@ fn of_round(results: &Results, target: Target, metric: Metric, run: &Run) -> Opt
     let (value, lowest) = match target.measure {
         Measure::Own => (Some(own), Some(run)),
         Measure::Ratio => (part_of(other(target.scenario, Agent::Upstream)), Some(run)),
-        // The number that is divided by is the smaller one, and nearer to the floor.
+        // The divisor is the smaller number, and nearer to the floor.
         Measure::GrowthFrom(from) => {
             let small = ours(results, from).find(|small| small.round == round);
             (part_of(other(from, Agent::Ferrolet)), small)
@@ -128,7 +128,7 @@ fn of_round(results: &Results, target: Target, metric: Metric, run: &Run) -> Opt
     })
 }
 
-/// Why the window of a run is too short to say what a quiet agent costs.
+/// Why the window of a run is too short to measure a quiet agent.
 fn short_window(metric: &str, run: &Run) -> Option<String> {
     let steady = &run.steady;
     let relists = steady.calls.get("ListPodSandbox").copied().unwrap_or_default();

@@ -9,15 +9,15 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::place::Place;
 
-/// How long `strace` may take to attach to all threads.
+/// The time limit for `strace` to attach to all threads.
 const ATTACH: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Counts calls for some time that have a file name as an argument, and name a file below this directory.
+/// Counts the calls within a time whose file name argument is below a directory.
 pub(crate) fn file_calls(place: &Place, pid: i32, below: &str, time: Duration) -> Result<u64> {
     let output = place.file("file-calls.txt");
     let child = Command::new("strace")
-        // Names of open directories, which the calls' names are relative to.
+        // `-y` prints the names of open directories, to which file names may be relative.
         .args(["-f", "-y", "-s", "4096", "-e", "trace=%file", "-e", "signal=none"])
         .args(["-p", &pid.to_string(), "-o"])
         .arg(&output)
@@ -35,12 +35,12 @@ pub(crate) fn file_calls(place: &Place, pid: i32, below: &str, time: Duration) -
     Ok(count(&text, below))
 }
 
-/// A call that was interrupted by one of another thread has a second line, which does not name the file.
+/// A call that another thread interrupts in the output has a second line, without the file name.
 fn count(text: &str, below: &str) -> u64 {
     text.lines().filter(|line| line.contains(below)).count() as u64
 }
 
-/// It is killed when it is dropped.
+/// The process, which is killed on drop.
 struct Strace(Child);
 
 impl Strace {
@@ -59,7 +59,7 @@ impl Strace {
         }
     }
 
-    /// Lets it detach and write what it has.
+    /// Interrupts it, so that it detaches and writes its output.
     fn end(mut self) -> Result<()> {
         let pid = Pid::from_child(&self.0);
         kill_process(pid, Signal::INT).context("interrupt strace")?;

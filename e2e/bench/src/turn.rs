@@ -1,15 +1,15 @@
-//! Scenarios that are played at the same time go from step to step together: nothing is measured in
-//! one while another still gets its pods running.
+//! Scenarios that run at the same time go from step to step together: none is measured while another still starts its
+//! pods.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-/// Longer than the slowest may take for a step.
+/// Longer than the slowest step.
 const PATIENCE: Duration = Duration::from_mins(30);
 
-/// What those say who end because somebody else did.
+/// The error of players that end because another failed.
 pub const FOLLOWED: &str = "another scenario failed";
 
 /// The steps of one turn of an agent in all scenarios.
@@ -22,21 +22,21 @@ pub struct Turn {
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many wait at the end of this step.
+    /// The number of players that wait at the end of this step.
     waiting: usize,
-    /// Steps that are over.
+    /// The number of completed steps.
     steps: usize,
-    /// Somebody will not come any more.
+    /// A player has failed.
     broken: bool,
 }
 
 impl Turn {
-    /// A turn of so many scenarios.
+    /// A turn of this many scenarios.
     pub fn of(players: usize) -> Self {
         Self { players, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// One of the scenarios joins; if it leaves before it says that it is done, the turn is over.
+    /// Joins a scenario; if it ends before [`Player::done`], the turn fails.
     pub fn join(&self) -> Player<'_> {
         Player { turn: self, done: false }
     }
@@ -54,7 +54,7 @@ pub struct Player<'a> {
 }
 
 impl Player<'_> {
-    /// Waits until all have come as far as this.
+    /// Waits until all players have reached this step.
     pub fn together(&self) -> Result<()> {
         let (end, mut state) = (Instant::now() + PATIENCE, self.turn.state());
         let step = state.steps;
@@ -74,7 +74,7 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// It has taken part in all steps.
+    /// The player has taken part in all steps.
     pub fn done(mut self) {
         self.done = true;
     }
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_a_step_ahead() {
+    fn no_player_is_a_step_ahead() {
         let (turn, reached) = (Turn::of(3), AtomicUsize::new(0));
         thread::scope(|scope| {
             for _ in 0..3 {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_early_ends_the_wait_of_the_others() {
+    fn player_that_leaves_early_ends_the_wait_of_the_others() {
         let turn = Turn::of(2);
         thread::scope(|scope| {
             let waiting = scope.spawn(|| turn.join().together().unwrap_err().to_string());

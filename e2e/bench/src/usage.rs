@@ -1,4 +1,4 @@
-//! What a process costs, as the kernel tells.
+//! The cost of a process, from the kernel.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -12,31 +12,31 @@ use nix::unistd::Pid;
 
 use crate::results::{Asleep, Memory};
 
-/// How long a process may take to be seen.
+/// How long a process may take to appear.
 const APPEARS: Duration = Duration::from_secs(10);
 
-/// Finds the host's number of a process by the one it has in an instance of the testbed.
+/// Finds the host's pid of a process by its pid in an instance of the testbed.
 pub fn host_pid(slot: u8, pid: i32) -> Result<i32> {
     let marker = format!("{}={slot}", testbed::MARKER);
     let found = || {
         find(|candidate| {
             let inside = namespace_pids(candidate);
-            // Itself, the host's number and the instance's: deeper ones are in containers.
+            // Two pids, the host's and the instance's: processes with more are in containers.
             inside.len() == 2 && inside[1] == pid && environment(candidate).any(|var| var == marker)
         })
     };
-    // A process that is about to become another program has no environment for a moment.
+    // During `execve` a process has no environment for a moment.
     let end = Instant::now() + APPEARS;
     loop {
         match found() {
             Some(pid) => return Ok(pid),
             None if Instant::now() < end => thread::sleep(Duration::from_millis(5)),
-            None => bail!("process {pid} of instance {slot} is not to be found"),
+            None => bail!("process {pid} of instance {slot} was not found"),
         }
     }
 }
 
-/// Finds the first process of a container: it runs in a cgroup of that name.
+/// Finds the first process of a container, by the name of its cgroup.
 pub fn container_pid(container: &str) -> Result<i32> {
     find(|candidate| {
         let cgroup = fs::read_to_string(format!("/proc/{candidate}/cgroup")).unwrap_or_default();
@@ -52,7 +52,7 @@ fn find(wanted: impl Fn(i32) -> bool) -> Option<i32> {
     pids.find(|pid| wanted(*pid))
 }
 
-/// The numbers of a process, from the host's to that in its own namespace.
+/// The pids of a process, from the host's to that in its own namespace.
 fn namespace_pids(pid: i32) -> Vec<i32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
@@ -79,7 +79,7 @@ pub fn cpu(pid: i32) -> Result<Duration> {
 
 /// CPU time of ended children, in the sixteenth and seventeenth column.
 fn children(stat: &str) -> Option<Duration> {
-    // The second column is a name in brackets, which may have anything in it.
+    // The second column is a name in brackets, which may contain any character.
     let (_, columns) = stat.rsplit_once(") ")?;
     let mut columns = columns.split(' ').skip(13);
     let mut ticks = || columns.next()?.parse::<u64>().ok();
@@ -109,12 +109,12 @@ pub fn memory(pid: i32) -> Result<Memory> {
     Ok(memory)
 }
 
-/// A process that only sleeps: what is measured of it is the floor of what is measured of an agent.
+/// A process that only sleeps: its usage is the floor of an agent's.
 #[derive(Debug)]
 pub struct Sleeper(Child);
 
 impl Sleeper {
-    /// Starts one, before a warm-up so that its start is not measured. It ends by itself after that time.
+    /// Starts one, before a warm-up so that its start is not measured. It exits after that time.
     pub fn start(time: Duration) -> Result<Self> {
         let child = Command::new("sleep")
             .arg((time.as_secs() + 60).to_string())
@@ -133,7 +133,7 @@ impl Sleeper {
         cpu(self.pid()?)
     }
 
-    /// What it took since it had used that much CPU time.
+    /// Its usage since this CPU time.
     pub fn since(&self, before: Duration) -> Result<Asleep> {
         let cpu_seconds = self.cpu()?.saturating_sub(before).as_secs_f64();
         Ok(Asleep { cpu_seconds, rss_bytes: memory(self.pid()?)?.rss_bytes })
@@ -142,7 +142,7 @@ impl Sleeper {
 
 impl Drop for Sleeper {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         drop(self.0.kill());
         drop(self.0.wait());
     }
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_of_ended_children_is_found_whatever_the_program_is_called() {
+    fn cpu_time_of_ended_children_is_read_for_any_program_name() {
         let stat = "7 (a ) b) S 1 7 7 0 -1 4194304 100 2 0 0 11 22 150 50 20 0 1 0 5 6 7";
         let ticks = rustix::param::clock_ticks_per_second();
         assert_eq!(children(stat), Some(Duration::from_secs(200) / u32::try_from(ticks).unwrap()));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_used_cpu_and_has_memory() {
+    fn usage_of_this_process_has_cpu_and_memory() {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         assert!(cpu(pid).unwrap() > Duration::ZERO);
         let memory = memory(pid).unwrap();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn sleeping_process_takes_little() {
+    fn sleeping_process_uses_little_cpu() {
         let sleeper = Sleeper::start(Duration::ZERO).unwrap();
         let asleep = sleeper.since(Duration::ZERO).unwrap();
         assert!(asleep.cpu_seconds < 1.0 && asleep.rss_bytes > 0, "{asleep:?}");

@@ -1,4 +1,4 @@
-//! Targets of a part, and the table of them.
+//! The targets of a part and their table.
 
 use crate::judge::{Judgement, Measured, every, judge, worst};
 use crate::report::{TARGETS_HEAD, line, short};
@@ -6,7 +6,7 @@ use crate::report::{TARGETS_HEAD, line, short};
 /// A target with the value of each round.
 #[derive(Debug, Clone)]
 pub struct Verdict {
-    /// The number, with its unit or what it is divided by.
+    /// The name of the number, with its unit or divisor.
     pub name: &'static str,
     /// The limit.
     pub limit: f64,

@@ -41,7 +41,7 @@ const ROWS: [Row; 5] = [
         upstream: |round| median(round.pods.upstream.delete_one.iter().copied()),
     },
     ours("notice to RunPodSandbox, ms", |round| starts(round, |start| start.seconds)),
-    ours("API requests therein, ms", |round| starts(round, |start| start.api_seconds)),
+    ours("API requests in that time, ms", |round| starts(round, |start| start.api_seconds)),
     SANDBOX,
 ];
 
@@ -95,11 +95,11 @@ pub fn markdown(results: &VolumesResults, name: &str) -> String {
         "\nDefault pods, with the token volume of their service account, are created and deleted one after the other: {} \
          in each of {} turns of bare calls, ferrolet and the kubelet. The floor is bare calls to the runtime.\n\n\
          Then ferrolet starts {} pods, one after the other, with a proxy in front of the runtime.\n\n\
-         - The notice of a pod is its event at a watch beside the agent's, or the answer to its creation if that is \
+         - The notice of a pod is its event at a second watch, or the response to its creation if that is \
          earlier. So it is not later than the agent's admission of the pod.\n\
          - The end is the arrival of RunPodSandbox at the proxy.\n\
          - API requests are those for tokens, config maps and secrets in the audit log: from the receipt of the request \
-         until the response, of a watch until its beginning. Overlapping requests count once. Status updates are not \
+         until the response; for a watch, until the response begins. Overlapping requests count once. Status updates are not \
          subtracted, because the start does not wait for them.\n\n\
          Each number is the median of a round.\n",
         plan.one_by_one, plan.turns, plan.starts
@@ -162,7 +162,7 @@ mod tests {
         let page = markdown(&results(0.19, 0.009), "volumes");
         for row in [
             "| create to Ready, ms | 160 | 190 | 190–190 | 400 | 400–400 |",
-            "| API requests therein, ms |  | 20.0 | 20.0–20.0 |  |  |",
+            "| API requests in that time, ms |  | 20.0 | 20.0–20.0 |  |  |",
             "| create to Ready beyond bare calls, ms | 40.0 | 30.0 | 30.0, 30.0, 30.0 | met |",
             "| create to Ready, of upstream's | 0.500 | 0.475 |",
         ] {

@@ -1,5 +1,4 @@
-//! The benchmark in small: every scenario with both agents, so that it cannot rot. Nothing here
-//! depends on how fast this machine is.
+//! The benchmark with tiny plans: every scenario with both agents. Nothing here depends on the speed of this machine.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "a test of the whole")]
 
 use std::path::Path;
@@ -22,7 +21,7 @@ use bench::{
 };
 
 #[test]
-fn a_tiny_run_measures_everything_of_both_agents() {
+fn tiny_run_measures_both_agents() {
     let program = std::env::current_exe().unwrap();
     let built = program.parent().and_then(Path::parent).unwrap();
     let plan = Plan::tiny();
@@ -45,7 +44,7 @@ fn a_tiny_run_measures_everything_of_both_agents() {
     let again = serde_json::from_str::<Results>(&text).unwrap();
     assert_eq!(report::markdown(&again, "tiny"), report::markdown(&results, "tiny"));
     for verdict in judge(&results) {
-        // Nothing cannot grow.
+        // An empty scenario cannot grow.
         let may_lack = matches!(verdict.target.measure, Measure::GrowthFrom(_));
         assert!(!verdict.measured.is_empty() || may_lack, "{verdict:?}");
     }
@@ -55,7 +54,7 @@ fn a_tiny_run_measures_everything_of_both_agents() {
 }
 
 #[test]
-fn a_tiny_node_of_dead_containers_is_cleared_by_ferrolet_and_told_of_both() {
+fn garbage_benchmark_reports_both_agents_and_ferrolet_removes_all_containers() {
     let program = std::env::current_exe().unwrap();
     let built = program.parent().and_then(Path::parent).unwrap();
     let plan = GarbagePlan::tiny();
@@ -64,10 +63,10 @@ fn a_tiny_node_of_dead_containers_is_cleared_by_ferrolet_and_told_of_both() {
     let [ours, theirs] = &results.runs[..] else { panic!("{results:?}") };
     assert_eq!((ours.agent, theirs.agent), (Agent::Ferrolet, Agent::Upstream));
     assert_eq!(ours.collected.left, 0, "{ours:?}");
-    // What one part of the agent has removed, another may have been about to.
+    // Two parts of the agent may try to remove the same container.
     assert!(ours.collected.calls["RemoveContainer"] >= plan.containers() as u64, "{ours:?}");
     assert!(ours.collected.seconds.is_some(), "{ours:?}");
-    // The kubelet keeps the last instance of each until its second pass, a minute later.
+    // The kubelet keeps the last instance of each container until its second pass, a minute later.
     assert!(theirs.collected.left <= plan.pods, "{theirs:?}");
     for run in [ours, theirs] {
         assert!(run.collected.cpu_seconds > 0.0 && run.empty.rss_bytes > 1 << 20, "{run:?}");
@@ -85,7 +84,7 @@ fn check(plan: &Plan, run: &Run) {
     assert!(steady.memory.peak_rss_bytes > 1 << 20, "{run:?}");
     let asleep = steady.asleep.unwrap();
     assert!(asleep.rss_bytes > 0 && asleep.rss_bytes < steady.memory.rss_bytes, "{run:?}");
-    // The kubelet looks every second. Ferrolet may do nothing at all for that long.
+    // The kubelet relists every second. Ferrolet may make no call for that long.
     if run.agent == Agent::Upstream {
         assert!(steady.cpu_seconds > 0.0, "{run:?}");
         assert!(steady.calls["ListPodSandbox"] >= 1, "{run:?}");
@@ -106,7 +105,7 @@ fn check(plan: &Plan, run: &Run) {
 }
 
 #[test]
-fn a_tiny_cluster_is_measured_with_both_pod_gc_controllers() {
+fn tiny_pod_gc_run_measures_both_controllers() {
     let program = std::env::current_exe().unwrap();
     let built = program.parent().and_then(Path::parent).unwrap();
     let programs = pod_gc::Programs::built_in(built).unwrap();
@@ -120,7 +119,7 @@ fn a_tiny_cluster_is_measured_with_both_pod_gc_controllers() {
 }
 
 #[test]
-fn a_tiny_node_of_a_cluster_is_measured_with_both_agents_and_none() {
+fn tiny_cluster_run_measures_both_agents_and_bare_calls() {
     let program = std::env::current_exe().unwrap();
     let built = program.parent().and_then(Path::parent).unwrap();
     let plan = ClusterPlan::tiny();
@@ -137,7 +136,7 @@ fn a_tiny_node_of_a_cluster_is_measured_with_both_agents_and_none() {
     for run in [&round.ferrolet, &round.upstream] {
         assert!(run.idle.memory.rss_bytes > 1 << 20 && run.full.memory.rss_bytes > 1 << 20);
         assert!(run.start_all_cpu_seconds > 0.0 && run.delete_all_cpu_seconds > 0.0, "{run:?}");
-        // Each pod is told of at least once and deleted.
+        // Each pod has at least one status update and is deleted.
         let pods = plan.at_once as u64;
         assert!(run.requests["patch pods/status"] >= pods, "{run:?}");
         assert!(run.requests["delete pods"] >= pods, "{run:?}");
@@ -149,7 +148,7 @@ fn a_tiny_node_of_a_cluster_is_measured_with_both_agents_and_none() {
 }
 
 #[test]
-fn a_tiny_node_api_is_measured_with_both_agents() {
+fn tiny_node_api_run_measures_both_agents() {
     let program = std::env::current_exe().unwrap();
     let built = program.parent().and_then(Path::parent).unwrap();
     let plan = NodeApiPlan::tiny();

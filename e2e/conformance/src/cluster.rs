@@ -12,12 +12,12 @@ use testbed::{
 
 /// The name of the node.
 const NODE: &str = "node-1";
-/// The agent's root directory: the one that every program expects, and that every user can pass.
+/// The agent's root directory: the path that all programs expect, accessible to every user.
 pub const ROOT_DIR: &str = "/var/lib/kubelet";
 /// How long the node may take to be ready.
 const READY: Duration = Duration::from_mins(3);
 
-/// Which program is the node agent.
+/// The program that is the node agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Agent {
     Ferrolet,
@@ -32,7 +32,7 @@ impl Agent {
         }
     }
 
-    /// The program and what comes before its flags.
+    /// The program and its arguments before the flags.
     fn command(self) -> Result<Command> {
         let (program, command) = match self {
             Self::Ferrolet => (beside_this_program("ferrolet")?, Some("run")),
@@ -77,7 +77,7 @@ impl Cluster {
         Ok(Self { instance, plane, agent: process })
     }
 
-    /// Waits until the node takes pods.
+    /// Waits until the node is schedulable.
     pub fn wait_schedulable(&self, on_step: &impl Fn(&str) -> Result<()>) -> Result<()> {
         let format = "-o=jsonpath={.status.conditions[?(@.type=='Ready')].status} {.spec.taints}";
         let ready = wait::every(Duration::from_secs(1), "the node is ready", READY, || {
@@ -124,7 +124,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Takes everything down and fails if that left anything behind.
+    /// Stops everything. Fails if anything is left behind.
     pub fn stop(self) -> Result<()> {
         Ok(self.instance.stop()?)
     }
@@ -143,7 +143,7 @@ fn import_images(instance: &Instance) -> Result<()> {
     Ok(())
 }
 
-/// Covers paths of the host with files of the instance, in a peer group of their own: mounts below them appear nowhere
+/// Covers paths of the host with files of the instance, in a separate peer group: mounts below them appear nowhere
 /// else. The first argument is the instance's directory; with a second, `/tmp` is covered, too.
 const COVER: &str = r#"
 set -e
@@ -191,7 +191,8 @@ fn start_agent(instance: &Instance, plane: &ControlPlane, agent: Agent) -> Resul
     instance.spawn(agent.name(), &command).context("start the agent")
 }
 
-/// The configuration, the same for both agents: what lets the upstream kubelet run on any machine, and its API.
+/// The configuration, the same for both agents: settings with which the upstream kubelet runs on any machine, and the
+/// node's API.
 fn configuration(socket: &Path, authority: &Path) -> String {
     format!(
         "apiVersion: kubelet.config.k8s.io/v1beta1\n\

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::report::Outcome;
 
-/// What a run of ferrolet is compared with.
+/// The stored results that a run of ferrolet is compared with.
 #[derive(Debug, Clone, Default)]
 pub struct Stored {
     /// Specs that passed before.
     pub passing: BTreeSet<String>,
-    /// What the upstream kubelet scores.
+    /// The outcomes of the upstream kubelet.
     pub upstream: BTreeMap<String, Outcome>,
 }
 
@@ -19,7 +19,7 @@ pub struct Miss {
     pub name: String,
     /// `None` if it did not run at all.
     pub outcome: Option<Outcome>,
-    /// What the upstream kubelet scores; `None` if that was not measured.
+    /// The outcome of the upstream kubelet; `None` if it was not measured.
     pub upstream: Option<Outcome>,
     /// It passed before.
     pub regression: bool,

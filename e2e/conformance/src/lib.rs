@@ -2,8 +2,8 @@
 //!
 //! - Input: the suite and its images, which `make conformance` builds into the cache; a selection of specs; the stored
 //!   lists in `docs/conformance`.
-//! - Output: the result of every spec, compared with what passed before and with what the upstream kubelet scores; the
-//!   lists brought up to date; the output of failed specs and the logs of all programs in the cache.
+//! - Output: the result of every spec, compared with those that passed before and with the outcomes of the upstream
+//!   kubelet; the updated lists; the output of failed specs and the logs of all programs in the cache.
 //! - Invariant: the cluster is an instance of the testbed, and the suite runs inside it: however a run ends, nothing of
 //!   it is left.
 #![allow(

@@ -1,4 +1,4 @@
-//! The stored lists: which specs passed with ferrolet, and what the upstream kubelet scores.
+//! The stored lists: specs that passed with ferrolet, and the outcomes of the upstream kubelet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -33,7 +33,7 @@ usage: conformance --docs DIR --results DIR [--agent ferrolet|upstream] [--quick
   --minutes N      the time limit of the specs (60; 15 of a quick run)
   --commit, --date for the table of results";
 
-/// What the command line asks for.
+/// The arguments of the command line.
 #[derive(Debug)]
 struct Settings {
     docs: PathBuf,
@@ -97,10 +97,10 @@ fn agent_called(name: &str) -> Result<Agent> {
     }
 }
 
-/// Runs the suite and says whether no spec failed that passed before.
+/// Runs the suite; returns whether no spec failed that passed before.
 fn run(settings: &Settings) -> Result<bool> {
     let store = Store::at(settings.docs.clone());
-    // A list that cannot be read is an error before the time is spent.
+    // An unreadable list is an error before the run.
     let stored = store.read()?;
     let results = settings.results.join(settings.agent.name());
     store::make_empty(&results)?;
@@ -138,7 +138,7 @@ fn run(settings: &Settings) -> Result<bool> {
     Ok(settings.agent == Agent::Upstream || judgement.regressions() == 0)
 }
 
-/// Starts the cluster, runs the suite in it and takes it down. Signals end it early.
+/// Starts the cluster, runs the suite in it and stops it. Signals end it early.
 fn play(settings: &Settings, results: &Path) -> Result<Report> {
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
@@ -161,8 +161,8 @@ fn play(settings: &Settings, results: &Path) -> Result<Report> {
         suite.run(&cluster, &on_step)
     });
     cluster.copy_logs(results)?;
-    println!("taking the cluster down");
-    cluster.stop().context("take the cluster down")?;
+    println!("stopping the cluster");
+    cluster.stop().context("stop the cluster")?;
     report
 }
 

@@ -6,7 +6,7 @@ use crate::judge::Judgement;
 const HEAD: &str =
     "| agent | specs | passed | failed | skipped | upstream passes | commit | date |";
 
-/// What a row says of a run.
+/// The values of a row.
 #[derive(Debug, Clone)]
 pub struct Run<'a> {
     pub agent: &'a str,
@@ -15,7 +15,7 @@ pub struct Run<'a> {
     pub date: &'a str,
 }
 
-/// The page with the row of a run, in the place of an earlier row of the same agent and specs.
+/// The page with the row of a run, which replaces an earlier row of the same agent and specs.
 pub fn with_row(page: &str, run: &Run<'_>, judgement: &Judgement) -> String {
     let key = format!("| {} | {} |", run.agent, run.selection);
     let counts = [judgement.passed, judgement.failed, judgement.skipped, judgement.upstream_passed];

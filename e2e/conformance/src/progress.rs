@@ -1,9 +1,9 @@
-//! How far ginkgo is, from what it has printed so far.
+//! The progress of ginkgo, from its output so far.
 
 /// A view of ginkgo's output.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// How many specs it will run, once it has said so.
+    /// How many specs it will run, once it has printed it.
     pub total: Option<usize>,
     pub done: usize,
     /// The specs that failed so far, in the order in which they ended.
@@ -28,7 +28,7 @@ impl Progress {
         progress
     }
 
-    /// One line for people.
+    /// One line for the terminal.
     pub fn line(&self, seconds: u64) -> String {
         let total = self.total.map_or_else(|| "?".to_owned(), |total| total.to_string());
         let (minutes, seconds) = (seconds / 60, seconds % 60);
@@ -40,7 +40,7 @@ impl Progress {
     }
 }
 
-/// ginkgo puts the labels of a spec behind its name, in brackets and with commas.
+/// ginkgo appends the labels of a spec to its name, in brackets and with commas.
 fn without_labels(name: &str) -> &str {
     match name.rsplit_once(" [") {
         Some((name, labels)) if labels.contains(", ") => name,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// How a spec ended.
+/// The outcome of a spec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     Passed,
@@ -28,13 +28,13 @@ impl Outcome {
 pub struct Spec {
     pub outcome: Outcome,
     pub seconds: u64,
-    /// Why it failed; empty unless it did.
+    /// The failure; empty without one.
     pub message: String,
-    /// What it printed.
+    /// Its output.
     pub output: String,
 }
 
-/// What a run reported.
+/// The results of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// By full name.

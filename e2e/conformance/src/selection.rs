@@ -1,11 +1,11 @@
-//! Which specs run.
+//! The selection of specs.
 
 /// The specs that run by default.
 const FOCUS: &str = r"\[sig-(node|storage|network)\].*\[NodeConformance\]";
-/// The specs that never run by default: they need the node alone, much time, or parts that are not here.
+/// The specs that never run by default: they need an otherwise idle node, much time, or missing parts.
 const SKIP: &str = r"\[Serial\]|\[Slow\]|\[Disruptive\]|\[Flaky\]|\[Feature:";
 
-/// A dozen specs that take two minutes, of all kinds of volumes and of what pods are made of.
+/// A dozen specs that take two minutes, of all kinds of volumes and pod fields.
 const QUICK: [&str; 12] = [
     "[sig-node] ConfigMap should be consumable via environment variable [NodeConformance]",
     "[sig-node] Container Runtime blackbox test on terminated container should report termination message from log output if",
@@ -28,12 +28,12 @@ pub enum Selection {
     Whole,
     /// A dozen of them.
     Quick,
-    /// Those that a person chose, by regular expressions.
+    /// Those of regular expressions.
     Chosen { focus: Option<String>, skip: Option<String> },
 }
 
 impl Selection {
-    /// The selection that the command line names. Empty expressions count as absent.
+    /// The selection of the command line. Empty expressions count as absent.
     pub fn new(quick: bool, focus: Option<String>, skip: Option<String>) -> Self {
         let focus = focus.filter(|text| !text.is_empty());
         let skip = skip.filter(|text| !text.is_empty());
@@ -44,7 +44,7 @@ impl Selection {
         }
     }
 
-    /// What it is called in the table of results.
+    /// Its name in the table of results.
     pub fn name(&self) -> String {
         match self {
             Self::Whole => "default".to_owned(),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn chosen_selection_keeps_the_default_of_what_is_absent() {
+    fn chosen_selection_keeps_the_defaults_of_absent_expressions() {
         let chosen = Selection::Chosen { focus: None, skip: Some("x".to_owned()) };
         assert_eq!(chosen.flags(), [format!("--focus={FOCUS}"), "--skip=x".to_owned()]);
         let chosen = Selection::Chosen { focus: Some("x".to_owned()), skip: None };

@@ -1,4 +1,4 @@
-//! Where results go: the stored lists in the source tree, and the output of failed specs in the cache.
+//! The files of results: the stored lists in the source tree, and the output of failed specs in the cache.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -56,7 +56,7 @@ impl Store {
     }
 }
 
-/// An empty directory for a run, in place of that of the run before.
+/// An empty directory for a run, which replaces that of the previous run.
 pub fn make_empty(directory: &Path) -> Result<()> {
     match fs::remove_dir_all(directory) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -67,7 +67,7 @@ pub fn make_empty(directory: &Path) -> Result<()> {
     fs::create_dir_all(directory).with_context(|| format!("make {}", directory.display()))
 }
 
-/// Writes the output of every failed spec into a file of its own.
+/// Writes the output of every failed spec into a separate file.
 pub fn write_failures(report: &Report, into: &Path) -> Result<()> {
     fs::create_dir_all(into).with_context(|| format!("make {}", into.display()))?;
     let failed = report.specs.iter().filter(|(_, spec)| spec.outcome == Outcome::Failed);
@@ -81,7 +81,7 @@ pub fn write_failures(report: &Report, into: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A name of a file: the letters and digits of a spec's name. Two of a length that is cut may not be one file.
+/// A file name: the letters and digits of a spec's name. Truncated names stay distinct.
 pub fn file_name(spec: &str) -> String {
     const LONGEST: usize = 120;
     let words = spec.split(|character: char| !character.is_ascii_alphanumeric());
@@ -96,7 +96,7 @@ pub fn file_name(spec: &str) -> String {
     name + ".txt"
 }
 
-/// A file that is not there is empty.
+/// The content of a file; empty if it is missing.
 fn read(path: &Path) -> Result<String> {
     match fs::read_to_string(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),

@@ -12,23 +12,23 @@ use crate::progress::Progress;
 use crate::report::Report;
 use crate::selection::Selection;
 
-/// How often the run is looked at.
+/// The pause between two checks of the run.
 const LOOK: Duration = Duration::from_secs(1);
 /// How often progress is printed.
 const PRINT: Duration = Duration::from_secs(15);
 /// How long ginkgo may take to write its report after its own time limit, in which it cleans up.
 const GRACE: Duration = Duration::from_mins(3);
-/// How long ginkgo may take to end when it is interrupted.
+/// How long ginkgo may take to end after an interrupt.
 const END: Duration = Duration::from_secs(15);
 
-/// What to run.
+/// The suite's parameters.
 #[derive(Debug)]
 pub struct Suite<'a> {
     pub selection: &'a Selection,
     pub processes: u32,
     /// The time limit of the specs.
     pub minutes: u64,
-    /// Where ginkgo's report and output go.
+    /// The directory of ginkgo's report and output.
     pub results: &'a Path,
 }
 
@@ -77,7 +77,7 @@ impl Suite<'_> {
             .arg(format!("--e2e-output-dir={}", text(cluster.instance().dir()))))
     }
 
-    /// Waits for ginkgo's end and prints how far it is.
+    /// Waits for ginkgo's end and prints its progress.
     fn follow(
         &self,
         cluster: &Cluster,
@@ -90,7 +90,7 @@ impl Suite<'_> {
         loop {
             match ginkgo.wait(LOOK) {
                 Err(ProcessError::StillRunning { .. }) => {}
-                // Its exit code says whether specs failed, and so does the report.
+                // The exit code and the report both show whether specs failed.
                 ended => {
                     ended?;
                     print(&Progress::of(&ginkgo.log()), &mut shown, begun.elapsed());
@@ -110,7 +110,7 @@ impl Suite<'_> {
     }
 }
 
-/// Prints the progress, and the failures that were not printed yet.
+/// Prints the progress, and new failures.
 fn print(now: &Progress, shown: &mut Progress, time: Duration) {
     for name in &now.failed[shown.failed.len().min(now.failed.len())..] {
         println!("        failed: {name}");
@@ -119,7 +119,7 @@ fn print(now: &Progress, shown: &mut Progress, time: Duration) {
     shown.clone_from(now);
 }
 
-/// Interrupts ginkgo and its processes. Whatever is left ends with the instance.
+/// Interrupts ginkgo and its processes. The others end with the instance.
 fn end(ginkgo: &Process) {
     if ginkgo.signal_group(Signal::Term).is_ok() {
         ginkgo.wait(END).ok();

@@ -1,4 +1,4 @@
-//! From the kernel's start to a node that programs can run on.
+//! From the kernel's start to a node on which programs can run.
 
 use std::ffi::CStr;
 use std::fs::{self, File};
@@ -16,11 +16,11 @@ use guest::{INIT, MODULES, PROGRAM};
 
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// What is mounted whoever is pid 1: type and place.
+/// What is mounted for any program that is pid 1: type and mount point.
 const MOUNTS: [(&str, &str); 4] =
     [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/run")];
 
-/// What a pid 1 of a node's own mounts itself.
+/// What the pid 1 of a node mounts itself.
 const NODE_MOUNTS: [(&str, &str); 4] = [
     ("devpts", "/dev/pts"),
     ("tmpfs", "/dev/shm"),
@@ -47,8 +47,8 @@ pub(crate) fn run() -> Result<()> {
     look_after(serve()?)
 }
 
-/// A process whose root is the kernel's first one cannot give itself another, as a container must.
-/// The same files mounted once more make a root that can be left.
+/// A process whose root is the kernel's first one cannot change it, as a container must. Mounting the same files once
+/// more makes a root that can be changed.
 fn leave_initial_root() -> Result<()> {
     let place = "/root";
     fs::create_dir_all(place)?;
@@ -76,18 +76,21 @@ fn load_modules() -> Result<()> {
     Ok(())
 }
 
-/// Starts what answers the test, in a cgroup of its own, as everything it starts will be.
+/// Starts the program that serves the test, in its own cgroup, which everything it starts inherits.
 fn serve() -> Result<i32> {
     let cgroup = format!("{CGROUPS}/init");
     fs::create_dir(&cgroup).with_context(|| format!("make {cgroup}"))?;
     let procs = format!("{cgroup}/cgroup.procs");
     fs::write(&procs, "1").with_context(|| format!("write {procs}"))?;
-    let child = Command::new(PROGRAM).arg("serve").spawn().context("start what serves the test")?;
+    let child = Command::new(PROGRAM)
+        .arg("serve")
+        .spawn()
+        .context("start the program that serves the test")?;
     // Reaped below, with all others.
     Ok(child.id().cast_signed())
 }
 
-/// Reaps whoever ends, until it is `pid`.
+/// Reaps processes until `pid` has ended.
 fn look_after(pid: i32) -> Result<()> {
     loop {
         let ended = wait(WaitOptions::empty()).context("wait for children")?;

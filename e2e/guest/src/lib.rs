@@ -1,49 +1,48 @@
-//! What a test and the program inside its virtual machine say to each other.
+//! The protocol between a test and the program inside its virtual machine.
 //!
 //! - Input: a [`Request`], one line of JSON.
 //! - Output: an [`Answer`] to each, in order, one line of JSON. The first answer, [`Answer::Ready`], comes
 //!   unasked.
-//! - Invariant: an answer is bounded: of what a program printed or a file holds, the last
-//!   [`TEXT_MAX`] bytes are told.
+//! - Invariant: an answer is bounded: it has the last [`TEXT_MAX`] bytes of a file or of the output of a program.
 
 use serde::{Deserialize, Serialize};
 
-/// The name of the virtual serial port they speak over.
+/// The name of the virtual serial port.
 pub const PORT: &str = "ferrolet.guest";
-/// As much of a text as an answer carries: its end.
+/// An answer has at most this many bytes of a text: its end.
 pub const TEXT_MAX: usize = 512 << 10;
-/// Where the guest's program lies in its root.
+/// The path of the guest's program in its root.
 pub const PROGRAM: &str = "/guest";
 /// The file that names the kernel modules to load, in order, one path a line.
 pub const MODULES: &str = "/lib/modules/wanted";
-/// The kernel's parameter that names the program that is to be pid 1; without it the guest's own stays.
+/// The kernel parameter with the path of the program that becomes pid 1; without it, it is the guest's own.
 pub const INIT: &str = "GUEST_INIT";
 
-/// What a test asks for. Paths and process ids are the guest's.
+/// A test's request. Paths and process ids are the guest's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// Puts a whole file in place, and the directories above it.
+    /// Writes a file atomically, and creates its parent directories.
     Write { path: String, text: String },
     /// The content of a file.
     Read { path: String },
     /// Removes a file.
     Remove { path: String },
-    /// All directories below one, by their paths, in order.
+    /// The paths of all directories below a directory, in order.
     Directories { path: String },
-    /// Runs a program to its end; it is killed, with its process group, when the time is over.
+    /// Runs a program; it is killed, with its process group, after its timeout.
     Run { argv: Vec<String>, milliseconds: u64 },
     /// Starts a program whose output goes to a file.
     Spawn { argv: Vec<String>, log: String },
     /// Sends a signal, by its number, to a process.
     Signal { pid: i32, signal: i32 },
-    /// Waits for the end of a spawned process, up to a time.
+    /// Waits for the end of a spawned process, with a timeout.
     Wait { pid: i32, milliseconds: u64 },
 }
 
-/// What the guest says to that.
+/// The guest's answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    /// The guest is there, after so much time of its own since the kernel started.
+    /// The guest is ready, this long after its kernel started.
     Ready {
         milliseconds: u64,
     },
@@ -53,20 +52,20 @@ pub enum Answer {
     Spawned {
         pid: i32,
     },
-    /// The process is still there.
+    /// The process still runs.
     Running,
-    /// The process ended: a code, or else a signal, and what it printed, if it was run.
+    /// The process ended: its exit code, or else its signal, and its output, if it was run.
     Ended {
         code: Option<i32>,
         signal: Option<i32>,
         stdout: String,
         stderr: String,
     },
-    /// It did not work, and this is why.
+    /// The request failed, for this reason.
     Failed(String),
 }
 
-/// The end of a text, on the border of a character.
+/// The end of a text, cut at a character boundary.
 pub fn bounded(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(TEXT_MAX)..]).into_owned()
 }
@@ -76,17 +75,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_long_text_the_end_is_told() {
+    fn bounded_keeps_the_end_of_a_long_text() {
         assert_eq!(bounded(b"short"), "short");
         let mut long = vec![b'x'; TEXT_MAX];
         long.extend_from_slice(b"end");
-        let told = bounded(&long);
-        assert_eq!(told.len(), TEXT_MAX);
-        assert!(told.ends_with("xend"));
+        let kept = bounded(&long);
+        assert_eq!(kept.len(), TEXT_MAX);
+        assert!(kept.ends_with("xend"));
     }
 
     #[test]
-    fn what_is_said_is_one_line() {
+    fn request_is_one_line() {
         let request = Request::Write { path: "/a".to_owned(), text: "one\ntwo\n".to_owned() };
         let line = serde_json::to_string(&request).unwrap();
         assert!(!line.contains('\n'), "{line}");

@@ -1,12 +1,11 @@
-//! The first program of a test's virtual machine, which does there what the test asks for.
+//! The first program of a test's virtual machine, which serves the test's requests.
 //!
-//! It is one static executable, twice: as pid 1 it makes a node's root of the initial one, loads
-//! kernel modules, and then adopts orphans or becomes another pid 1; as `guest serve` it answers
-//! the test.
+//! It is one static executable, twice: as pid 1 it makes a node's root of the initial one, loads kernel modules, and
+//! then adopts orphans or becomes another pid 1; as `guest serve` it answers the test.
 //!
 //! - Input: a list of modules, the kernel's parameters, and requests over a virtual serial port.
-//! - Output: answers over the same port; what goes wrong before there is one goes to the console.
-//! - Invariant: the machine goes off when the test goes away, and when pid 1 cannot go on.
+//! - Output: answers over the same port; errors before the port is open go to the console.
+//! - Invariant: the machine powers off when the test ends, and when pid 1 cannot go on.
 #![allow(
     clippy::disallowed_methods,
     reason = "a program of its own, run for its effect in a machine of its own; nothing of the node agent is in it"
@@ -33,7 +32,7 @@ fn main() -> ExitCode {
     power_off()
 }
 
-/// Nothing in the machine is worth saving.
+/// Nothing in the machine needs to be saved.
 fn power_off() -> ExitCode {
     match reboot(RebootCommand::PowerOff) {
         Ok(()) => ExitCode::SUCCESS,

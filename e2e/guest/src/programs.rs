@@ -1,4 +1,4 @@
-//! Programs the test wants to run.
+//! Programs that the test runs.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -15,7 +15,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group,
 
 use guest::{Answer, TEXT_MAX, bounded};
 
-/// What was started and not yet waited for.
+/// Programs that were started and not yet awaited.
 #[derive(Debug, Default)]
 pub(crate) struct Programs {
     spawned: HashMap<i32, Child>,
@@ -38,7 +38,7 @@ impl Programs {
         if !ended_within(child, time)? {
             return Ok(Answer::Running);
         }
-        let status = child.wait().context("wait for it")?;
+        let status = child.wait().context("wait for its end")?;
         self.spawned.remove(&pid);
         Ok(ended(status, String::new(), String::new()))
     }
@@ -54,7 +54,7 @@ pub(crate) fn run(argv: &[String], time: Duration) -> Result<Answer> {
     if !in_time {
         kill_process_group(id(&child)?, Signal::KILL).context("kill it")?;
     }
-    let status = child.wait().context("wait for it")?;
+    let status = child.wait().context("wait for its end")?;
     let (stdout, stderr) = (content(stdout)?, content(stderr)?);
     if !in_time {
         bail!("{argv:?} was still running after {time:?}; it printed {stdout:?} and {stderr:?}");
@@ -89,7 +89,7 @@ fn id(child: &Child) -> Result<Pid> {
 }
 
 fn ended_within(child: &Child, time: Duration) -> Result<bool> {
-    // Not reaped yet, so its number is still its own.
+    // It is not reaped yet, so its pid cannot be reused.
     let process: OwnedFd = pidfd_open(id(child)?, PidfdFlags::empty()).context("watch it")?;
     let mut watched = [PollFd::new(&process, PollFlags::IN)];
     let time = Timespec::try_from(time).context("a time to wait")?;
@@ -100,7 +100,7 @@ fn ended(status: ExitStatus, stdout: String, stderr: String) -> Answer {
     Answer::Ended { code: status.code(), signal: status.signal(), stdout, stderr }
 }
 
-/// A file, not a pipe: what stays behind in the background cannot hold us up.
+/// A file, not a pipe: processes that stay in the background cannot block us.
 fn memory_file() -> Result<File> {
     Ok(File::from(memfd_create("output", MemfdFlags::CLOEXEC).context("make a file in memory")?))
 }
@@ -113,7 +113,7 @@ fn content(file: File) -> Result<String> {
 pub(crate) fn tail(mut file: File) -> Result<String> {
     let length = file.metadata()?.len();
     let limit = u64::try_from(TEXT_MAX)?;
-    // Files of the kernel have no length: those are read from their beginning.
+    // Files of the kernel have no length: they are read from their beginning.
     file.seek(SeekFrom::Start(length.saturating_sub(limit)))?;
     let mut bytes = Vec::new();
     file.take(2 * limit).read_to_end(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! Answers the test, one request after the other, until it goes away.
+//! Answers the test's requests, one after the other, until the test ends.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -23,8 +23,8 @@ pub(crate) fn run() -> Result<()> {
     say(&mut out, &Answer::Ready { milliseconds: uptime()? })?;
     let mut programs = Programs::default();
     for line in lines.lines() {
-        let request =
-            serde_json::from_str(&line.context("hear the test")?).context("understand the test")?;
+        let request = serde_json::from_str(&line.context("read the test's request")?)
+            .context("parse the test's request")?;
         let answer = answer(request, &mut programs)
             .unwrap_or_else(|error| Answer::Failed(format!("{error:#}")));
         say(&mut out, &answer)?;
@@ -38,7 +38,7 @@ fn say(out: &mut File, answer: &Answer) -> Result<()> {
     out.write_all(&line).context("answer the test")
 }
 
-/// The port that bears our name.
+/// The port with our name.
 fn port() -> Result<PathBuf> {
     for entry in fs::read_dir(PORTS).with_context(|| format!("list {PORTS}"))? {
         let entry = entry.with_context(|| format!("list {PORTS}"))?;
@@ -50,7 +50,7 @@ fn port() -> Result<PathBuf> {
     anyhow::bail!("no port is called {PORT}")
 }
 
-/// How long the kernel runs.
+/// The uptime of the kernel.
 fn uptime() -> Result<u64> {
     let text = fs::read_to_string("/proc/uptime").context("read /proc/uptime")?;
     let first = text.split_whitespace().next().unwrap_or_default();
@@ -93,8 +93,7 @@ fn answer(request: Request, programs: &mut Programs) -> Result<Answer> {
     }
 }
 
-/// A file appears or changes as a whole, unless it is one of the kernel's, which cannot be replaced. A cgroup
-/// that is not there is made.
+/// Writes a file atomically, unless it is one of the kernel's, which cannot be replaced. A missing cgroup is created.
 fn write(path: &Path, text: &str) -> Result<()> {
     let directory = path.parent().unwrap_or(Path::new("/"));
     if ["/dev", "/proc", "/sys"].iter().any(|kernel| path.starts_with(kernel)) {
@@ -111,7 +110,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
     Ok(fs::rename(temporary, path)?)
 }
 
-/// Collects the directories of a list and all below them. A cgroup may go while it is looked at.
+/// Collects the directories of a list and all below them. A cgroup may be removed meanwhile.
 fn directories(list: fs::ReadDir, found: &mut Vec<String>) -> Result<()> {
     for entry in list {
         let entry = entry?;

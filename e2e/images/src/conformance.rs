@@ -1,4 +1,4 @@
-//! Images under the names that upstream's end-to-end suite pulls. They hold programs of this machine in place of
+//! Images with the names that upstream's end-to-end suite pulls. They have programs of this machine in place of
 //! Alpine's and busybox's own, so the suite needs no network.
 
 use std::fs;
@@ -9,7 +9,7 @@ use crate::{Entry, Error, Image, Layer, pause};
 /// The registry of the suite's images.
 const REGISTRY: &str = "registry.k8s.io/e2e-test-images";
 
-/// What the images are made of.
+/// The content of the images.
 #[derive(Debug)]
 pub struct Inputs {
     /// The workload of the testbed.
@@ -52,7 +52,7 @@ pub fn images(inputs: &Inputs) -> Vec<Image> {
         Image::new(&format!("{REGISTRY}/agnhost:{tag}"), agnhost(inputs))
             .entrypoint(&["/agnhost"])
             .cmd(&["pause"])
-            // Two versions of an image must not have one ID.
+            // Two versions of an image must have different IDs.
             .label("version", tag)
     };
     let nnp = Entry::File { content: inputs.workload.clone(), mode: 0o6755 };
@@ -60,7 +60,7 @@ pub fn images(inputs: &Inputs) -> Vec<Image> {
         pause(inputs.workload.clone()).named("registry.k8s.io/pause:3.10.2"),
         busybox("busybox:1.37.0-1"),
         busybox("nonroot:1.5").user("1234"),
-        // For its resolver: the programs are linked to glibc.
+        // For its resolver test: the programs are linked to glibc.
         busybox("glibc-dns-testing:2.0.0"),
         busybox("nonewprivs:1.4")
             .layer(Layer::default().with("usr/local/bin/nnp", nnp))

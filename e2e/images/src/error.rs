@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! The errors.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! An image, and how it is put into an archive.
+//! An image, and its archive.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -85,7 +85,7 @@ impl Image {
         self.layer(Layer::default().with("padding", Entry::File { content, mode: 0o644 }))
     }
 
-    /// What a pod asks for.
+    /// Its name, which pods refer to.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -120,8 +120,8 @@ impl Image {
         layout(blobs, &index)
     }
 
-    /// Writes the archive into a directory, unless it is there with the same bytes. Others see the
-    /// old file or the whole new one.
+    /// Writes the archive into a directory, unless it is there with the same bytes. Others see the old file or the
+    /// whole new one.
     pub fn write(&self, directory: &Path) -> Result<PathBuf, Error> {
         let path = directory.join(self.file_name());
         let archive = self.archive()?;
@@ -149,7 +149,7 @@ impl Image {
             },
             rootfs: RootFs {
                 kind: "layers",
-                // Layers are not compressed, so what they are and what they hold has one digest.
+                // Layers are not compressed, so a layer and its content have one digest.
                 diff_ids: layers.iter().map(|layer| layer.digest.clone()).collect(),
             },
         }
@@ -181,7 +181,7 @@ fn layout(blobs: BTreeMap<String, Vec<u8>>, index: &Index) -> Result<Vec<u8>, Er
     archive.finish()
 }
 
-/// Bytes that look random, so that they do not compress, and depend on the seed alone.
+/// Bytes that look random, so that they do not compress, and depend only on the seed.
 pub fn noise(seed: &str, size: usize) -> Vec<u8> {
     // FNV-1a to begin with, then the steps of splitmix64.
     let mut state = seed.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

@@ -10,7 +10,7 @@ use tar::{Builder, EntryType, Header};
 
 use crate::Error;
 
-/// One thing in a layer. All belong to root.
+/// An entry of a layer. All belong to root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
     Directory { mode: u32 },
@@ -27,7 +27,7 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Adds an entry, and the directories it is in where they are missing.
+    /// Adds an entry, and its missing parent directories.
     #[must_use]
     pub fn with(mut self, path: &str, entry: Entry) -> Self {
         let path = path.trim_matches('/');
@@ -39,7 +39,7 @@ impl Layer {
         self
     }
 
-    /// Adds all that is in a directory of this machine.
+    /// Adds the content of a directory of this machine.
     pub fn with_tree(self, directory: &Path) -> Result<Self, Error> {
         self.with_tree_at(directory, "")
     }
@@ -75,7 +75,7 @@ impl Layer {
     }
 }
 
-/// A tar archive in memory, with nothing in it that depends on when or where it is made.
+/// A tar archive in memory that does not depend on the time or place of its creation.
 pub(crate) struct Archive {
     builder: Builder<Vec<u8>>,
 }

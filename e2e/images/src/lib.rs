@@ -1,9 +1,9 @@
-//! Container images for the tests, made here rather than pulled from anywhere.
+//! Container images for the tests, built here instead of pulled.
 //!
 //! - Input: the static `workload` executable, and the lists in [`catalogue`].
 //! - Output: one OCI image layout per image, as a tar archive that a runtime can import.
-//! - Invariant: equal input gives equal bytes, so a digest names the same image on every machine of
-//!   one architecture. Nothing of the time, the user or the file system goes into an archive.
+//! - Invariant: equal input gives equal bytes, so a digest names the same image on every machine of one architecture.
+//!   An archive does not depend on the time, the user or the file system.
 //!
 //! The archives can also be pulled over HTTP, from a [`registry`] beside the runtime.
 //!

@@ -17,7 +17,7 @@ use test_images::registry::{Registry, serve};
 
 const USAGE: &str = "usage: test-images --workload EXECUTABLE --into DIRECTORY
        test-images conformance --testbed DIRECTORY --workload EXECUTABLE --into DIRECTORY
-       test-images serve --from DIRECTORY [--port PORT]";
+       test-images serve --from DIRECTORY [--port PORT] [--login NAME:PASSWORD]";
 
 /// What to do.
 enum Task {
@@ -25,9 +25,9 @@ enum Task {
     Write { workload: PathBuf, into: PathBuf },
     /// Write the images of upstream's end-to-end suite, from what `make conformance` built into the testbed.
     WriteConformance { testbed: PathBuf, workload: PathBuf, into: PathBuf },
-    /// Serve the images of a directory to programs on this machine; at port 0, wherever there is
-    /// room.
-    Serve { from: PathBuf, port: u16 },
+    /// Serve the images of a directory to programs on this machine; port 0 takes any free port. With a login, only to
+    /// clients that have it.
+    Serve { from: PathBuf, port: u16, login: Option<String> },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -37,7 +37,7 @@ fn main() -> anyhow::Result<()> {
             let inputs = Inputs::read(&testbed, &read_workload(&workload)?)?;
             write_all(&conformance::images(&inputs), &into)
         }
-        Task::Serve { from, port } => serve_images(&from, port),
+        Task::Serve { from, port, login } => serve_images(&from, port, login.as_deref()),
     }
 }
 
@@ -59,14 +59,18 @@ fn write_all(images: &[Image], into: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints the address once it can be used, then a line for every request.
-fn serve_images(from: &Path, port: u16) -> anyhow::Result<()> {
+/// Prints the address once it is ready, then a line for every request.
+fn serve_images(from: &Path, port: u16, login: Option<&str>) -> anyhow::Result<()> {
     let registry = Registry::open(from)?;
+    let registry = match login {
+        Some(login) => registry.with_login(login),
+        None => registry,
+    };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
         .with_context(|| format!("listening on port {port}"))?;
     writeln!(io::stdout(), "{}", listener.local_addr()?)?;
     serve(&registry, &listener, &|line| {
-        // Whoever no longer reads may still pull.
+        // The address cannot be printed when stdout is closed; pulls still work.
         writeln!(io::stdout(), "{line}").ok();
     });
     Ok(())
@@ -75,7 +79,7 @@ fn serve_images(from: &Path, port: u16) -> anyhow::Result<()> {
 fn arguments() -> Result<Task, lexopt::Error> {
     let mut parser = lexopt::Parser::from_env();
     let (mut workload, mut into, mut from, mut testbed) = (None, None, None, None);
-    let (mut serving, mut for_conformance, mut port) = (false, false, 0);
+    let (mut serving, mut for_conformance, mut port, mut login) = (false, false, 0, None);
     while let Some(argument) = parser.next()? {
         match argument {
             Arg::Value(word) if word == "serve" && !serving => serving = true,
@@ -83,13 +87,14 @@ fn arguments() -> Result<Task, lexopt::Error> {
             Arg::Long("testbed") if for_conformance => testbed = Some(parser.value()?.into()),
             Arg::Long("from") if serving => from = Some(parser.value()?.into()),
             Arg::Long("port") if serving => port = parser.value()?.parse()?,
+            Arg::Long("login") if serving => login = Some(parser.value()?.string()?),
             Arg::Long("workload") if !serving => workload = Some(parser.value()?.into()),
             Arg::Long("into") if !serving => into = Some(parser.value()?.into()),
             other => return Err(other.unexpected()),
         }
     }
     if serving {
-        return Ok(Task::Serve { from: from.ok_or("--from is needed")?, port });
+        return Ok(Task::Serve { from: from.ok_or("--from is needed")?, port, login });
     }
     let workload = workload.ok_or("--workload is needed")?;
     let into = into.ok_or("--into is needed")?;

@@ -86,7 +86,7 @@ pub(crate) struct RootFs {
 }
 
 impl Platform {
-    /// The platform this code was built for, which is also that of the workload beside it.
+    /// The platform that this code was built for, which is also the workload's.
     pub(crate) fn own() -> Self {
         let architecture = match std::env::consts::ARCH {
             "x86_64" => "amd64",
@@ -108,7 +108,7 @@ impl Descriptor {
         }
     }
 
-    /// Where the blob is in an image layout.
+    /// The blob's path in an image layout.
     pub(crate) fn path(&self) -> String {
         format!("blobs/{}", self.digest.replace(':', "/"))
     }
@@ -121,7 +121,7 @@ pub(crate) fn json(document: &impl Serialize) -> Vec<u8> {
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a string takes any text");
+        write!(text, "{byte:02x}").expect("writing to a string does not fail");
         text
     })
 }

@@ -1,10 +1,10 @@
-//! A registry to pull the images from: read-only, on loopback, without authentication.
+//! A registry to pull the images from: read-only, on loopback, on request with basic authentication.
 //!
 //! Input: the archives in a directory, and the requests of a container runtime. Output: the answers
 //! of the OCI distribution specification that a pull by tag or by digest needs.
 //!
-//! `ferrolet.test/workload:1` is served as `ferrolet/workload:1`: the runtime is told the address of
-//! this registry in the place of the name that no network knows.
+//! `ferrolet.test/workload:1` is served as `ferrolet/workload:1`: the runtime's configuration has the address of
+//! this registry in place of a name without DNS entry.
 //!
 //! Invariant: no request ends the registry or makes it hold more than a few kilobytes.
 
@@ -17,6 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::Error;
 use layout::Layout;
 
@@ -28,13 +31,15 @@ pub use serve::serve;
 /// The first part of the name of every repository.
 pub const NAMESPACE: &str = "ferrolet";
 
-/// What can be pulled.
+/// The served images.
 #[derive(Debug, Default)]
 pub struct Registry {
     /// By name, such as `ferrolet/workload`.
     repositories: BTreeMap<String, Repository>,
-    /// Manifests are blobs too. Images share layers, so blobs are kept once, by digest.
+    /// Manifests are blobs too. Images share layers, so blobs are stored once, by digest.
     blobs: BTreeMap<String, Vec<u8>>,
+    /// The only value of `Authorization` that is accepted; none without authentication.
+    authorization: Option<String>,
 }
 
 /// The images of one name.
@@ -60,7 +65,13 @@ impl Registry {
         Ok(registry)
     }
 
-    /// One more image, from its archive. A tag that is there already moves to it.
+    /// The same for clients with this user name and password alone: `NAME:PASSWORD`.
+    #[must_use]
+    pub fn with_login(self, login: &str) -> Self {
+        Self { authorization: Some(format!("Basic {}", STANDARD.encode(login))), ..self }
+    }
+
+    /// Adds an image, from its archive. An existing tag moves to it.
     pub fn add(&mut self, archive: &[u8]) -> Result<(), LayoutError> {
         let Layout { blobs, images } = Layout::read(archive)?;
         for image in images {
@@ -85,7 +96,7 @@ fn archives(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths)
 }
 
-/// Repository and tag of an image here: our namespace stands for the registry in its name.
+/// Repository and tag of an image here: our namespace replaces the registry in its name.
 fn served_name(name: &str) -> Option<(String, String)> {
     let (_, path) = name.split_once('/')?;
     let (repository, tag) = path.rsplit_once(':')?;

@@ -27,8 +27,7 @@ const DEADLINE: Duration = Duration::from_mins(1);
 /// The longest message that containerd sends.
 const LONGEST_MESSAGE: usize = 16 << 20;
 
-/// Drives all connections on a thread of its own, so that a call may block wherever it is made, even in another
-/// runtime.
+/// Drives all connections on its own thread, so that a call may block anywhere, even in another runtime.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
     runtime.expect("a runtime starts")
@@ -56,8 +55,8 @@ where
         .with_context(|| format!("{method} on {}", socket.display()))
 }
 
-/// The connection to a socket. It dials when it is first used, and again when it broke: containerd may be restarted, or
-/// another instance may have the socket.
+/// The connection to a socket. It dials at first use, and again when it broke: containerd may be restarted, or another
+/// instance may have the socket.
 fn channel(socket: PathBuf) -> Channel {
     let mut channels = CHANNELS.lock().unwrap_or_else(PoisonError::into_inner);
     let dial = |socket: PathBuf| {

@@ -1,4 +1,4 @@
-//! What happens in a round between the start of the pods and their end.
+//! What happens in a round between the start and the end of the pods.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use crate::containerd::{self, RuntimeContainer};
 use crate::node::NODE_NAME;
 use crate::own_settings::own_settings;
 
-/// An image that no pod wants.
+/// An image that no pod uses.
 const UNUSED: &str = "ferrolet.test/unused:1";
-/// How long a fetch may take, which never takes nearly as long here.
+/// The pull timeout, far above the duration of a pull.
 const PULL: &str = "4s";
-/// Images that stay, used or not: pods of the next round want them, and nobody serves them.
+/// Images that stay, used or not: pods of the next round need them, and no registry has them.
 const PINNED: &str = "ferrolet.test/workload:*";
 
 impl FaultyNode {
-    /// Starts the agent; one that removes images does so soon after nobody uses them.
+    /// Starts the agent; one that removes images does so soon after their last use.
     pub(super) fn start_agent(&mut self, removes_images: bool) -> Result<()> {
         let ages =
             if removes_images { "imageMinimumGCAge: 1ms\nimageMaximumGCAge: 1s" } else { "" };
@@ -30,7 +30,7 @@ impl FaultyNode {
         self.node.start_agent_with_flags(&[&own])
     }
 
-    /// Lets pods use more while these faults happen: they get it, and their processes notice nothing.
+    /// Resizes pods while these faults happen: they get the resources, and their processes keep running.
     pub(super) fn resize<'a>(
         &self,
         pods: &[&str],
@@ -86,12 +86,12 @@ impl FaultyNode {
         })
     }
 
-    /// Makes passes until an image is gone that nobody uses, while these faults happen.
+    /// Runs GC passes until an unused image is gone, while these faults happen.
     pub(super) fn collect_images<'a>(&self, faults: impl Iterator<Item = &'a Fault>) -> Result<()> {
         self.import_unused()?;
         self.add(faults)?;
         let pause = Duration::from_millis(500);
-        self.node.explained(wait::every(pause, "nobody's image is gone", STAGE, || {
+        self.node.explained(wait::every(pause, "the unused image is gone", STAGE, || {
             let said = self.node.ask(&["gc", "run"]).unwrap_or_else(|error| format!("{error:#}"));
             let is_there = self.has_image(UNUSED)?;
             let (left, _) = self.proxy.left()?;
@@ -99,7 +99,7 @@ impl FaultyNode {
             Ok(if over { Ok(()) } else { Err(format!("{left:?} are left, {said}")) })
         }))?;
         self.wait_until_done()?;
-        ensure!(self.has_image("ferrolet.test/workload:1")?, "an image went that is used");
+        ensure!(self.has_image("ferrolet.test/workload:1")?, "an image in use was removed");
         self.proxy.clear()
     }
 

@@ -12,15 +12,15 @@ use testbed::{Cache, Options, wait};
 use super::{CONTAINERS, FaultyNode, SMALL, STAGE};
 use crate::tidy::{WantedPod, wait_tidy};
 
-/// runc, which is held up when it is to create something. Its files go with it.
+/// A runc that blocks when it is to create something. Its files are removed with it.
 #[derive(Debug)]
 pub struct HeldRunc {
     directory: TempDir,
 }
 
 impl HeldRunc {
-    /// The program, which holds up one creation, until [`let_go`](Self::let_go): the first one is a pod's sandbox,
-    /// those after it are its containers.
+    /// The program. It blocks the n-th creation until [`let_go`](Self::let_go): the first is a pod's sandbox, the later
+    /// ones are its containers.
     pub fn make(nth: u32) -> Result<Self> {
         let held = Self { directory: tempfile::tempdir().context("make a directory")? };
         let script = format!(
@@ -37,7 +37,7 @@ impl HeldRunc {
         );
         fs::write(held.file("runc"), script).context("write the runtime")?;
         let mode = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(held.file("runc"), mode).context("let it be run")?;
+        fs::set_permissions(held.file("runc"), mode).context("make it executable")?;
         Ok(held)
     }
 
@@ -45,7 +45,7 @@ impl HeldRunc {
         self.directory.path().join(name)
     }
 
-    /// A containerd that runs all pods by it.
+    /// A containerd that runs all pods with this runc.
     pub fn options(&self) -> Options {
         let table = "plugins.\"io.containerd.cri.v1.runtime\".containerd";
         let program = self.file("runc").display().to_string();
@@ -61,13 +61,13 @@ impl HeldRunc {
         self.file("begun").exists()
     }
 
-    /// What is held up goes on.
+    /// Ends the block.
     pub fn let_go(&self) -> Result<()> {
-        fs::write(self.file("go"), "").context("let it go on")
+        fs::write(self.file("go"), "").context("let it continue")
     }
 }
 
-/// A node with a pod, of which the runtime takes too long to start something.
+/// A node with a pod whose sandbox or container takes the runtime too long to create.
 pub fn slow_start(nth: u32) -> Result<()> {
     let held = HeldRunc::make(nth)?;
     let mut node = FaultyNode::start_with(&held.options())?;
@@ -77,30 +77,30 @@ pub fn slow_start(nth: u32) -> Result<()> {
 }
 
 impl FaultyNode {
-    /// A round in which a sandbox is made that the agent has given up, and the runtime has not. Its name is taken
-    /// when the agent tries again; it comes when its successor is in use.
+    /// A round in which the runtime goes on creating a sandbox after the agent's call timed out. The name is taken when
+    /// the agent retries; the sandbox appears when its successor is in use.
     pub fn round_with_a_name_under_way(&mut self, pod: &str, held: &HeldRunc) -> Result<()> {
-        // Passed on at once, and finished whatever the agent does.
+        // Forwarded at once, and finished whatever the agent does.
         self.proxy.fault("RunPodSandbox=late")?;
         self.run_held(pod, held, ["RunPodSandbox", "DeadlineExceeded"])?;
         let wanted = [WantedPod { name: pod, containers: &CONTAINERS }];
         self.node
-            .wait_for_log(&["the name of a sandbox is taken", "is reserved for"])
-            .context("the agent meets the name")?;
+            .wait_for_log(&["Sandbox name is taken", "is reserved for"])
+            .context("the agent finds the name reserved")?;
         self.wait_ready(pod).context("the pod does not wait for the runtime")?;
         let (_, late) = self.proxy.left()?;
-        ensure!(late == 1, "the first sandbox was not under way all the time");
+        ensure!(late == 1, "the first sandbox was completed too early");
         ensure!(self.attempts()? == [1], "it is not in the second sandbox: {:?}", self.attempts()?);
         let before = self.main(pod)?;
         held.let_go()?;
         self.wait_until_done()?;
         self.wait_for_attempts(&[1]).context("the late sandbox is removed")?;
-        wait_tidy(&self.node, &wanted, STAGE).context("the pod runs on")?;
-        ensure!(self.main(pod)? == before, "it was started anew");
+        wait_tidy(&self.node, &wanted, STAGE).context("the pod keeps running")?;
+        ensure!(self.main(pod)? == before, "it was restarted");
         self.end_held(pod)
     }
 
-    /// A round in which the runtime gives up with the agent what it was to make.
+    /// A round in which the runtime cancels its work together with the agent's call.
     pub fn round_with_a_sandbox_that_is_given_up(
         &mut self,
         pod: &str,
@@ -123,14 +123,14 @@ impl FaultyNode {
         self.end_held(pod)
     }
 
-    /// Starts a pod, of which something takes the runtime too long, and the agent gives it up with these words.
+    /// Starts a pod whose sandbox or container takes too long, until the agent logs these words.
     fn run_held(&mut self, pod: &str, held: &HeldRunc, given_up: [&str; 2]) -> Result<()> {
         self.node.write_manifest("held.yaml", &self.manifest(pod, SMALL))?;
         self.start_agent(false)?;
         self.node.explained(wait::until("it is begun", STAGE, || {
             Ok(if held.has_begun() { Ok(()) } else { Err("it is not".to_owned()) })
         }))?;
-        self.node.wait_for_log(&given_up).context("the agent gives it up").map(drop)
+        self.node.wait_for_log(&given_up).context("the agent's call times out").map(drop)
     }
 
     /// Waits until the containers of a pod run, whatever else there is.
@@ -143,7 +143,7 @@ impl FaultyNode {
         })
     }
 
-    /// The numbers of all sandboxes.
+    /// The attempt numbers of all sandboxes.
     fn attempts(&self) -> Result<Vec<u32>> {
         let listed = self
             .node
@@ -154,13 +154,13 @@ impl FaultyNode {
     }
 
     fn wait_for_attempts(&self, wanted: &[u32]) -> Result<()> {
-        self.node.explained(wait::until(&format!("just sandboxes {wanted:?}"), STAGE, || {
+        self.node.explained(wait::until(&format!("only sandboxes {wanted:?}"), STAGE, || {
             let attempts = self.attempts()?;
             Ok(if attempts == wanted { Ok(()) } else { Err(format!("{attempts:?}")) })
         }))
     }
 
-    /// Ends the pod: nothing is left of it, not even a name.
+    /// Ends the pod. Nothing is left of it, not even a reserved name.
     fn end_held(&mut self, pod: &str) -> Result<()> {
         self.node.remove_manifest("held.yaml")?;
         wait_tidy(&self.node, &[], STAGE).context("the pod ends")?;

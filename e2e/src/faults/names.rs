@@ -1,6 +1,6 @@
-//! Whether the names of pods and containers are free in the runtime. It keeps a name for what it does not show:
-//! of a call that was given up, or of something that it did not remove to its end. An agent that finds a name
-//! taken, by nothing that it can see, goes on to the next number.
+//! Whether the names of pods and containers are free in the runtime. It reserves names that it does not list: those of
+//! cancelled calls, and of objects that it did not remove completely. An agent that finds a name reserved by an
+//! unlisted object uses the next attempt number.
 
 use anyhow::{Context, Result, ensure};
 use cri::CriRuntime;
@@ -16,15 +16,15 @@ use super::{CONTAINERS, FaultyNode, INIT, STAGE};
 use crate::node::NODE_NAME;
 use crate::tidy::wait_tidy;
 
-/// How many numbers of a name a round may have used.
+/// How many attempt numbers of a name a round may have used.
 const NUMBERS: u32 = 3;
 
-/// What containers are made of that never start.
+/// The image of containers that never start.
 const IMAGE: &str = "ferrolet.test/workload:1";
 
 impl FaultyNode {
-    /// Takes every name that sandboxes and containers of these pods may have had, and gives it back, once
-    /// nothing is left of them. What is given up takes the runtime a moment to undo.
+    /// Creates everything under each name that sandboxes and containers of these pods may have had, and removes it
+    /// again, once nothing is left of them. The runtime takes a moment to undo a cancelled call.
     pub(super) fn names_are_free(&self, pods: &[&str]) -> Result<()> {
         for pod in pods {
             let what = format!("the names of {pod} are free");
@@ -33,11 +33,11 @@ impl FaultyNode {
                 Ok(taken.map_err(|error| format!("{error:#}")))
             }))?;
         }
-        wait_tidy(&self.node, &[], STAGE).context("what was made to take names is gone")
+        wait_tidy(&self.node, &[], STAGE).context("the objects that reserved names are gone")
     }
 
-    /// Fails unless every sandbox and every container has the first number of its name, which is its own
-    /// when nothing went wrong and nothing is left of earlier pods.
+    /// Fails unless every sandbox and container has attempt number 0: it has, unless a call failed or something of
+    /// earlier pods is left.
     pub(super) fn all_are_the_first(&self) -> Result<()> {
         let (sandboxes, containers) = self.node.ask_runtime(async |cri| {
             let sandboxes = cri.list_pod_sandboxes(&SandboxFilter::default()).await?;
@@ -54,7 +54,7 @@ impl FaultyNode {
     }
 }
 
-/// Makes everything of a pod under each of its numbers, and removes it again.
+/// Creates a sandbox and containers of a pod under each attempt number, and removes them again.
 async fn take_names(cri: &CriRuntime, pod: &str) -> Result<()> {
     let name = PodName::new("default", format!("{pod}-{NODE_NAME}"));
     let uid = PodUid::from(format!("uid-of-{pod}"));
@@ -73,7 +73,7 @@ async fn take_names(cri: &CriRuntime, pod: &str) -> Result<()> {
     Ok(())
 }
 
-/// The same of containers, in a sandbox.
+/// Does the same for containers in a sandbox.
 async fn take_containers(
     cri: &CriRuntime,
     sandbox: &SandboxId,
@@ -91,7 +91,7 @@ async fn take_containers(
     Ok(())
 }
 
-/// Those whose number is not the first.
+/// Sandboxes and containers with an attempt number above 0.
 fn later(sandboxes: &[Sandbox], containers: &[Container]) -> Vec<String> {
     let sandboxes = sandboxes.iter().map(|one| (one.pod.to_string(), one.attempt));
     let containers =
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_that_is_not_the_first_shows_that_a_name_is_taken() {
+    fn attempt_number_above_zero_shows_a_name_conflict() {
         let sandbox = |attempt| Sandbox {
             id: "s".into(),
             pod_uid: "u".into(),

@@ -1,4 +1,4 @@
-//! Pods that ask for another runtime than the usual one.
+//! Pods with a runtime class.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,15 +14,15 @@ use crate::node::NODE_NAME;
 
 const CLASSES: &str = "/apis/node.k8s.io/v1/runtimeclasses";
 
-/// What the cgroup says of a pod whose container and whose class take 100m and 32Mi, and 50m and 16Mi: a file of the first
-/// version of cgroups, below its controller, and what it says, then the same of the second.
+/// Values in the cgroup of a pod whose container takes 100m and 32Mi and whose class takes 50m and 16Mi: a file of
+/// cgroup v1 below its controller and its value, then the same for cgroup v2.
 const WITH_OVERHEAD: [[&str; 5]; 3] = [
     ["cpu", "cpu.shares", "153", "cpu.weight", "6"],
     ["cpu", "cpu.cfs_quota_us", "15000", "cpu.max", "15000 100000"],
     ["memory", "memory.limit_in_bytes", "50331648", "memory.max", "50331648"],
 ];
 
-/// A runtime that is the usual one, but notes that it was asked. Its files go with it.
+/// A runtime handler that is runc, and records whether it was used. Its files are removed with it.
 #[derive(Debug)]
 pub(super) struct SecondRuntime {
     directory: TempDir,
@@ -41,7 +41,7 @@ impl SecondRuntime {
         let program = second.file("runc");
         fs::write(&program, script).context("write the runtime")?;
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
-            .context("let it be run")?;
+            .context("make it executable")?;
         Ok(second)
     }
 
@@ -49,7 +49,7 @@ impl SecondRuntime {
         self.directory.path().join(name)
     }
 
-    /// What containerd must know of it.
+    /// Its part of containerd's configuration.
     pub(super) fn config(&self) -> String {
         let name = "plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.second";
         let program = self.file("runc");
@@ -71,7 +71,7 @@ fn of_class(name: &str, class: &str) -> Value {
     pod
 }
 
-/// What a class takes besides the containers of its pods.
+/// The overhead of a class.
 fn overhead() -> Value {
     json!({ "cpu": "50m", "memory": "16Mi" })
 }
@@ -87,7 +87,7 @@ fn make_class_with_overhead(cluster: &ClusterNode, name: &str, handler: &str) ->
     cluster.api().create(CLASSES, &class).map(drop)
 }
 
-/// The pod of such a class has what it takes in its object, and in its cgroup.
+/// Checks that the pod has the overhead in its object and in its cgroup.
 fn has_overhead(cluster: &ClusterNode, pod: &Value) -> Result<()> {
     ensure!(pod["spec"]["overhead"] == overhead(), "{pod}");
     ensure!(pod["status"]["qosClass"] == "Guaranteed", "{pod}");
@@ -115,10 +115,10 @@ fn make_class(cluster: &ClusterNode, name: &str, handler: &str) -> Result<()> {
     cluster.api().create(CLASSES, &class).map(drop)
 }
 
-/// Makes a pod whose class is gone by the time it comes to the node: the API server takes none whose class it does
-/// not know.
+/// Creates a pod whose class is deleted before the pod is bound to the node: the API server rejects pods of unknown
+/// classes.
 fn make_without_class(cluster: &ClusterNode, name: &str) -> Result<()> {
-    make_class(cluster, "late", "nobody")?;
+    make_class(cluster, "late", "unconfigured")?;
     let mut pod = of_class(name, "late");
     let node = pod["spec"]["nodeName"].take();
     cluster.api().create(PODS, &pod)?;
@@ -132,7 +132,7 @@ fn make_without_class(cluster: &ClusterNode, name: &str) -> Result<()> {
     cluster.api().create(&format!("{}/binding", ClusterNode::pod_path(name)), &binding).map(drop)
 }
 
-/// Waits until a pod is told to wait for its sandbox.
+/// Waits until the status of a pod says that it waits for its sandbox.
 fn wait_creating(cluster: &ClusterNode, name: &str) -> Result<()> {
     let waits = cluster.wait_for(&ClusterNode::pod_path(name), "it waits", |pod| {
         let state = &pod?["status"]["containerStatuses"][0]["state"]["waiting"]["reason"];
@@ -145,33 +145,33 @@ fn wait_creating(cluster: &ClusterNode, name: &str) -> Result<()> {
 pub(super) fn classes(cluster: &ClusterNode, second: &SecondRuntime) -> Result<()> {
     let api = cluster.api();
     make_class_with_overhead(cluster, "other", "second")?;
-    make_class(cluster, "lost", "nobody")?;
+    make_class(cluster, "lost", "unconfigured")?;
     cluster.wait_for(
         &format!("/api/v1/nodes/{NODE_NAME}"),
-        "the node tells its runtimes",
+        "the node reports its runtime handlers",
         |node| {
             let handlers = node?["status"]["runtimeHandlers"].as_array()?;
             handlers.iter().any(|handler| handler["name"] == "second").then_some(())
         },
     )?;
-    ensure!(!second.was_asked(), "nobody was to ask for it yet");
+    ensure!(!second.was_asked(), "no pod uses it yet");
     let mut with_class = of_class("with-class", "other");
     let limits = json!({ "cpu": "100m", "memory": "32Mi" });
     with_class["spec"]["containers"][0]["resources"] = json!({ "limits": limits });
     api.create(PODS, &with_class)?;
     let with_class = cluster.wait_ready(&ClusterNode::pod_path("with-class"))?;
-    ensure!(second.was_asked(), "the pod runs by another runtime");
+    ensure!(second.was_asked(), "the pod does not use the other runtime");
     has_overhead(cluster, &with_class)?;
-    // There is no class of that name, until somebody makes it.
+    // The class does not exist until it is created below.
     make_without_class(cluster, "with-late")?;
     let says = "runtimeclass.node.k8s.io \"late\" not found";
     let event = cluster.wait_for_event("with-late", "FailedCreatePodSandBox", says)?;
     ensure!(event["message"] == format!("Failed to create pod sandbox: {says}"), "{event}");
     wait_creating(cluster, "with-late")?;
     make_class(cluster, "late", "second")?;
-    // The class is there, and the runtime that it names is not.
+    // The class exists, but its runtime handler does not.
     api.create(PODS, &of_class("with-none", "lost"))?;
-    let says = "no runtime for \"nobody\" is configured";
+    let says = "no runtime for \"unconfigured\" is configured";
     let event = cluster.wait_for_event("with-none", "FailedCreatePodSandBox", says)?;
     let message = event["message"].as_str().unwrap_or_default();
     let words = "Failed to create pod sandbox: rpc error: code = Unknown desc = ";

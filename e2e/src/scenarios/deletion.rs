@@ -1,4 +1,4 @@
-//! How pods go: with their grace, with less of it, and at once.
+//! Deletion of pods: with their grace period, with a shorter one, and at once.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -10,14 +10,14 @@ use crate::node::PATIENCE;
 
 const HOLD: &str = "example.com/hold";
 
-/// Makes a pod that is held by somebody, so that it can be seen how it ended.
+/// Creates a pod with a finalizer, so that its last status can be seen.
 pub(super) fn make_held(cluster: &ClusterNode, pod: &Value) -> Result<Value> {
     let mut pod = pod.clone();
     pod["metadata"]["finalizers"] = json!([HOLD]);
     cluster.api().create(PODS, &pod)
 }
 
-/// Waits until the agent has let go of a pod that was deleted: nothing but the finalizer holds it. It is looked at.
+/// Waits until only the finalizer holds a deleted pod, and records its object.
 pub(super) fn wait_held(cluster: &ClusterNode, path: &str) -> Result<Value> {
     let held = cluster.wait_for(path, "only the finalizer holds it", |pod| {
         pod.filter(|pod| pod["metadata"]["deletionGracePeriodSeconds"] == 0).cloned()
@@ -26,14 +26,14 @@ pub(super) fn wait_held(cluster: &ClusterNode, path: &str) -> Result<Value> {
     Ok(held)
 }
 
-/// Nobody holds a pod any more.
+/// Removes the finalizers of a pod, and waits until it is gone.
 pub(super) fn let_go(cluster: &ClusterNode, path: &str) -> Result<()> {
-    let nobody = json!({ "metadata": { "finalizers": null } });
-    cluster.api().patch(path, Patch::Merge, &nobody)?;
+    let no_finalizers = json!({ "metadata": { "finalizers": null } });
+    cluster.api().patch(path, Patch::Merge, &no_finalizers)?;
     cluster.wait_gone(path, PATIENCE)
 }
 
-/// Makes a pod and deletes it, and answers how it ended.
+/// Creates and deletes a pod, and returns its last status.
 fn ended(cluster: &ClusterNode, pod: &Value, grace: Option<u32>) -> Result<Value> {
     let made = make_held(cluster, pod)?;
     let name = made["metadata"]["name"].as_str().unwrap_or_default();
@@ -55,11 +55,11 @@ fn exit_code(status: &Value) -> &Value {
 }
 
 pub(super) fn deletion(cluster: &ClusterNode) -> Result<()> {
-    // In its own time, which is told before it goes.
+    // With its own grace period; the status has the exit code before the object goes.
     let careful = pod("careful", &["trap", "TERM", "--exit", "7", "--delay", "1s"]);
     let status = ended(cluster, &careful, None)?;
     ensure!(status["phase"] == "Failed" && *exit_code(&status) == 7, "{status}");
-    // It would take ten minutes, but who deletes it does not give it that much.
+    // It would take ten minutes, but the deletion has a shorter grace period.
     let mut stubborn = pod("stubborn", &["ignore", "TERM"]);
     stubborn["spec"]["terminationGracePeriodSeconds"] = 600.into();
     let status = ended(cluster, &stubborn, Some(1))?;
@@ -67,7 +67,8 @@ pub(super) fn deletion(cluster: &ClusterNode) -> Result<()> {
     forced(cluster)
 }
 
-/// The object is gone at once, and another pod may have its name; what is left of the first ends.
+/// A forced deletion: the object is gone at once, and another pod may have its name; the containers of the first are
+/// stopped.
 fn forced(cluster: &ClusterNode) -> Result<()> {
     let path = ClusterNode::pod_path("forced");
     let mut first = pod("forced", &["ignore", "TERM"]);
@@ -76,7 +77,7 @@ fn forced(cluster: &ClusterNode) -> Result<()> {
     cluster.wait_ready(&path)?;
     let before = cluster.running("forced")?;
     cluster.api().delete_with_grace(&path, 0)?;
-    ensure!(cluster.api().get(&path)?.is_none(), "it was to be gone at once");
+    ensure!(cluster.api().get(&path)?.is_none(), "it should be gone at once");
     cluster.make_pod("forced", &["sleep", "forever"])?;
     let second = cluster.wait_ready(&path)?;
     cluster.node().explained(wait::until("only the second runs", PATIENCE, || {
@@ -84,7 +85,7 @@ fn forced(cluster: &ClusterNode) -> Result<()> {
     }))?;
     let after = cluster.running("forced")?;
     ensure!(after.id != before.id, "the first still runs");
-    let told = format!("containerd://{}", after.id);
-    ensure!(second["status"]["containerStatuses"][0]["containerID"] == told, "{second}");
+    let container_id = format!("containerd://{}", after.id);
+    ensure!(second["status"]["containerStatuses"][0]["containerID"] == container_id, "{second}");
     cluster.remove_pod("forced")
 }

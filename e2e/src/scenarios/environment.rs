@@ -12,13 +12,13 @@ use crate::node::PATIENCE;
 const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
 const SECRETS: &str = "/api/v1/namespaces/shop/secrets";
 
-/// A pod that prints its environment, which is not there yet.
+/// A pod that prints its environment, whose sources do not exist yet.
 struct Waiting {
     name: &'static str,
     container: Value,
     /// Why it waits.
     why: &'static str,
-    /// What it prints in the end.
+    /// Its output at the end.
     prints: &'static [&'static str],
 }
 
@@ -42,7 +42,7 @@ fn all() -> [Waiting; 3] {
         Waiting {
             name: "lacks-secret",
             container: json!({ "envFrom": [
-                { "secretRef": { "name": "nobody-has-it", "optional": true } },
+                { "secretRef": { "name": "missing", "optional": true } },
                 { "prefix": "KEY_", "secretRef": { "name": "keys" } },
             ]}),
             why: "secret \"keys\" not found",
@@ -51,7 +51,7 @@ fn all() -> [Waiting; 3] {
     ]
 }
 
-/// An object without anything in it.
+/// An object without content.
 fn object(kind: &str, name: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": kind, "metadata": { "name": name } })
 }
@@ -71,8 +71,8 @@ pub(super) fn environment(cluster: &ClusterNode) -> Result<()> {
         let path = ClusterNode::pod_path(waiting.name);
         cluster.wait_for(&path, &format!("{} waits", waiting.name), |pod| {
             let state = &pod?["status"]["containerStatuses"][0]["state"]["waiting"];
-            let is_told = state["reason"] == "CreateContainerConfigError";
-            (is_told && state["message"] == waiting.why).then_some(())
+            let is_config_error = state["reason"] == "CreateContainerConfigError";
+            (is_config_error && state["message"] == waiting.why).then_some(())
         })?;
         let event = cluster.wait_for_event(waiting.name, "Failed", waiting.why)?;
         ensure!(event["message"] == format!("Error: {}", waiting.why), "{event}");
@@ -98,7 +98,7 @@ fn has_lines(printed: &str, wanted: &[&str]) -> bool {
     wanted.iter().all(|wanted| printed.lines().any(|line| line == *wanted))
 }
 
-/// Waits until the process of a container has these variables, which it has from its first moment on.
+/// Waits until the process of a container has these variables, which were set at its start.
 fn wait_has(cluster: &ClusterNode, container: &RuntimeContainer, wanted: &[&str]) -> Result<()> {
     let file = format!("/proc/{}/environ", container.pid);
     cluster.node().explained(wait::until(&format!("it has {wanted:?}"), PATIENCE, || {
@@ -108,7 +108,7 @@ fn wait_has(cluster: &ClusterNode, container: &RuntimeContainer, wanted: &[&str]
     }))
 }
 
-/// What is changed reaches who starts after that, and touches nobody who runs.
+/// A changed value reaches containers that start afterwards, and not those that run.
 pub(super) fn another(cluster: &ClusterNode) -> Result<()> {
     let api = cluster.api();
     let (mut weather, mut code) = (object("ConfigMap", "weather"), object("Secret", "code"));
@@ -133,7 +133,7 @@ pub(super) fn another(cluster: &ClusterNode) -> Result<()> {
     let (weather, code) = (format!("{MAPS}/weather"), format!("{SECRETS}/code"));
     api.patch(&weather, Patch::Merge, &json!({ "data": { "sky": "grey" } }))?;
     api.patch(&code, Patch::Merge, &json!({ "stringData": { "word": "sesame" } }))?;
-    // Another pod gets it, so the agent has heard of it.
+    // Another pod gets it, so the agent has received it.
     let mut once = reading("reads-once", &["env"]);
     once["spec"]["restartPolicy"] = "Never".into();
     api.create(PODS, &once)?;

@@ -1,4 +1,4 @@
-//! Pods of many kinds side by side, and what each comes to: all that is possible without volumes and probes.
+//! Pods of many kinds side by side, and their final states: everything except volumes and probes.
 
 use std::time::Duration;
 
@@ -9,29 +9,29 @@ use testbed::wait;
 use crate::cluster_node::{ClusterNode, IMAGE, PODS, is_ready, pod};
 use crate::node::PATIENCE;
 
-/// How long nothing may be told of pods until they are taken as they are.
+/// How long no pod may change until their statuses are taken as final.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// A pod, and what it comes to.
+/// A pod and its expected state.
 struct Kind {
     pod: Value,
     has_come: fn(&Value) -> bool,
-    /// Whether it stays so. If not, it is looked at just then.
+    /// Whether the state is final. If not, the pod is recorded at that moment.
     lasts: bool,
 }
 
 fn is_over(pod: &Value) -> bool {
     let status = &pod["status"];
     let main = &status["containerStatuses"][0]["state"];
-    let is_told = main["terminated"].is_object() || main.is_null();
-    is_told && (status["phase"] == "Succeeded" || status["phase"] == "Failed")
+    let is_reported = main["terminated"].is_object() || main.is_null();
+    is_reported && (status["phase"] == "Succeeded" || status["phase"] == "Failed")
 }
 
 fn waits(pod: &Value, reason: &str) -> bool {
     pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == reason
 }
 
-/// A pod of one container with more said about it: of the pod, and of the container.
+/// A pod with one container and additional fields of the pod and of the container.
 fn kind(
     name: &str,
     args: &[&str],
@@ -58,7 +58,7 @@ fn container(name: &str, args: &[&str]) -> Value {
     json!({ "name": name, "image": IMAGE, "args": args })
 }
 
-/// Those that run.
+/// Pods that run.
 fn running() -> Vec<Kind> {
     let none = || json!({});
     let sized = json!({ "resources": {
@@ -88,7 +88,7 @@ fn running() -> Vec<Kind> {
     ]
 }
 
-/// Those that end.
+/// Pods that end.
 fn ending() -> Vec<Kind> {
     let none = || json!({});
     let never = || json!({ "restartPolicy": "Never" });
@@ -110,14 +110,14 @@ fn ending() -> Vec<Kind> {
     ]
 }
 
-/// Those that wait.
+/// Pods that wait.
 fn waiting() -> Vec<Kind> {
     let none = || json!({});
     let absent = json!({ "image": "ferrolet.test/none:1", "imagePullPolicy": "Never" });
-    // Nobody listens there.
+    // No registry listens there.
     let unreachable = json!({ "image": "127.0.0.1:1/none:1" });
     let rootless = json!({ "securityContext": { "runAsNonRoot": true } });
-    // Upstream does not always tell at once that it waits, but when it begins anew; then it is told for a moment.
+    // Upstream may report the back-off only with the next restart, and then for a moment.
     let crashes = kind("crashes", &["exit", "5"], none(), none(), |pod| {
         let restarts = pod["status"]["containerStatuses"][0]["restartCount"].as_u64();
         waits(pod, "CrashLoopBackOff") && restarts.is_some_and(|restarts| restarts > 1)
@@ -132,7 +132,7 @@ fn waiting() -> Vec<Kind> {
     ]
 }
 
-/// A pod that is restarted again and again, without how often it was until somebody saw it wait.
+/// A pod in a crash loop, without its restart count at the time of the look.
 fn without_count(mut pod: Value) -> Value {
     let main = &mut pod["status"]["containerStatuses"][0];
     if main["restartCount"].as_u64().is_some_and(|restarts| restarts > 1) {
@@ -147,10 +147,10 @@ fn without_count(mut pod: Value) -> Value {
     pod
 }
 
-/// Waits until nothing new is told of any pod.
+/// Waits until no pod changes any more.
 fn wait_quiet(cluster: &ClusterNode) -> Result<()> {
     let mut before = Vec::new();
-    wait::every(QUIET, "all is told of the pods", PATIENCE, || {
+    wait::every(QUIET, "the pods stop changing", PATIENCE, || {
         let version = |pod: &Value| pod["metadata"]["resourceVersion"].to_string();
         let now: Vec<String> = cluster.api().list(PODS)?.iter().map(version).collect();
         let is_quiet = now == before;
@@ -166,7 +166,7 @@ pub(super) fn kinds(cluster: &ClusterNode) -> Result<()> {
     for kind in &all {
         cluster.api().create(PODS, &kind.pod)?;
     }
-    // First those that do not last.
+    // First those whose state is not final.
     all.sort_by_key(|kind| kind.lasts);
     let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     for kind in &all {
@@ -178,7 +178,7 @@ pub(super) fn kinds(cluster: &ClusterNode) -> Result<()> {
         } else {
             let pod =
                 cluster.watch_pod(&name, &what, |pod| (kind.has_come)(pod).then(|| pod.clone()))?;
-            // Which files are there of what does not last is a matter of time.
+            // The files of a pod in a transient state depend on timing.
             cluster.look_at_object(&without_count(pod));
         }
     }

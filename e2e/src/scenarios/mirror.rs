@@ -1,4 +1,4 @@
-//! The mirror of a static pod.
+//! The mirror pod of a static pod.
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
@@ -20,10 +20,10 @@ spec:
     args: [sleep, forever]
 ";
 
-/// Waits until a mirror is another one than it was, of the same version of the pod, and tells that it is ready.
+/// Waits until a mirror pod was recreated for the same version of the static pod, and is ready.
 fn made_anew(cluster: &ClusterNode, path: &str, former: &Value) -> Result<Value> {
-    // Upstream looks after it when it looks at the pod the next time, which may take longer than a minute.
-    let made = cluster.api().wait(path, "it is made anew", 3 * PATIENCE, |mirror| {
+    // Upstream recreates it with the next sync of the pod, which may take longer than a minute.
+    let made = cluster.api().wait(path, "it is recreated", 3 * PATIENCE, |mirror| {
         (mirror?["metadata"]["uid"] != former["metadata"]["uid"]).then_some(())
     });
     cluster.node().explained(made)?;
@@ -35,12 +35,12 @@ fn made_anew(cluster: &ClusterNode, path: &str, former: &Value) -> Result<Value>
         let (before, now) = (marks(former)[&mark].clone(), marks(&anew)[&mark].clone());
         ensure!(now.is_string() && now == before, "{mark}: {before} became {now}");
     }
-    let told = |mirror: &Value| mirror["status"]["containerStatuses"][0].clone();
-    ensure!(told(&anew) == told(former), "{} became {}", told(former), told(&anew));
+    let status = |mirror: &Value| mirror["status"]["containerStatuses"][0].clone();
+    ensure!(status(&anew) == status(former), "{} became {}", status(former), status(&anew));
     Ok(anew)
 }
 
-/// A static pod is shown by its mirror, which is made anew.
+/// A static pod has a mirror pod, which is recreated when it is deleted.
 pub(super) fn mirror(cluster: &ClusterNode) -> Result<()> {
     cluster.node().write_manifest("fixed.yaml", MANIFEST)?;
     let path = format!("/api/v1/namespaces/default/pods/fixed-{NODE_NAME}");
@@ -54,7 +54,7 @@ pub(super) fn mirror(cluster: &ClusterNode) -> Result<()> {
     let container = cluster.node().wait_running("fixed")?;
     cluster.look_at(&mirror)?;
 
-    // Whoever deletes it, in its own time or at once, does not delete the pod.
+    // Deleting the mirror pod, gracefully or at once, does not delete the static pod.
     cluster.api().delete(&path)?;
     let second = made_anew(cluster, &path, &mirror)?;
     ensure!(cluster.node().wait_running("fixed")?.id == container.id, "the pod was restarted");

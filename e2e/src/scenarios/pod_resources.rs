@@ -1,4 +1,4 @@
-//! Which resources pods have, asked on the node as exporters of metrics and network plugins do.
+//! The `PodResources` API of the node, as exporters of metrics and network plugins call it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,13 +24,13 @@ use super::mirror::MANIFEST;
 use crate::cluster_node::{ClusterNode, IMAGE, NAMESPACE, PODS, pod};
 use crate::node::{NODE_NAME, PATIENCE};
 
-/// More than anybody may ask at once.
+/// More calls than the rate limit permits.
 const TOO_MANY: usize = 100;
 
-/// How often is asked while waiting: seldom enough to be answered.
+/// The pause between calls while waiting: below the rate limit.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Asks at the node's socket.
+/// Calls the API on the node's socket.
 fn ask<T>(cluster: &ClusterNode, question: impl AsyncFnOnce(Channel) -> Result<T>) -> Result<T> {
     let path = cluster.node().root_dir().join("pod-resources/kubelet.sock");
     let calls = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -48,30 +48,30 @@ fn ask<T>(cluster: &ClusterNode, question: impl AsyncFnOnce(Channel) -> Result<T
     })
 }
 
-/// The pods that are told, as `namespace/name`, with their containers.
-type Told = BTreeMap<String, Vec<String>>;
+/// The listed pods, as `namespace/name`, with their containers.
+type ListedPods = BTreeMap<String, Vec<String>>;
 
-/// What is told of a pod, which must be nothing but names.
-fn told(pod: PodResources) -> Result<(String, Vec<String>)> {
+/// A pod and its containers. They must have nothing but names.
+fn listed_pod(pod: PodResources) -> Result<(String, Vec<String>)> {
     let mut names = Vec::new();
     for container in pod.containers {
         let name = container.name.clone();
         let nothing = ContainerResources { name: name.clone(), ..ContainerResources::default() };
-        ensure!(container == nothing, "it has something: {container:?}");
+        ensure!(container == nothing, "it has resources: {container:?}");
         names.push(name);
     }
     Ok((format!("{}/{}", pod.namespace, pod.name), names))
 }
 
-fn list(cluster: &ClusterNode) -> Result<Told> {
+fn list(cluster: &ClusterNode) -> Result<ListedPods> {
     ask(cluster, async |channel| {
         let mut client = PodResourcesListerClient::new(channel);
         let answer = client.list(ListPodResourcesRequest {}).await?;
-        answer.into_inner().pod_resources.into_iter().map(told).collect()
+        answer.into_inner().pod_resources.into_iter().map(listed_pod).collect()
     })
 }
 
-fn old_list(cluster: &ClusterNode) -> Result<Told> {
+fn old_list(cluster: &ClusterNode) -> Result<ListedPods> {
     ask(cluster, async |channel| {
         let answer = OldClient::new(channel).list(v1alpha1::ListPodResourcesRequest {}).await?;
         let pods = answer.into_inner().pod_resources.into_iter();
@@ -84,22 +84,22 @@ fn old_list(cluster: &ClusterNode) -> Result<Told> {
     })
 }
 
-/// What is told of one pod, or how it is refused.
+/// The containers of one pod, or the error.
 fn get(cluster: &ClusterNode, name: &str) -> Result<Result<Vec<String>, (Code, String)>> {
     let request = GetPodResourcesRequest { pod_name: name.into(), pod_namespace: NAMESPACE.into() };
     ask(cluster, async |channel| match PodResourcesListerClient::new(channel).get(request).await {
         Ok(answer) => {
             let pod = answer.into_inner().pod_resources.context("an answer has a pod")?;
-            Ok(Ok(told(pod)?.1))
+            Ok(Ok(listed_pod(pod)?.1))
         }
         Err(status) => Ok(Err((status.code(), status.message().to_owned()))),
     })
 }
 
-/// Asks too often at once; answers how many were refused.
+/// Calls the API above its rate limit; returns how many calls were rejected.
 fn hurry(cluster: &ClusterNode) -> Result<usize> {
     ask(cluster, async |channel| {
-        // After an answer both sides know how many calls may be under way; before, one too many breaks off.
+        // After a response both sides know the limit of concurrent calls; before, a call above it is aborted.
         let mut first = PodResourcesListerClient::new(channel.clone());
         first.list(ListPodResourcesRequest {}).await?;
         let mut calls = JoinSet::new();
@@ -110,8 +110,8 @@ fn hurry(cluster: &ClusterNode) -> Result<usize> {
         let mut refused = 0;
         while let Some(call) = calls.join_next().await {
             let Err(status) = call? else { continue };
-            let told = (status.code(), status.message());
-            ensure!(told == (Code::ResourceExhausted, "rejected by rate limit"), "{status}");
+            let error = (status.code(), status.message());
+            ensure!(error == (Code::ResourceExhausted, "rejected by rate limit"), "{status}");
             refused += 1;
         }
         Ok(refused)
@@ -122,7 +122,7 @@ fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// Pods that run are told with sidecars and containers; one that has ended only to who asks by the old version.
+/// Running pods are listed with sidecars and containers. Only the old version of the API lists a pod that has ended.
 pub(super) fn pod_resources(cluster: &ClusterNode) -> Result<()> {
     let container =
         |name: &str, args: &[&str]| json!({ "name": name, "image": IMAGE, "args": args });
@@ -134,7 +134,7 @@ pub(super) fn pod_resources(cluster: &ClusterNode) -> Result<()> {
     let mut over = pod("over", &["exit", "0"]);
     over["spec"]["restartPolicy"] = "Never".into();
     cluster.api().create(PODS, &over)?;
-    // Of another name than who was here before.
+    // With another name than the earlier static pod.
     cluster
         .node()
         .write_manifest("lasting.yaml", &MANIFEST.replace("name: fixed", "name: lasting"))?;
@@ -144,23 +144,25 @@ pub(super) fn pod_resources(cluster: &ClusterNode) -> Result<()> {
     cluster.wait_over(&ClusterNode::pod_path("over"))?;
 
     let lasting = (format!("default/lasting-{NODE_NAME}"), names(&["main"]));
-    let active =
-        Told::from([lasting.clone(), ("shop/with-sidecar".to_owned(), names(&["beside", "main"]))]);
-    // A pod that is told to be over may have a moment to go.
+    let active = ListedPods::from([
+        lasting.clone(),
+        ("shop/with-sidecar".to_owned(), names(&["beside", "main"])),
+    ]);
+    // A pod may be listed for a moment after its status says that it is over.
     wait::every(PAUSE, "the pods that run are listed", PATIENCE, || {
         let seen = list(cluster)?;
         Ok(if seen == active { Ok(()) } else { Err(format!("{seen:?}")) })
     })?;
-    let all = Told::from([
+    let all = ListedPods::from([
         lasting,
         ("shop/over".to_owned(), names(&["main"])),
         ("shop/with-sidecar".to_owned(), names(&["main"])),
     ]);
     let seen = old_list(cluster)?;
-    ensure!(seen == all, "by the old version: {seen:?}");
+    ensure!(seen == all, "from the old version of the API: {seen:?}");
     let seen = get(cluster, "with-sidecar")?;
     ensure!(seen == Ok(names(&["beside", "main"])), "one alone: {seen:?}");
-    for name in ["over", "nobody"] {
+    for name in ["over", "missing"] {
         let text = format!("pod {name} in namespace shop not found");
         let seen = get(cluster, name)?;
         ensure!(seen == Err((Code::Unknown, text)), "{name}: {seen:?}");
@@ -171,7 +173,7 @@ pub(super) fn pod_resources(cluster: &ClusterNode) -> Result<()> {
         Ok(answer.into_inner())
     })?;
     ensure!(allocatable == AllocatableResourcesResponse::default(), "{allocatable:?}");
-    ensure!(hurry(cluster)? > 0, "so many questions were answered");
+    ensure!(hurry(cluster)? > 0, "no call was rejected");
 
     cluster.node().remove_manifest("lasting.yaml")?;
     cluster.remove_pods(&["with-sidecar", "over"])?;

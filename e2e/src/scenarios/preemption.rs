@@ -1,4 +1,4 @@
-//! A critical pod gets the place of a lesser one.
+//! A critical pod preempts one of lower priority.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::cluster_node::{ClusterNode, PODS, condition, pod};
 use crate::node::Node;
 
-/// How many processors the machine has.
+/// The number of the machine's CPUs.
 pub(super) fn processors(node: &Node) -> Result<u32> {
     let count = node.run("getconf", &["_NPROCESSORS_ONLN"])?;
     count.trim().parse().context("count the processors")
@@ -40,7 +40,7 @@ pub(super) fn preemption(cluster: &ClusterNode) -> Result<()> {
     let target = condition(&lesser, "DisruptionTarget");
     ensure!(target["status"] == "True" && target["reason"] == "TerminationByKubelet", "{status}");
     ensure!(condition(&lesser, "Ready")["status"] == "False", "{status}");
-    // How it ended stays known, whatever becomes of its container.
+    // The exit of the container stays in the status after the container is removed.
     let container = &status["containerStatuses"][0];
     let ended = &container["state"]["terminated"];
     ensure!(ended["exitCode"] == 143 && ended["reason"] == "Error", "{status}");
@@ -48,6 +48,6 @@ pub(super) fn preemption(cluster: &ClusterNode) -> Result<()> {
     let event = cluster.wait_for_event("lesser", "Preempting", "critical pod")?;
     ensure!(event["type"] == "Warning", "{event}");
     ensure!(cluster.containers("lesser")?.iter().all(|one| !one.is_alive()), "it still runs");
-    ensure!(cluster.running("beside")? == beside, "it was touched");
+    ensure!(cluster.running("beside")? == beside, "it was changed");
     cluster.remove_pods(&["critical", "beside", "lesser"])
 }

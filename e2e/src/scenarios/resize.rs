@@ -1,4 +1,4 @@
-//! A pod that asks for other resources through its `resize` subresource.
+//! Resizes of a pod through its `resize` subresource.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ fn ask(cluster: &ClusterNode, path: &str, cpu: u32) -> Result<()> {
     cluster.api().patch(&format!("{path}/resize"), Patch::Strategic, &change).map(drop)
 }
 
-/// Waits until the pod has what it asks for, and nothing is pending.
+/// Waits until the pod has the requested resources, and no resize is pending.
 fn wait_sized(cluster: &ClusterNode, path: &str, cpu: u32) -> Result<Value> {
     cluster.wait_for(path, &format!("it has {cpu}m"), |pod| {
         let pod = pod?;
@@ -57,7 +57,7 @@ pub(super) fn resize(cluster: &ClusterNode) -> Result<()> {
     for reason in ["ResizeStarted", "ResizeCompleted"] {
         cluster.wait_for_event("grows", reason, "150m")?;
     }
-    // Somebody has what it wants next: it waits, and gets it when that one goes.
+    // Another pod has the CPU that the next resize needs: the resize is deferred until that pod is removed.
     api.create(PODS, &sized("holds", all / 2))?;
     cluster.wait_ready(&ClusterNode::pod_path("holds"))?;
     ask(cluster, &path, all / 2 + 200)?;

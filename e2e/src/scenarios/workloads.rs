@@ -1,4 +1,4 @@
-//! What controllers and the scheduler ask of a node.
+//! Workloads of controllers.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::node::{NODE_NAME, PATIENCE};
 
 use super::deletion::{let_go, make_held, wait_held};
 
-/// Those that are asked something here.
+/// The controllers of the scenarios.
 pub(super) const CONTROLLERS: [&str; 7] = [
     "daemonset-controller",
     "deployment-controller",
@@ -30,24 +30,24 @@ pub(super) const CONTROLLERS: [&str; 7] = [
 const APPS: &str = "/apis/apps/v1/namespaces/shop";
 const JOBS: &str = "/apis/batch/v1/namespaces/shop/jobs";
 
-/// How long the logs of a pod may be there after it: upstream looks for such once a minute.
+/// How long the logs of a removed pod may stay: upstream removes them once a minute.
 const CLEANED: Duration = Duration::from_secs(100);
 
 /// How many pods the deployment has at its largest.
 const REPLICAS: usize = 30;
 
-/// What a controller makes pods from.
+/// The pod template of a controller.
 fn template(app: &str, spec: &Value) -> Value {
     json!({ "metadata": { "labels": { "app": app } }, "spec": spec })
 }
 
-/// Deletes what a controller looks after, with its pods. A job would leave them if it was not said.
+/// Deletes an object of a controller, with its pods. A job would orphan its pods by default.
 fn delete(cluster: &ClusterNode, path: &str) -> Result<()> {
     cluster.api().delete(&format!("{path}?propagationPolicy=Background"))?;
     cluster.wait_gone(path, PATIENCE)
 }
 
-/// To many pods and back to none.
+/// Scales a deployment up to many pods and down to none.
 pub(super) fn deployment(cluster: &ClusterNode) -> Result<()> {
     let web = json!({
         "apiVersion": "apps/v1",
@@ -89,7 +89,7 @@ pub(super) fn deployment(cluster: &ClusterNode) -> Result<()> {
     delete(cluster, &path)
 }
 
-/// One pod on each node, and this is the one.
+/// One pod for each node, and there is one node.
 pub(super) fn daemon_set(cluster: &ClusterNode) -> Result<()> {
     let collector = json!({
         "apiVersion": "apps/v1",
@@ -117,18 +117,17 @@ pub(super) fn daemon_set(cluster: &ClusterNode) -> Result<()> {
     };
     let first = its_pod()?;
     cluster.look_at_as(&first, "of-a-daemon-set")?;
-    // Another version: the first pod goes before the second comes.
+    // A new version: the old pod is deleted before the new one is created.
     let change =
         json!({ "spec": { "template": { "metadata": { "labels": { "version": "2" } } } } });
     cluster.api().patch(&path, Patch::Merge, &change)?;
     ready(2)?;
-    ensure!(first["metadata"]["uid"] != its_pod()?["metadata"]["uid"], "it was not made anew");
+    ensure!(first["metadata"]["uid"] != its_pod()?["metadata"]["uid"], "it was not recreated");
     delete(cluster, &path)?;
     cluster.wait_for_no_pods("app=collector")
 }
 
-/// One that succeeds and one that fails: what they printed and how they ended stays as long as they do, however often garbage
-/// is looked for.
+/// A job that succeeds and one that fails: their logs and statuses stay until the jobs are deleted, across GC passes.
 pub(super) fn jobs(cluster: &ClusterNode) -> Result<()> {
     let kinds: [(&str, &[&str], &str, i32, &str); 2] = [
         ("good", &["args", "all", "done"], "Complete", 0, "all\ndone\n"),
@@ -156,7 +155,7 @@ pub(super) fn jobs(cluster: &ClusterNode) -> Result<()> {
         cluster.wait_for(&path, &format!("{name} is {end}"), |job| {
             (condition(job?, end)["status"] == "True").then_some(())
         })?;
-        // What was removed when somebody looked for garbage would be missing from now on.
+        // A GC pass runs here: anything that it removed by mistake would be missing below.
         if cluster.node().agent_is_ours() {
             cluster.node().ask(&["gc", "run"])?;
         }
@@ -167,7 +166,7 @@ pub(super) fn jobs(cluster: &ClusterNode) -> Result<()> {
         ensure!(ended["exitCode"] == code && ended["reason"] == reason, "{pod}");
         cluster.wait_log(&pod, "main", |text| text == printed)?;
         cluster.look_at_as(&pod, &format!("of-a-{name}-job"))?;
-        // The pod goes with its job, and its logs with the pod.
+        // The pod is deleted with its job, and its logs with the pod.
         delete(cluster, &path)?;
         cluster.wait_for_no_pods(&format!("app={name}"))?;
         let directory = log_directory(&pod);
@@ -184,13 +183,13 @@ fn held_too_late(cluster: &ClusterNode, path: &str) -> Result<Value> {
     wait_held(cluster, path)
 }
 
-/// The node itself does not let in what it would have to end at once. Somebody holds the pod meanwhile: when its object is
-/// gone, nothing says any more whether it was started.
+/// The node rejects a pod that it would have to evict at once. A finalizer holds the pod: without the object, nothing
+/// shows whether it was started.
 fn is_refused(cluster: &ClusterNode) -> Result<()> {
     let path = ClusterNode::pod_path("too-late");
     let mut held = held_too_late(cluster, &path)?;
     for _ in 0..2 {
-        // The controller may delete it before the node has seen it: then nothing is decided there.
+        // The controller may delete it before the node has seen it. Then there is no admission decision.
         let was_deleted_first =
             condition(&held, "DisruptionTarget")["reason"] == "DeletionByTaintManager";
         if held["status"]["reason"] != "TaintToleration" && was_deleted_first {
@@ -205,13 +204,13 @@ fn is_refused(cluster: &ClusterNode) -> Result<()> {
         ensure!(container["containerID"].is_null(), "it was started: {status}");
     }
     let made = containerd::containers(cluster.node().instance())?;
-    ensure!(made.iter().all(|one| one.pod != "too-late"), "not even a sandbox: {made:?}");
+    ensure!(made.iter().all(|one| one.pod != "too-late"), "there is no sandbox: {made:?}");
     cluster.wait_for_event("too-late", "TaintToleration", "Predicate TaintToleration failed")?;
     let_go(cluster, &path)
 }
 
-/// Makes a pod after a taint went. The controller that deletes pods for taints may see the pod before it sees
-/// that the taint is gone, and delete it.
+/// Creates a pod after a taint was removed. The taint controller may see the pod before it sees the taint's removal,
+/// and delete it.
 fn made_after_taint(cluster: &ClusterNode, name: &str) -> Result<()> {
     let path = ClusterNode::pod_path(name);
     for _ in 0..3 {
@@ -221,10 +220,10 @@ fn made_after_taint(cluster: &ClusterNode, name: &str) -> Result<()> {
         }
         cluster.wait_gone(&path, PATIENCE)?;
     }
-    bail!("{name} was deleted again and again")
+    bail!("{name} was deleted several times")
 }
 
-/// Who does not tolerate a taint is deleted, now or later; who does stays.
+/// Pods that do not tolerate a taint are deleted at once or after their toleration seconds; others stay.
 pub(super) fn taint(cluster: &ClusterNode) -> Result<()> {
     let later = Duration::from_secs(3);
     let toleration = |seconds: Option<u64>| {
@@ -254,7 +253,7 @@ pub(super) fn taint(cluster: &ClusterNode) -> Result<()> {
     cluster.wait_gone(&ClusterNode::pod_path("at-once"), PATIENCE)?;
     let seen = cluster.api().get(&ClusterNode::pod_path("later"))?;
     let goes_early = seen.is_none_or(|pod| !pod["metadata"]["deletionTimestamp"].is_null());
-    ensure!(!goes_early || begun.elapsed() >= later, "it was to be tolerated for {later:?}");
+    ensure!(!goes_early || begun.elapsed() >= later, "it should be tolerated for {later:?}");
     cluster.wait_gone(&ClusterNode::pod_path("later"), PATIENCE)?;
     ensure!(begun.elapsed() >= later, "gone after {:?}", begun.elapsed());
     is_refused(cluster)?;

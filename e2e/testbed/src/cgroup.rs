@@ -1,4 +1,4 @@
-//! The instance's own cgroup in every hierarchy: make, enter, empty, remove.
+//! The instance's own cgroup in every hierarchy: create, join, kill, remove.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -71,7 +71,7 @@ fn naming_options(super_options: &str) -> String {
     named.join(",")
 }
 
-/// Whether a v2 hierarchy is all there is, so that it also holds the controllers.
+/// Whether there is only a v2 hierarchy, which then has the controllers.
 pub(crate) fn only_v2(hierarchies: &[Hierarchy]) -> bool {
     hierarchies.iter().all(|hierarchy| hierarchy.v1.is_none())
 }
@@ -99,8 +99,8 @@ fn memberships() -> Result<String, PathError> {
     fs::read_to_string("/proc/self/cgroup").at("read", "/proc/self/cgroup")
 }
 
-/// Takes a process out of the instance's v2 cgroup, where a lone process at the top would keep the
-/// instance from handing controllers down. With v1 it may stay.
+/// Moves a process out of the instance's v2 cgroup, where a process at the top would prevent the instance from
+/// delegating controllers. With v1 it may stay.
 pub(crate) fn move_aside(pid: u32) -> Result<(), PathError> {
     let hierarchies = hierarchies()?;
     if !only_v2(&hierarchies) {
@@ -113,9 +113,8 @@ pub(crate) fn move_aside(pid: u32) -> Result<(), PathError> {
 
 /// Makes the cgroup of `slot` in every hierarchy and returns the directories.
 ///
-/// It goes below the cgroup of this process, so that limits set on us hold for the instance. Where
-/// v2 is all there is that cannot be: a cgroup with processes hands no controllers down; there it
-/// goes below the root.
+/// It is below the cgroup of this process, so that our limits hold for the instance. With only v2 that is impossible,
+/// because a cgroup with processes cannot delegate controllers; there it is below the root.
 pub(crate) fn make(slot: u8) -> Result<Vec<PathBuf>, CgroupError> {
     let memberships = memberships().map_err(CgroupError::Look)?;
     let hierarchies = hierarchies().map_err(CgroupError::Look)?;
@@ -161,7 +160,7 @@ pub(crate) fn find(slot: u8) -> Result<Vec<PathBuf>, CgroupError> {
     let wanted = name(slot);
     let mut found = Vec::new();
     for hierarchy in hierarchies().map_err(CgroupError::Look)? {
-        // A testbed inside an instance has slots of its own: never look into an instance.
+        // A testbed inside an instance has its own slots: never descend into an instance.
         walk(&hierarchy.mount, &mut |dir| {
             let file_name = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if file_name == wanted {
@@ -186,7 +185,7 @@ pub(crate) fn slots() -> Result<BTreeSet<u8>, CgroupError> {
     Ok(slots)
 }
 
-/// Visits `dir` and, where `visit` says so, what is below. A cgroup that vanishes meanwhile is skipped.
+/// Visits `dir` and, where `visit` says so, its children. A cgroup that vanishes meanwhile is skipped.
 pub(crate) fn walk(dir: &Path, visit: &mut dyn FnMut(&Path) -> bool) {
     if !visit(dir) {
         return;
@@ -211,11 +210,11 @@ fn tree(dir: &Path) -> Vec<PathBuf> {
 /// The processes directly in the cgroup at `dir`.
 pub(crate) fn processes(dir: &Path) -> BTreeSet<i32> {
     let text = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
-    // 0 stands for a process of another PID namespace, which we cannot name.
+    // 0 stands for a process of another PID namespace, which has no pid here.
     text.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid > 0).collect()
 }
 
-/// Lets go what a v1 freezer holds, since a frozen process does not die.
+/// Thaws frozen v1 cgroups, since a frozen process does not die.
 pub(crate) fn thaw(dirs: &[PathBuf]) {
     for dir in dirs.iter().flat_map(|dir| tree(dir)) {
         let state = dir.join("freezer.state");
@@ -240,8 +239,8 @@ pub(crate) fn kill(slot: u8, dirs: &[PathBuf], deadline: Deadline) -> Result<(),
     emptied.ok_or(CgroupError::Immortal { pids })
 }
 
-/// Kills `pid` if it is in the cgroup of `slot`. The descriptor is opened before the check, so that
-/// a number given to another process meanwhile is never hit.
+/// Kills `pid` if it is in the cgroup of `slot`. The descriptor is opened before the check, so that another process
+/// that gets the pid meanwhile is never killed.
 fn kill_member(slot: u8, pid: i32) {
     let Some(process) = Pid::from_raw(pid) else { return };
     let Ok(handle) = pidfd_open(process, PidfdFlags::empty()) else { return };
@@ -250,12 +249,12 @@ fn kill_member(slot: u8, pid: i32) {
         line.splitn(3, ':').nth(2).is_some_and(|path| slot_of(Path::new(path)) == Some(slot))
     });
     if member {
-        // It may have ended by itself; the caller looks again.
+        // It may have ended already; the caller checks again.
         pidfd_send_signal(handle, Signal::KILL).ok();
     }
 }
 
-/// Removes the cgroups and all below them, again and again until the kernel lets go of them.
+/// Removes the cgroups and all below them; retries until the kernel releases them.
 pub(crate) fn remove(dirs: &[PathBuf], deadline: Deadline) -> Result<(), CgroupError> {
     let mut last = None;
     let removed = deadline.poll(|| {
@@ -305,14 +304,14 @@ mod tests {
     }
 
     #[test]
-    fn own_cgroup_outside_of_what_is_mounted_is_not_found() {
+    fn own_cgroup_outside_of_the_mounted_ones_is_not_found() {
         let memberships = "5:cpu:/a/b\n";
         assert_eq!(v1("/cg", "/a", "cpu").own(memberships), Some("/cg/b".into()));
         assert_eq!(v1("/cg", "/z", "cpu").own(memberships), None);
     }
 
     #[test]
-    fn the_slot_is_read_from_the_outermost_instance() {
+    fn slot_is_read_from_the_outermost_instance() {
         assert_eq!(slot_of(Path::new("/x/ferrolet-testbed-12/k8s.io/1")), Some(12));
         assert_eq!(slot_of(Path::new("/ferrolet-testbed-3/ferrolet-testbed-4")), Some(3));
         assert_eq!(slot_of(Path::new("/ferrolet-testbed-x/y")), None);

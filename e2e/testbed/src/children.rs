@@ -1,4 +1,4 @@
-//! The processes pid 1 started, and the orphans it inherits.
+//! The processes that pid 1 started, and the orphans that it inherits.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group
 
 use crate::protocol::Target;
 
-/// Why pid 1 cannot do what is asked of a process.
+/// Why pid 1 failed to start, signal or await a process.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChildError {
     #[error("cannot start {program}")]
@@ -38,22 +38,21 @@ pub(crate) enum State {
     Ended(i32),
 }
 
-/// Every process that was ever asked for.
+/// Every process that was ever started.
 ///
-/// The lock is held while starting, while reaping and while signalling. So a process is in the
-/// table before its end is seen, a failed start is reaped by whoever started it, and a number is
-/// never signalled after it was given away.
+/// The lock is held while starting, reaping and signalling. So a process is in the table before its end is seen, a
+/// failed start is reaped by its starter, and a pid is never signalled after it was reused.
 #[derive(Debug, Default)]
 pub(crate) struct Children {
     /// Written by `spawn` and `reap`.
     table: Mutex<HashMap<i32, State>>,
-    /// Told of by `reap` whenever something ended.
+    /// Notified by `reap` whenever a process has ended.
     ended: Condvar,
 }
 
 impl Children {
     fn lock(&self) -> MutexGuard<'_, HashMap<i32, State>> {
-        // The table is never left half changed, so a panic elsewhere does not spoil it.
+        // A poisoned lock is usable: the table is never half changed.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -68,7 +67,7 @@ impl Children {
         Ok(pid)
     }
 
-    /// Takes in the status of everything that ended, orphans included.
+    /// Records the status of all ended processes, orphans included.
     pub(crate) fn reap(&self) {
         let mut table = self.lock();
         // Ends when nothing has ended or there is no child at all.
@@ -82,7 +81,7 @@ impl Children {
         self.ended.notify_all();
     }
 
-    /// Waits for the end of `pid`, up to `time`.
+    /// Waits for the end of `pid`, with a timeout.
     pub(crate) fn wait(&self, pid: i32, time: Duration) -> Result<State, ChildError> {
         let running = |table: &mut HashMap<i32, State>| table.get(&pid) == Some(&State::Running);
         let (table, _) = self
@@ -117,7 +116,7 @@ mod tests {
 
     /// One test, because reaping takes the children of every thread.
     #[test]
-    fn children_are_waited_for_signalled_and_reaped() {
+    fn children_are_awaited_signalled_and_reaped() {
         let children = Children::default();
         let reaped = |pid| {
             Deadline::after(Duration::from_secs(10)).poll(|| {

@@ -1,4 +1,4 @@
-//! containerd inside an instance: configure, start, wait for it, fill it with images.
+//! containerd inside an instance: configuration, start, readiness and images.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ const QUESTION: Duration = Duration::from_secs(10);
 const CTR: Duration = Duration::from_mins(1);
 /// The namespace in which the CRI plugin keeps its containers and images.
 const CRI_NAMESPACE: &str = "k8s.io";
-/// As much of containerd's log as an error carries.
+/// How many lines of containerd's log an error has.
 const LOG_LINES: usize = 30;
 
-/// Why containerd is not there.
+/// Why containerd does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum ContainerdError {
     #[error("cannot write its configuration")]
@@ -45,7 +45,7 @@ pub enum ContainerdError {
     Import { archive: PathBuf, stderr: String },
 }
 
-/// What it takes to start containerd in an instance.
+/// What is needed to start containerd in an instance.
 #[derive(Debug)]
 pub(crate) struct Containerd<'a> {
     pub(crate) addresses: Addresses,
@@ -59,8 +59,8 @@ impl Containerd<'_> {
         self.dir.path().join(name)
     }
 
-    /// Puts all that containerd keeps on a disk of its own: a file, in the instance's mounts alone. The
-    /// kernel lets go of it with the last of them.
+    /// Puts containerd's data on its own disk: a file that is mounted only in the instance. The kernel releases it with
+    /// the last mount.
     pub(crate) fn make_disk(&self, bytes: u64) -> Result<(), ContainerdError> {
         let image = self.path("containerd.img");
         let made = fs::File::create(&image).and_then(|file| file.set_len(bytes));
@@ -81,7 +81,7 @@ impl Containerd<'_> {
         Ok(())
     }
 
-    /// Writes the configuration; `extra` is TOML that is put behind ours.
+    /// Writes the configuration; `extra` is TOML that is appended.
     pub(crate) fn configure(&self, extra: &str) -> Result<(), ContainerdError> {
         let config = self.path("containerd.toml");
         let write = || {
@@ -93,17 +93,17 @@ impl Containerd<'_> {
         write().map_err(ContainerdError::Configure)
     }
 
-    /// Writes the configuration of the pods' network. It is written in place: containerd takes no notice of a file
-    /// that is moved there.
+    /// Writes the configuration of the pod network. It is written in place: containerd does not notice a file that is
+    /// moved there.
     pub(crate) fn configure_network(&self) -> Result<(), ContainerdError> {
         let config = self.path("cni").join("10-testbed.conflist");
         let written = fs::write(&config, self.network_config()).at("write", &config);
         written.map_err(ContainerdError::Configure)
     }
 
-    /// Everything that has a default on the host is a place in the instance, or switched off.
-    /// Without `CAP_SYS_RESOURCE` nobody can lower an OOM score, so scores are kept within bounds.
-    /// A crash of the machine ends the instance anyhow, so its database need not be synced to disk.
+    /// Everything with a default on the host is a path in the instance, or off. Lowering an OOM score takes
+    /// `CAP_SYS_RESOURCE`, so scores are kept within bounds. A crash of the machine ends the instance, so its database
+    /// need not be synced to disk.
     fn config(&self, extra: &str) -> String {
         format!(
             r#"version = 3
@@ -190,7 +190,7 @@ disabled_plugins = [
 
     /// Starts containerd and waits until it answers.
     pub(crate) fn start(&self) -> Result<Process, ContainerdError> {
-        // containerd looks its shim up in PATH; one of another version would not understand it.
+        // containerd searches its shim in PATH; one of another version would be incompatible.
         let path =
             format!("{}:{}", self.parts.bin().display(), std::env::var("PATH").unwrap_or_default());
         let command = Command::new(text(&self.parts.program("containerd")))
@@ -198,7 +198,7 @@ disabled_plugins = [
             .env("PATH", path);
         let log = self.dir.logs().join("containerd.log");
         let process = self.init.spawn(&command, &log).map_err(ContainerdError::Start)?;
-        let mut answer = "it was not asked".to_owned();
+        let mut answer = "it got no request".to_owned();
         let up = Deadline::after(START).poll(|| self.answers(&process, &mut answer).transpose());
         match up {
             Some(up) => up.map(|()| process),
@@ -214,7 +214,7 @@ disabled_plugins = [
         if !process.is_alive().map_err(ContainerdError::Ask)? {
             return Err(ContainerdError::Ended { log: tail(&process.log()) });
         }
-        // A look at the socket first: it is cheaper than starting a program only to fail.
+        // The socket is tried first: that is cheaper than a program that fails.
         if let Err(error) = std::os::unix::net::UnixStream::connect(self.dir.containerd_socket()) {
             *answer = error.to_string();
             return Ok(None);
@@ -256,7 +256,7 @@ disabled_plugins = [
     }
 }
 
-/// All paths lie in the cache directory, which has a name of plain text.
+/// All paths are in the cache directory, whose name is plain text.
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

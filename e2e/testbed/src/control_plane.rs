@@ -1,8 +1,8 @@
-//! A control plane inside an instance: etcd and the API server, and the controller manager and the
-//! scheduler where a test wants them.
+//! A control plane inside an instance: etcd and the API server, and the controller manager and the scheduler where a
+//! test needs them.
 //!
-//! Certificates are made for each control plane. The API server listens on the node's address, so the
-//! holder reaches it from the host, by a kubeconfig that serves inside and outside.
+//! Certificates are made for each control plane. The API server listens on the node's address, so the holder reaches it
+//! from the host, by a kubeconfig that works inside and outside.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -31,15 +31,15 @@ pub use pki::{PkiError, User};
 use component::{API_SERVER_PORT, API_SERVICE, Flags, SERVER};
 use pki::Pki;
 
-/// How long a component may take to be ready: the API server needs many seconds of a slow machine.
+/// How long a component may take to become ready: the API server needs many seconds on a slow machine.
 const START: Duration = Duration::from_mins(3);
-/// How long a component may take to end when it is asked to.
+/// How long a component may take to stop on SIGTERM.
 const STOP: Duration = Duration::from_mins(2);
 const KUBECTL: Duration = Duration::from_mins(1);
-/// As much of a component's log as an error carries.
+/// How many lines of a component's log an error has.
 const LOG_LINES: usize = 30;
 
-/// Why a control plane is not there, or not as asked.
+/// Why a control plane does not run, or not as requested.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlPlaneError {
     #[error("its certificates are missing")]
@@ -68,18 +68,18 @@ pub enum ControlPlaneError {
     Kubectl(#[source] ProcessError),
 }
 
-/// How to start a control plane. Flags are put behind those it has anyhow.
+/// How to start a control plane. Flags are appended to the default ones.
 #[derive(Debug, Clone, Default)]
 pub struct ControlPlaneOptions {
     /// Flags of the API server.
     pub api_server: Vec<String>,
-    /// The controller manager with these flags; without, there is none.
+    /// The flags of the controller manager; `None` starts none.
     pub controller_manager: Option<Vec<String>>,
-    /// The scheduler with these flags; without, there is none.
+    /// The flags of the scheduler; `None` starts none.
     pub scheduler: Option<Vec<String>>,
 }
 
-/// The instance as a control plane needs it.
+/// The parts of the instance that a control plane needs.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) dir: InstanceDir,
@@ -93,7 +93,7 @@ pub(crate) struct Place {
 pub struct ControlPlane {
     place: Place,
     pki: Pki,
-    /// For asking a component how it is.
+    /// For health checks of the components.
     admin: Arc<ClientConfig>,
     admin_kubeconfig: PathBuf,
     running: BTreeMap<Component, Process>,
@@ -138,27 +138,27 @@ impl ControlPlane {
         Ok(Self { place, pki, admin, admin_kubeconfig, running: BTreeMap::new() })
     }
 
-    /// Where the API server is, from the host as from inside.
+    /// The address of the API server, from the host and from inside.
     pub fn server(&self) -> String {
         server(self.place.address)
     }
 
-    /// A kubeconfig of somebody who may do everything, for inside and outside.
+    /// An administrator's kubeconfig, for programs inside and outside.
     pub fn admin_kubeconfig(&self) -> &PathBuf {
         &self.admin_kubeconfig
     }
 
-    /// Makes a certificate for a user, and a kubeconfig with it, for inside and outside.
+    /// Makes a certificate for a user, and a kubeconfig with it, for programs inside and outside.
     pub fn kubeconfig(&self, user: &User) -> Result<PathBuf, ControlPlaneError> {
         self.pki.write_kubeconfig(user, &self.server()).map_err(ControlPlaneError::Pki)
     }
 
-    /// Those that were started and neither stopped nor killed since.
+    /// The running components.
     pub fn started(&self) -> BTreeSet<Component> {
         self.running.keys().copied().collect()
     }
 
-    /// Starts a component with these flags behind those it has anyhow, and waits until it is ready.
+    /// Starts a component with these flags after its default ones, and waits until it is ready.
     pub fn start_component(
         &mut self,
         component: Component,
@@ -194,7 +194,7 @@ impl ControlPlane {
         let program = component.program();
         let (address, path) = component.health(address);
         let tls = component.speaks_tls().then_some(admin);
-        let mut answer = io::Error::other("it was not asked");
+        let mut answer = io::Error::other("it got no request");
         let ready = Deadline::after(START).poll(|| match process.is_alive() {
             Err(source) => Some(Err(ControlPlaneError::Ask { program, source })),
             Ok(false) => Some(Err(ControlPlaneError::Ended { program, log: tail(process) })),
@@ -210,17 +210,17 @@ impl ControlPlane {
         ready.unwrap_or_else(|| Err(silent()))
     }
 
-    /// Asks a component to end, and waits until it has. The API server first answers what it was asked.
+    /// Stops a component with SIGTERM, and waits for its end. The API server first completes its requests.
     pub fn stop_component(&mut self, component: Component) -> Result<(), ControlPlaneError> {
         self.end(component, Signal::Term)
     }
 
-    /// Kills a component without giving it a chance to notice.
+    /// Kills a component with SIGKILL.
     pub fn kill_component(&mut self, component: Component) -> Result<(), ControlPlaneError> {
         self.end(component, Signal::Kill)
     }
 
-    /// What does not run need not be ended.
+    /// A component that does not run is already stopped.
     fn end(&mut self, component: Component, signal: Signal) -> Result<(), ControlPlaneError> {
         let Some(process) = self.running.remove(&component) else { return Ok(()) };
         let ask = || {
@@ -233,7 +233,7 @@ impl ControlPlane {
         ask().map_err(|source| ControlPlaneError::Ask { program: component.program(), source })
     }
 
-    /// Removes everything that etcd keeps. It must not run.
+    /// Removes all data of etcd. It must not run.
     pub fn wipe_etcd(&mut self) -> Result<(), ControlPlaneError> {
         if self.running.contains_key(&Component::Etcd) {
             return Err(ControlPlaneError::Running { program: Component::Etcd.program() });
@@ -246,12 +246,12 @@ impl ControlPlane {
         self.place.dir.control_plane().join("etcd")
     }
 
-    /// What a component printed so far; nothing unless it runs.
+    /// The output of a component so far; empty unless it runs.
     pub fn log(&self, component: Component) -> String {
         self.running.get(&component).map(Process::log).unwrap_or_default()
     }
 
-    /// Runs kubectl inside the instance, as somebody who may do everything.
+    /// Runs kubectl inside the instance, as an administrator.
     pub fn kubectl(&self, args: &[&str]) -> Result<Output, ControlPlaneError> {
         let command = Command::new(self.place.parts.program("kubectl").display().to_string())
             .arg("--kubeconfig")

@@ -1,11 +1,11 @@
-//! Waiting for a value, for a bounded time.
+//! Waits for a value with a timeout.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 const POLL: Duration = Duration::from_millis(20);
 
-/// A moment after which waiting is given up.
+/// The end of a wait.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline(Instant);
 
@@ -18,7 +18,7 @@ impl Deadline {
         self.0.saturating_duration_since(Instant::now())
     }
 
-    /// Asks until there is an answer; `None` when the time is over. Asks at least once.
+    /// Polls until there is a value; `None` after the deadline. Polls at least once.
     pub(crate) fn poll<T>(self, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
         loop {
             if let Some(answer) = ask() {

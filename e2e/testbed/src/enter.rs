@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::cgroup;
 use crate::error::PathError;
 
-/// Why the program inside the cgroups was not reached.
+/// Why the program inside the cgroups was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum EnterError {
     #[error("cannot join the cgroup")]

@@ -1,11 +1,11 @@
-//! What can go wrong for the holder of an instance.
+//! Errors of the holder of an instance.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::{CacheError, ContainerdError, ControlPlaneError, ProcessError, SupervisorError};
 
-/// Why an instance could not be started, used or taken down.
+/// Why an instance could not be started, used or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
@@ -42,7 +42,7 @@ pub struct PathError {
     source: io::Error,
 }
 
-/// Says which file an operation failed on.
+/// Adds the file to an error of an operation.
 pub(crate) trait AtPath<T> {
     fn at(self, action: &'static str, path: impl AsRef<Path>) -> Result<T, PathError>;
 }

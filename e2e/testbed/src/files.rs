@@ -1,4 +1,4 @@
-//! Files inside an instance, read from the host: no program has to be started for it.
+//! Files inside an instance, read from the host without starting a program.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,7 +15,7 @@ use rustix::net::sockopt::socket_peercred;
 /// Paths resolve as they do inside: an absolute symbolic link stays in the instance.
 #[derive(Debug)]
 pub(crate) struct Files {
-    /// `/proc/<pid>` of pid 1. Once that process has ended, this leads nowhere, even when its number is used again.
+    /// `/proc/<pid>` of pid 1. Once that process has ended, this is invalid, even if its pid is reused.
     init: OwnedFd,
 }
 

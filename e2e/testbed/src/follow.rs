@@ -1,4 +1,4 @@
-//! A program that ends with whoever started it, without an instance around it.
+//! A program that ends with the process that started it, without an instance around it.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -6,13 +6,13 @@ use std::process::Command;
 
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
-/// Why the program that was to follow was not reached.
+/// Why the program was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum FollowError {
-    /// The kernel does not promise it.
+    /// The kernel refuses the parent-death signal.
     #[error("cannot ask to be killed with the parent")]
     Ask(#[source] io::Error),
-    /// It came too late for the promise.
+    /// The parent ended before the signal was set.
     #[error("process {0} has ended")]
     Gone(i32),
     /// The program does not start.

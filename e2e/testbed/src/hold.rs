@@ -1,4 +1,4 @@
-//! The pipe by which one process holds another: standard input, on which nothing is ever written.
+//! The pipe by which one process holds another: standard input without data.
 
 use std::io::{self, Read};
 
@@ -9,7 +9,7 @@ pub(crate) fn wait_for_release() {
         match io::stdin().read(&mut buffer) {
             Ok(1..) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // A pipe that cannot be read tells as little as a closed one: nobody holds us.
+            // A pipe that cannot be read is like a closed one: no process holds us.
             Ok(0) | Err(_) => return,
         }
     }

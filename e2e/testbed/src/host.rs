@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::process::{Command, ExitStatus, Stdio};
 
-/// Why a host program did not do its work.
+/// Why a host program failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     #[error("cannot run `{program}`")]
@@ -16,7 +16,7 @@ pub enum CommandError {
     Failed { program: &'static str, arguments: String, status: ExitStatus, stderr: String },
 }
 
-/// Runs `program`, feeds it `input`, and returns what it printed.
+/// Runs `program` with `input` on its standard input, and returns its output.
 pub(crate) fn run(
     program: &'static str,
     args: &[&str],

@@ -1,4 +1,4 @@
-//! Pid 1 of an instance: prepares its namespaces, starts what it is asked to, reaps everything.
+//! Pid 1 of an instance: prepares its namespaces, starts programs on request, reaps all processes.
 
 use std::fs;
 use std::io::{self, Write};
@@ -40,10 +40,10 @@ pub fn init(slot: u8, dir: PathBuf) -> process::ExitCode {
         Ok(listening) => (InitReport::Listening, Some(listening)),
         Err(error) => (InitReport::Failed { reason: chain(&error) }, None),
     };
-    let told = serde_json::to_string(&report)
+    let reported = serde_json::to_string(&report)
         .map_err(io::Error::from)
         .and_then(|line| writeln!(io::stdout(), "{line}"));
-    let (Some((listener, mut signals)), Ok(())) = (listening, told) else {
+    let (Some((listener, mut signals)), Ok(())) = (listening, reported) else {
         return process::ExitCode::FAILURE;
     };
 
@@ -75,7 +75,7 @@ fn serve(listener: &UnixListener, slot: u8, children: &Arc<Children>) {
         let children = Arc::clone(children);
         thread::spawn(move || {
             if let Err(error) = converse(stream, slot, &children) {
-                eprintln!("testbed init: a conversation broke off: {error}");
+                eprintln!("testbed init: a connection failed: {error}");
             }
         });
     }

@@ -16,10 +16,10 @@ use crate::paths::{Cache, InstanceDir, Parts};
 use crate::process::{Command, Init, Process};
 use crate::supervisor::{Ready, Supervisor};
 
-/// How long a program may take that the holder waits for.
+/// The timeout of a program that the holder waits for.
 const RUN: Duration = Duration::from_mins(1);
 
-/// What the instance runs from the start.
+/// What the instance runs from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Runtime {
     /// Nothing: empty namespaces.
@@ -35,17 +35,17 @@ pub enum Runtime {
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     pub runtime: Runtime,
-    /// TOML that is put behind containerd's configuration.
+    /// TOML that is appended to containerd's configuration.
     pub containerd_config: String,
-    /// Bytes of a disk of its own for all that containerd keeps; without, it is on the host's.
+    /// The size in bytes of a separate disk for containerd's data; without, it is on the host's.
     pub containerd_disk: Option<u64>,
     /// Pods have no network before [`Instance::give_network`].
     pub without_network: bool,
 }
 
-/// A small node of its own with real containerd.
+/// A small node with real containerd.
 ///
-/// Dropping it removes everything; [`stop`](Self::stop) does so and tells what went wrong.
+/// Dropping it removes everything; [`stop`](Self::stop) does so and returns errors.
 #[derive(Debug)]
 pub struct Instance {
     slot: u8,
@@ -60,7 +60,7 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Makes an instance and waits until all of it answers. Needs root.
+    /// Makes an instance and waits until all of it is ready. Needs root.
     pub fn start(options: &Options) -> Result<Self, Error> {
         if !rustix::process::geteuid().is_root() {
             return Err(Error::NotRoot);
@@ -109,7 +109,7 @@ impl Instance {
         Containerd { addresses, dir: &self.dir, parts: &self.parts, init: &self.init }
     }
 
-    /// Starts a control plane in the instance and waits until it answers. It ends with the instance.
+    /// Starts a control plane in the instance and waits until it is ready. It ends with the instance.
     pub fn start_control_plane(
         &self,
         options: &ControlPlaneOptions,
@@ -124,12 +124,12 @@ impl Instance {
         ControlPlane::start(place, options).map_err(Error::ControlPlane)
     }
 
-    /// Ends everything in the instance, removes it, and waits until that is done.
+    /// Stops everything in the instance, removes it, and waits for that.
     pub fn stop(mut self) -> Result<(), Error> {
         self.supervisor.stop().map_err(Error::Supervisor)
     }
 
-    /// The instance's directory, seen alike from inside and outside.
+    /// The instance's directory, with the same path inside and outside.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -138,7 +138,7 @@ impl Instance {
         self.slot
     }
 
-    /// Where containerd serves the CRI, reachable from inside and outside.
+    /// The CRI socket of containerd, reachable from inside and outside.
     pub fn containerd_socket(&self) -> PathBuf {
         self.dir.containerd_socket()
     }
@@ -148,17 +148,17 @@ impl Instance {
         self.addresses.node()
     }
 
-    /// The host's address as the instance sees it.
+    /// The host's address for the instance.
     pub fn host_ip(&self) -> Ipv4Addr {
         self.addresses.host()
     }
 
-    /// The subnet that pods get their addresses from, routed from the host.
+    /// The subnet of the pods' addresses, routed from the host.
     pub fn pod_cidr(&self) -> String {
         self.addresses.pods().to_string()
     }
 
-    /// The supervisor's process id on the host, for tests that kill it.
+    /// The pid of the supervisor on the host, for tests that kill it.
     pub fn supervisor_pid(&self) -> u32 {
         self.supervisor.pid()
     }
@@ -169,14 +169,14 @@ impl Instance {
         self.init.spawn(command, &log).map_err(Error::Process)
     }
 
-    /// Starts a program on the holder's own standard input, output and error.
+    /// Starts a program with the holder's own standard input, output and error.
     pub fn spawn_attached(&self, command: &Command) -> Result<Process, Error> {
         let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
         let descriptors = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
         self.init.spawn_with(command, descriptors).map_err(Error::Process)
     }
 
-    /// Runs a program to its end, for a minute at most.
+    /// Runs a program, for a minute at most.
     pub fn run(&self, command: &Command) -> Result<Output, Error> {
         self.init.run(command, RUN).map_err(Error::Process)
     }
@@ -202,7 +202,7 @@ impl Instance {
         self.runtime().ctr(args).map_err(Error::Process)
     }
 
-    /// Gives containerd a network for pods, which it notices by itself.
+    /// Gives containerd a pod network, which it notices by itself.
     pub fn give_network(&self) -> Result<(), Error> {
         self.runtime().configure_network().map_err(Error::Containerd)
     }

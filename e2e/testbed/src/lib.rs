@@ -1,34 +1,34 @@
 //! An isolated instance of real containerd, for tests and for `make run`, and of a real control plane.
 //!
-//! **In**: the parts and image archives that `make testbed` put into the cache, and [`Options`].
-//! **Out**: an [`Instance`]: a small node of its own, with containerd running, in which programs
-//! are started, signalled and waited for; and in it, where a test wants one, a [`ControlPlane`].
+//! **In**: the parts and image archives that `make testbed` put into the cache, and [`Options`]. **Out**: an
+//! [`Instance`]: a small node with containerd running, in which programs are started, signalled and awaited; and in it,
+//! where a test needs one, a [`ControlPlane`].
 //!
 //! ```text
-//!  holder (a test, `testbed run`)      host namespaces; holds an Instance
-//!    │ pipe: its end ends everything
-//!  supervise                           host namespaces, own session; owns slot, cgroups, veth, directory
-//!    │ pipe: its end ends pid 1
-//!  init (pid 1)                        own mount, PID, network and cgroup namespaces
-//!    └ containerd, shims, containers, etcd, kube-apiserver, whatever the holder spawns through init's socket
+//! holder (a test, `testbed run`)      host namespaces; holds an Instance
+//!   │ pipe: its end ends everything
+//! supervise                           host namespaces, own session; owns slot, cgroups, veth, directory
+//!   │ pipe: its end ends pid 1
+//! init (pid 1)                        own mount, PID, network and cgroup namespaces
+//!   └ containerd, shims, containers, etcd, kube-apiserver, whatever the holder spawns through init's socket
 //! ```
 //!
-//! **The way in.** The instance's directory has the same path inside and outside, so sockets, certificates
-//! and kubeconfigs in it serve both. What listens on the node's address ([`Instance::node_ip`], on `eth0`) is
-//! reached from the host, over the link that the instance has to it: so a test talks to the API server from
-//! its own process. What listens on 127.0.0.1 is the instance's alone; [`Instance::run`] runs a program there.
-//! Files are read through the root of pid 1 ([`Instance::read_file`]), which costs no process.
+//! **Access.** The instance's directory has the same path inside and outside, so sockets, certificates and kubeconfigs
+//! in it work in both. Ports on the node's address ([`Instance::node_ip`], on `eth0`) are reached from the host, over
+//! the link to the instance: so a test calls the API server from its own process. Ports on 127.0.0.1 are reachable only
+//! inside; [`Instance::run`] runs a program there. Files are read through the root of pid 1 ([`Instance::read_file`]),
+//! without starting a process.
 //!
 //! **Invariants**
-//! - Whoever dies, and however, nothing stays: the holder's death closes the supervisor's pipe, the
-//!   supervisor's death closes pid 1's pipe, pid 1's death kills its PID namespace. What a
-//!   supervisor killed by force leaves behind (cgroups, directory) is swept by the next start.
-//! - Two instances never meet. A slot number gives each its directory, cgroup name, host link, node
-//!   address and pod subnet; ports, `/run`, `/var/lib`, `/var/log` and cgroup roots are private.
+//! - Nothing stays, whichever process dies: the holder's death closes the supervisor's pipe, the supervisor's death
+//!   closes pid 1's pipe, pid 1's death kills its PID namespace. The next start removes what a supervisor killed by
+//!   force leaves behind (cgroups, directory).
+//! - Instances are isolated. A slot number gives each its directory, cgroup name, host link, node address and pod
+//!   subnet; ports, `/run`, `/var/lib`, `/var/log` and cgroup roots are private.
 //! - A container runtime installed on the host is never touched.
 //!
-//! What a kernel has only once is shared: devices (loop devices too), modules, and kernel settings
-//! other than those a node agent changes when it starts. A test that uses them cleans up itself.
+//! Resources that a kernel has only once are shared: devices (loop devices too), modules, and kernel settings other
+//! than those a node agent changes when it starts. A test that uses them cleans up itself.
 #![allow(
     clippy::disallowed_methods,
     reason = "a test tool: it works on real files, processes and time"
@@ -81,5 +81,5 @@ pub use snapshot::{Snapshot, SnapshotError};
 pub use supervise::supervise;
 pub use supervisor::{SupervisorError, program};
 
-/// The environment variable that everything started inside an instance carries: its slot number.
+/// The environment variable of everything that runs inside an instance: its slot number.
 pub const MARKER: &str = "FERROLET_TESTBED_INSTANCE";

@@ -1,4 +1,4 @@
-//! The testbed's program. `testbed run` is for people; the rest is how an instance is made of itself.
+//! The testbed's program. `testbed run` is for users; the other commands are internal.
 
 use std::env;
 use std::path::PathBuf;

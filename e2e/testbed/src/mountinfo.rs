@@ -1,4 +1,4 @@
-//! What is mounted where, from `/proc/self/mountinfo`.
+//! The mounts, from `/proc/self/mountinfo`.
 
 use std::path::PathBuf;
 use std::{fs, str};

@@ -1,4 +1,4 @@
-//! The instance's own view of the filesystem, made by pid 1 in its new mount namespace.
+//! The instance's view of the filesystem, made by pid 1 in its new mount namespace.
 
 use std::ffi::CString;
 use std::fs::{self, DirBuilder};
@@ -13,12 +13,12 @@ use crate::cgroup::{self, Hierarchy};
 use crate::error::{AtPath, PathError};
 use crate::paths::{InstanceDir, MASKED};
 
-/// Where containerd keeps images and snapshots. Every part of this path can be passed by any user,
-/// which containers in user namespaces need; the cache below a home directory cannot.
+/// The directory of containerd's images and snapshots. Every user may pass all parts of this path, which containers in
+/// user namespaces need; the cache below a home directory is not accessible.
 pub(crate) const CONTAINERD_ROOT: &str = "/var/lib/containerd";
 pub(crate) const CONTAINERD_STATE: &str = "/run/containerd";
 
-/// What this module itself needs to have mounted.
+/// The mount point of this module's own mounts.
 const OWN: &str = "/run/testbed";
 
 /// Settings of the whole kernel that a node agent changes when it starts.
@@ -31,7 +31,7 @@ pub(crate) const KERNEL_SETTINGS: [&str; 6] = [
     "/proc/sys/vm/panic_on_oom",
 ];
 
-/// Covers what the host and other instances must not see, and shows what is the instance's own.
+/// Hides the files of the host and of other instances, and shows the instance's own.
 pub(crate) fn isolate(dir: &InstanceDir) -> Result<(), PathError> {
     let recursive = MountPropagationFlags::REC;
     mount_change("/", MountPropagationFlags::PRIVATE | recursive).at("make private", "/")?;
@@ -58,8 +58,8 @@ pub(crate) fn isolate(dir: &InstanceDir) -> Result<(), PathError> {
     }
     show_own_links()?;
     show_own_settings()?;
-    // A node's mounts are shared, so that volumes can propagate between pods and node. The new
-    // peer groups reach nothing outside of this namespace.
+    // A node's mounts are shared, so that volumes can propagate between pods and node. The new peer groups end at this
+    // namespace.
     mount_change("/", MountPropagationFlags::SHARED | recursive).at("make shared", "/")
 }
 
@@ -67,7 +67,7 @@ fn tmpfs(dir: &str) -> Result<(), PathError> {
     mount("tmpfs", dir, "tmpfs", MountFlags::empty(), c"mode=0755").at("mount a tmpfs on", dir)
 }
 
-/// The host's resolver file, when its name leads to a directory that is about to be covered.
+/// The host's resolver file, if it is a link into a directory that is about to be hidden.
 fn resolver_behind_mask() -> Option<(PathBuf, Vec<u8>)> {
     let path = fs::canonicalize("/etc/resolv.conf").ok()?;
     let masked = MASKED.into_iter().any(|mask| path.starts_with(mask));
@@ -75,7 +75,7 @@ fn resolver_behind_mask() -> Option<(PathBuf, Vec<u8>)> {
     Some((path, content))
 }
 
-/// Mounts a cgroup hierarchy anew: its root is then that of the cgroup namespace.
+/// Mounts a cgroup hierarchy again: its root is then that of the cgroup namespace.
 fn remount(hierarchy: &Hierarchy) -> Result<(), PathError> {
     let point = &hierarchy.mount;
     unmount(point, UnmountFlags::empty()).at("unmount", point)?;
@@ -87,8 +87,8 @@ fn remount(hierarchy: &Hierarchy) -> Result<(), PathError> {
     mount(fs_type, point, fs_type, MountFlags::empty(), options.as_c_str()).at("mount", point)
 }
 
-/// A v2 cgroup with processes of its own hands no controllers down: pid 1, and with it everything
-/// it starts, moves aside so that the agent can.
+/// A v2 cgroup with processes cannot delegate controllers: pid 1 moves aside, and with it everything that it starts, so
+/// that the agent can.
 fn leave_root(hierarchy: &Hierarchy) -> Result<(), PathError> {
     let aside = hierarchy.mount.join("init");
     fs::create_dir(&aside).at("make", &aside)?;
@@ -115,8 +115,7 @@ fn show_own_links() -> Result<(), PathError> {
     Ok(())
 }
 
-/// Puts plain files over settings that would change the host: they can be written and read back,
-/// and do nothing.
+/// Mounts plain files over settings that would change the host: they can be written and read back, without effect.
 fn show_own_settings() -> Result<(), PathError> {
     whole("proc")?;
     for setting in KERNEL_SETTINGS.map(Path::new) {
@@ -129,8 +128,8 @@ fn show_own_settings() -> Result<(), PathError> {
     Ok(())
 }
 
-/// Mounts a whole `proc` or `sysfs` aside. It has to stay: in a user namespace the kernel mounts
-/// these only for whoever already sees one of which nothing is covered.
+/// Mounts a whole `proc` or `sysfs` aside. It has to stay: in a user namespace the kernel mounts these only for a
+/// process that already sees one without covered parts.
 fn whole(fs_type: &str) -> Result<PathBuf, PathError> {
     let point = Path::new(OWN).join(fs_type);
     fs::create_dir(&point).at("make", &point)?;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::deadline::Deadline;
 use crate::host::{self, CommandError};
 
-/// The name of the link inside every instance, by which a node's address is found.
+/// The name of the link inside every instance. The node's address is found by it.
 const NODE_LINK: &str = "eth0";
 const HOST_LINK_PREFIX: &str = "flt-";
 
@@ -69,15 +69,15 @@ impl std::fmt::Display for Subnet {
 impl FromStr for Subnet {
     type Err = std::net::AddrParseError;
 
-    /// Reads `10.0.0.0/8`, and a lone address as a subnet of one.
+    /// Reads `10.0.0.0/8`, and a single address as a subnet of one.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (address, prefix) = text.split_once('/').unwrap_or((text, "32"));
         Ok(Self::new(address.parse()?, prefix.parse().unwrap_or(32)))
     }
 }
 
-/// The first two bytes of the ranges that pods may have, in order of preference. The first that the host does not
-/// route is used: podman, for one, routes 10.88.0.0/16. The ranges of 198.18.0.0/15 are set aside for benchmarks.
+/// The first two bytes of the pod ranges, in order of preference. The first that the host does not route is used:
+/// podman, for one, routes 10.88.0.0/16. The ranges of 198.18.0.0/15 are reserved for benchmarks.
 const POD_RANGES: [[u8; 2]; 6] = [[10, 88], [10, 89], [172, 29], [198, 18], [198, 19], [100, 88]];
 
 /// The addresses of one slot.
@@ -106,8 +106,8 @@ impl Addresses {
         Err(NetworkError::NoPodRange { theirs, link })
     }
 
-    /// The four addresses of a slot, out of 198.51.100.0/24: a range set aside for documentation,
-    /// so that no real network is shadowed by it.
+    /// The four addresses of a slot, out of 198.51.100.0/24: a range reserved for documentation, which overlaps no real
+    /// network.
     fn link_address(self, host: u8) -> Ipv4Addr {
         Ipv4Addr::new(198, 51, 100, 4 * self.slot + host)
     }
@@ -126,7 +126,7 @@ impl Addresses {
         Subnet::new(self.link_address(0), 30)
     }
 
-    /// Where the pods of the instance get their addresses from.
+    /// The subnet of the instance's pods.
     pub fn pods(self) -> Subnet {
         let [first, second] = self.pod_range;
         Subnet::new(Ipv4Addr::new(first, second, self.slot, 0), 24)
@@ -157,7 +157,7 @@ pub(crate) fn connect(slot: u8, pid: u32) -> Result<Addresses, NetworkError> {
          route add {} via {node} dev {link}",
         addresses.pods(),
     );
-    written.expect("a string takes any text");
+    written.expect("writing to a string does not fail");
     host::run("ip", &["-batch", "-"], &batch).map_err(NetworkError::Make)?;
     let batch = format!(
         "link set lo up\n\
@@ -186,8 +186,8 @@ fn host_routes() -> Result<Vec<Route>, NetworkError> {
     serde_json::from_str(text).map_err(NetworkError::RouteList)
 }
 
-/// The first route of the host that overlaps a subnet, and its link: a more specific route of ours would take the
-/// host's own traffic away.
+/// The first route of the host that overlaps a subnet, and its link: our more specific route would divert the host's
+/// own traffic.
 fn overlapping(ours: Subnet, routes: &[Route]) -> Option<(Subnet, String)> {
     routes.iter().find_map(|route| {
         // The default route covers everything and is meant to be more general than ours.
@@ -196,7 +196,7 @@ fn overlapping(ours: Subnet, routes: &[Route]) -> Option<(Subnet, String)> {
     })
 }
 
-/// Removes the host's end of the link, unless the kernel already did with the namespace.
+/// Removes the host's end of the link, unless the kernel has removed it with the namespace.
 pub(crate) fn disconnect(slot: u8, deadline: Deadline) -> Result<(), NetworkError> {
     let link = host_link(slot);
     let present = || sysfs(&link).exists();
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_have_addresses_apart() {
+    fn slots_have_distinct_addresses() {
         let of = |slot| Addresses::choose(slot, &[]).unwrap();
         let (first, last) = (of(0), of(63));
         assert_eq!(first.node(), Ipv4Addr::new(198, 51, 100, 2));

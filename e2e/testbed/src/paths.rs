@@ -1,4 +1,4 @@
-//! Where the parts are, and where an instance keeps its files.
+//! The paths of the parts, and of an instance's files.
 
 use std::env;
 use std::fs;
@@ -49,22 +49,22 @@ impl Cache {
     fn at(root: &Path) -> Result<Self, CacheError> {
         refuse_masked(root)?;
         fs::create_dir_all(root).at("make", root).map_err(CacheError::Prepare)?;
-        // Once more with links resolved, so that a masked place is seen through them.
+        // Links are resolved, so that a masked directory behind them is noticed.
         let root = fs::canonicalize(root).at("resolve", root).map_err(CacheError::Prepare)?;
         refuse_masked(&root)?;
-        // It goes through configuration files and messages.
+        // The path appears in configuration files and messages.
         if root.to_str().is_none() {
             return Err(CacheError::NotText { path: root });
         }
         Ok(Self { root })
     }
 
-    /// Where instances keep their files, one directory per slot.
+    /// The directory of the instances' files, one directory per slot.
     pub fn instances(&self) -> PathBuf {
         self.root.join("instances")
     }
 
-    /// The directory of one instance, its socket paths checked.
+    /// The directory of one instance, with checked lengths of its socket paths.
     pub(crate) fn instance(&self, slot: u8) -> Result<InstanceDir, CacheError> {
         let dir = InstanceDir { root: self.instances().join(slot.to_string()) };
         for path in [dir.init_socket(), dir.containerd_socket(), dir.ttrpc_socket()] {
@@ -89,7 +89,7 @@ fn refuse_masked(path: &Path) -> Result<(), CacheError> {
     }
 }
 
-/// What `make testbed` leaves in the cache.
+/// The results of `make testbed` in the cache.
 #[derive(Debug, Clone)]
 pub struct Parts {
     root: PathBuf,
@@ -108,7 +108,7 @@ impl Parts {
         self.bin().join(name)
     }
 
-    /// Fails with the first program that is not there.
+    /// Fails with the first missing program.
     pub(crate) fn check(&self) -> Result<(), CacheError> {
         let programs = ["containerd", "containerd-shim-runc-v2", "ctr", "runc"];
         let plugins = ["bridge", "host-local", "loopback", "portmap"];
@@ -135,12 +135,12 @@ impl Parts {
         self.root.join("conformance")
     }
 
-    /// What a virtual machine is made of: its kernel, and the program it starts with.
+    /// The parts of a virtual machine: its kernel, and its first program.
     pub fn vm(&self) -> PathBuf {
         self.root.join("vm")
     }
 
-    /// Where the image archives are.
+    /// The directory of the image archives.
     pub fn images_dir(&self) -> PathBuf {
         self.root.join("images")
     }
@@ -162,7 +162,7 @@ impl Parts {
     }
 }
 
-/// The directory of one instance. Its name is short because sockets lie in it.
+/// The directory of one instance. Its name is short because it contains sockets.
 #[derive(Debug, Clone)]
 pub struct InstanceDir {
     root: PathBuf,
@@ -189,17 +189,17 @@ impl InstanceDir {
         self.root.join("containerd.sock.ttrpc")
     }
 
-    /// What containerd keeps: images and snapshots.
+    /// The data of containerd: images and snapshots.
     pub(crate) fn containerd_root(&self) -> PathBuf {
         self.root.join("root")
     }
 
-    /// What a control plane keeps: its certificates and etcd's data.
+    /// The data of a control plane: its certificates and etcd's data.
     pub(crate) fn control_plane(&self) -> PathBuf {
         self.root.join("control-plane")
     }
 
-    /// Where the output of spawned programs goes.
+    /// The output of spawned programs.
     pub fn logs(&self) -> PathBuf {
         self.root.join("log")
     }
@@ -210,14 +210,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cache_below_a_masked_directory_is_refused() {
+    fn cache_below_a_masked_directory_is_rejected() {
         let error = Cache::at(Path::new("/run/ferrolet-testbed-unit")).unwrap_err();
         assert!(!Path::new("/run/ferrolet-testbed-unit").exists());
         assert!(matches!(error, CacheError::Masked { mask: "/run", .. }), "{error}");
     }
 
     #[test]
-    fn socket_paths_over_the_limit_are_refused() {
+    fn socket_paths_above_the_limit_are_rejected() {
         // The longest socket name below an instance's directory takes 34 bytes.
         let cache =
             |length: usize| Cache { root: PathBuf::from(format!("/{}", "x".repeat(length - 1))) };
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_part_names_the_command_that_builds_it() {
+    fn missing_part_error_names_the_command_that_builds_it() {
         let parts = Parts { root: PathBuf::from("/nonexistent") };
         let text = parts.check().unwrap_err().to_string();
         assert_eq!(text, "/nonexistent/bin/containerd is missing: run `make testbed`");

@@ -15,10 +15,10 @@ use crate::error::{AtPath, PathError};
 use crate::protocol::{Request, Response, Signal, Target};
 use crate::wire::{STDIO, Wire};
 
-/// How much longer than asked pid 1 may take for an answer.
+/// How long pid 1 may take for a response beyond the requested time.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Why a program inside an instance could not be started, asked or waited for.
+/// Why a program inside an instance could not be started, signalled or awaited.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
     #[error("pid 1 of the instance does not answer at {}", socket.display())]
@@ -41,7 +41,7 @@ pub enum ProcessError {
     Log(#[source] PathError),
 }
 
-/// A program to start inside an instance. Its environment is that of the holder, and what is added.
+/// A program to start inside an instance. Its environment is that of the holder, with additions.
 #[derive(Debug, Clone)]
 pub struct Command {
     argv: Vec<String>,
@@ -83,7 +83,7 @@ impl Command {
     }
 }
 
-/// The way to pid 1 of an instance. One connection per question, so that answers never mix.
+/// The socket of pid 1 of an instance. One connection per request, so that responses never mix.
 #[derive(Debug, Clone)]
 pub(crate) struct Init {
     socket: PathBuf,
@@ -149,11 +149,10 @@ impl Init {
         }
     }
 
-    /// Runs a program to its end and returns all it printed. When the time is over it is killed,
-    /// together with its process group.
+    /// Runs a program and returns its output. After the timeout it is killed, together with its process group.
     pub(crate) fn run(&self, command: &Command, time: Duration) -> Result<Output, ProcessError> {
         let null = File::open("/dev/null").map_err(ProcessError::Output)?;
-        // Files in memory, not pipes: what stays behind in the background cannot hold us up.
+        // Files in memory, not pipes: processes that stay in the background cannot block us.
         let [stdout, stderr] = [memory_file()?, memory_file()?];
         let process = self.spawn_with(command, [null.as_fd(), stdout.as_fd(), stderr.as_fd()])?;
         let status = process.wait(time);
@@ -197,12 +196,12 @@ impl Process {
         self.send(signal, Target::Process)
     }
 
-    /// Sends a signal to the process and those of its children that did not leave its group.
+    /// Sends a signal to the process and to its children in the same process group.
     pub fn signal_group(&self, signal: Signal) -> Result<(), ProcessError> {
         self.send(signal, Target::Group)
     }
 
-    /// Kills the process without giving it a chance to notice.
+    /// Kills the process with SIGKILL.
     pub fn kill(&self) -> Result<(), ProcessError> {
         self.send(Signal::Kill, Target::Process)
     }
@@ -215,7 +214,7 @@ impl Process {
         }
     }
 
-    /// Waits for the end of the process, up to `time`.
+    /// Waits for the end of the process, with a timeout.
     pub fn wait(&self, time: Duration) -> Result<ExitStatus, ProcessError> {
         self.ended_within(time)?
             .ok_or_else(|| ProcessError::StillRunning { program: self.program.clone(), time })
@@ -235,7 +234,7 @@ impl Process {
         }
     }
 
-    /// What the process printed so far; nothing when it has no log file.
+    /// The output of the process so far; empty when it has no log file.
     pub fn log(&self) -> String {
         fs::read(&self.log)
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())

@@ -1,4 +1,4 @@
-//! What holder, supervisor and pid 1 say to each other.
+//! The messages between holder, supervisor and pid 1.
 
 use std::path::PathBuf;
 
@@ -9,9 +9,9 @@ use crate::network::Addresses;
 /// The first and the last line a supervisor prints.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
-    /// The instance is there.
+    /// The instance is ready.
     Ready { slot: u8, dir: PathBuf, addresses: Addresses },
-    /// The instance could not be made; what there was of it is removed.
+    /// The instance could not be made, and its parts are removed.
     Failed { reason: String },
     /// The instance is removed, except for what the problems name.
     Gone { problems: Vec<String> },
@@ -24,11 +24,11 @@ pub(crate) enum InitReport {
     Failed { reason: String },
 }
 
-/// Asked of pid 1. All process ids are those of the instance's PID namespace.
+/// A request to pid 1. All process ids are those of the instance's PID namespace.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// Starts a program in a process group of its own. Standard input, output and error come as
-    /// descriptors with the message.
+    /// Starts a program in its own process group. Standard input, output and error come as descriptors with the
+    /// message.
     Spawn {
         argv: Vec<String>,
         env: Vec<(String, String)>,
@@ -39,28 +39,28 @@ pub(crate) enum Request {
         signal: Signal,
         to: Target,
     },
-    /// Waits for the end of a spawned process, up to a time.
+    /// Waits for the end of a spawned process, with a timeout.
     Wait {
         pid: i32,
         milliseconds: u64,
     },
 }
 
-/// Who gets a signal.
+/// The target of a signal.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) enum Target {
     Process,
     Group,
 }
 
-/// Pid 1's answer.
+/// The response of pid 1.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Response {
     Spawned {
         pid: i32,
     },
     Signalled,
-    /// The process is still there.
+    /// The process still runs.
     Running,
     /// The process ended, with this raw wait status.
     Ended {

@@ -15,18 +15,18 @@ use crate::process::{Command, Process, ProcessError};
 use crate::protocol::Signal;
 use crate::{Cache, ControlPlaneOptions, Instance, Options, User};
 
-/// How long one question for the command's end waits; there is always a next one.
+/// How long one request for the command's end waits; there is always a next one.
 const QUESTION: Duration = Duration::from_mins(10);
 
-/// The node that the command may be.
+/// The node's name for the command.
 const NODE: &str = "node-1";
 
-/// Starts an instance, runs `command` in it, removes the instance, and returns the command's exit
-/// code: 128 and the signal's number when a signal ended it. With a control plane, all of it runs.
+/// Starts an instance, runs `command` in it, removes the instance, and returns the command's exit code: 128 and the
+/// signal's number when a signal ended it. With a control plane, all of its components run.
 ///
-/// Interrupt, hang-up and termination go to the command, which thereby decides when to end.
+/// Interrupt, hang-up and termination are forwarded to the command, which thereby decides when to end.
 pub fn run(command: Command, control_plane: bool) -> Result<u8, Error> {
-    // From here on, a signal that comes too early is kept until there is a command to take it.
+    // From here on, an early signal is kept until the command runs.
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).map_err(Error::Signals)?;
     let instance = Instance::start(&Options::default())?;
     let command = if control_plane { with_control_plane(&instance, command)? } else { command };
@@ -51,7 +51,7 @@ pub fn run(command: Command, control_plane: bool) -> Result<u8, Error> {
     Ok(exit_code(status?))
 }
 
-/// Starts a control plane and tells the command of it.
+/// Starts a control plane and sets the command's variables for it.
 fn with_control_plane(instance: &Instance, command: Command) -> Result<Command, Error> {
     let (controller_manager, scheduler) = (Some(Vec::new()), Some(Vec::new()));
     let options =
@@ -67,10 +67,10 @@ fn with_control_plane(instance: &Instance, command: Command) -> Result<Command, 
         .env("PATH", path))
 }
 
-/// What comes too late for the command finds it ended, which is what was wanted.
+/// A late signal finds the command ended, as intended.
 fn forward(process: &Process, signal: i32) {
     let sent = match signal {
-        // A terminal interrupts everything in the foreground, so its whole group.
+        // A terminal interrupts all foreground processes, so the whole group gets it.
         SIGINT => process.signal_group(Signal::Int),
         SIGHUP => process.signal(Signal::Hup),
         _ => process.signal(Signal::Term),

@@ -1,4 +1,4 @@
-//! A slot: the number that keeps one instance apart from all others.
+//! A slot: the number that separates an instance from all others.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -9,23 +9,23 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{AtPath, PathError};
 
-/// How many instances can live at the same time: as many as the link addresses last.
+/// How many instances can live at the same time: as many as there are link addresses.
 pub(crate) const SLOTS: u8 = 64;
 
-/// A slot taken. It is free again when the process that took it ends, however it ends.
+/// A slot in use. It is free again when its process ends, however it ends.
 #[derive(Debug)]
 pub(crate) struct Slot {
     number: u8,
     path: PathBuf,
-    /// Locked: nobody else works in the slot's directory.
+    /// Locked: no other process works in the slot's directory.
     _lock: File,
-    /// Bound to a name that is unique on the host: nobody else, not even with another cache
+    /// Bound to a name that is unique on the host: no other process, even with another cache
     /// directory, uses the slot's cgroup name, link and addresses.
     _name: UnixListener,
 }
 
 impl Slot {
-    /// Takes slot `number`, or returns `None` when somebody has it.
+    /// Takes slot `number`, or returns `None` when another process has it.
     pub(crate) fn try_take(instances: &Path, number: u8) -> Result<Option<Self>, PathError> {
         let path = instances.join(lock_name(number));
         let Some(name) = bind(number).at("reserve the name of", &path)? else { return Ok(None) };
@@ -41,8 +41,8 @@ impl Slot {
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(source)) => return Err(source).at("lock", &path),
             }
-            // Whoever had it may have removed the file between our opening and locking it: then
-            // our lock is on a file that nobody else will ever find.
+            // The former holder may have removed the file between our opening and locking it: then
+            // our lock is on a file that no other process will ever find.
             let ours = lock.metadata().at("inspect", &path)?.ino();
             if fs::metadata(&path).is_ok_and(|there| there.ino() == ours) {
                 return Ok(Some(Self { number, path, _lock: lock, _name: name }));
@@ -54,7 +54,7 @@ impl Slot {
         self.number
     }
 
-    /// Gives the slot back, leaving no file.
+    /// Releases the slot, without leaving a file.
     pub(crate) fn release(self) -> Result<(), PathError> {
         fs::remove_file(&self.path).at("remove", &self.path)
     }

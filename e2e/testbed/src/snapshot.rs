@@ -1,8 +1,7 @@
-//! What an instance could leave on the host, as a list that can be compared.
+//! Everything that an instance could leave on the host, as a list that can be compared.
 //!
-//! Everything that names its slot (a cgroup, a link, a directory, a marked process) is counted only
-//! for the slots asked about, so that instances of somebody else do not disturb. What names no slot
-//! (a mount, a namespace, a bridge) is always counted.
+//! Things that name their slot (a cgroup, a link, a directory, a marked process) count only for the given slots, so
+//! that instances of other users do not interfere. Things without a slot (a mount, a namespace, a bridge) always count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -20,7 +19,8 @@ mod processes;
 
 use processes::Processes;
 
-/// Where a container runtime, a network plugin or a control plane that escaped its namespaces would leave files.
+/// Directories where a container runtime, a network plugin or a control plane that escaped its namespaces would leave
+/// files.
 const WATCHED: [&str; 17] = [
     "/etc/cni/net.d",
     "/etc/kubernetes",
@@ -41,7 +41,7 @@ const WATCHED: [&str; 17] = [
     "/etc/containerd",
 ];
 
-/// Why the host could not be looked at, or what is different.
+/// Why the host could not be inspected, or what differs.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     #[error("cannot use the cache directory")]
@@ -52,7 +52,7 @@ pub enum SnapshotError {
     Different { difference: String },
 }
 
-/// What kind of thing was seen.
+/// The kind of a thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Process,
@@ -65,24 +65,23 @@ enum Kind {
 }
 
 impl Kind {
-    /// Whether others on the host may be expected to leave it alone while a test runs: then its
-    /// absence afterwards is our doing.
+    /// Whether other programs of the host leave it alone while a test runs: then its absence afterwards is our doing.
     fn stands_still(self) -> bool {
         matches!(self, Self::Mount | Self::Link | Self::File | Self::Setting)
     }
 }
 
-/// The slot that a thing belongs to, if its name or marker says so.
+/// The slot of a thing, from its name or marker.
 type Owner = Option<u8>;
 
-/// What was on the host at one moment.
+/// The state of the host at one moment.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     things: BTreeMap<(Kind, String), Owner>,
 }
 
 impl Snapshot {
-    /// Looks at the host. Needs root to see other processes.
+    /// Inspects the host. Needs root to see other processes.
     pub fn take() -> Result<Self, SnapshotError> {
         let instances = Cache::from_env().map_err(SnapshotError::Cache)?.instances();
         let processes = Processes::look(&instances);
@@ -114,8 +113,7 @@ impl Snapshot {
         self.things.insert((kind, name), owner);
     }
 
-    /// Every cgroup, except where processes that have nothing to do with us live: others may make
-    /// cgroups for themselves while we look.
+    /// Every cgroup, except those with foreign processes: these may create cgroups meanwhile.
     fn add_cgroups(&mut self, processes: &Processes) -> Result<(), SnapshotError> {
         for hierarchy in cgroup::hierarchies().map_err(SnapshotError::Mounts)? {
             cgroup::walk(&hierarchy.mount, &mut |dir| {
@@ -142,12 +140,12 @@ impl Snapshot {
         }
     }
 
-    /// What is different in `self`, which came after `before`; `slots` are those of the instances
-    /// that lived meanwhile. Empty when nothing is.
+    /// The differences in `self`, which is later than `before`; `slots` are those of the instances that lived
+    /// meanwhile.
     pub fn difference(&self, before: &Self, slots: &BTreeSet<u8>) -> String {
         let mut text = String::new();
         let mut list = |sign: &str, kind: Kind, name: &str| {
-            writeln!(text, "{sign} {kind:?} {name}").expect("a string takes any text");
+            writeln!(text, "{sign} {kind:?} {name}").expect("writing to a string does not fail");
         };
         for ((kind, name), owner) in &self.things {
             let counts = owner.is_none_or(|slot| slots.contains(&slot));
@@ -156,7 +154,7 @@ impl Snapshot {
             }
         }
         for ((kind, name), owner) in &before.things {
-            // What names a slot may have been left by a dead supervisor, and rightly swept.
+            // A dead supervisor may have left things with a slot, which were rightly removed.
             let counts = owner.is_none() && kind.stands_still();
             if counts && !self.things.contains_key(&(*kind, name.clone())) {
                 list("-", *kind, name);
@@ -165,8 +163,7 @@ impl Snapshot {
         text
     }
 
-    /// Waits until the host is again as it was at `self`, since a part of it is cleaned up by the
-    /// kernel in its own time.
+    /// Waits until the host is again as in `self`: the kernel cleans up some of it asynchronously.
     pub fn wait_restored(&self, slots: &BTreeSet<u8>, time: Duration) -> Result<(), SnapshotError> {
         let mut difference = String::new();
         let restored = Deadline::after(time).poll(|| {
@@ -195,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_another_instance_does_not_count() {
+    fn files_of_other_instances_are_ignored() {
         let before = snapshot(&[(Kind::Cgroup, "/a", None)]);
         let after = snapshot(&[
             (Kind::Cgroup, "/a", None),
@@ -208,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_vanished_counts_where_nobody_else_would_have_removed_it() {
+    fn vanished_entry_is_a_problem_unless_others_may_remove_it() {
         let before = snapshot(&[
             (Kind::Cgroup, "/session", None),
             (Kind::File, "/run/netns/a", None),

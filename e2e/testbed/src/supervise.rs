@@ -1,5 +1,5 @@
-//! The supervisor: owns everything of an instance that lives outside of its namespaces, and ends
-//! the instance when its own standard input ends.
+//! The supervisor: owns everything of an instance outside of its namespaces, and ends the instance when its own
+//! standard input ends.
 
 use std::env;
 use std::fs::{self, DirBuilder};
@@ -26,8 +26,7 @@ use crate::sweep::{self, Leave, SweepError};
 
 /// How long pid 1 may take to prepare its namespaces.
 const INIT_START: Duration = Duration::from_secs(20);
-/// How long pid 1 may take to end, and with it everything in its PID namespace, before the
-/// processes are killed one by one.
+/// How long pid 1 may take to end, with everything in its PID namespace, before the processes are killed one by one.
 const INIT_END: Duration = Duration::from_secs(10);
 
 /// Why there is no instance.
@@ -79,10 +78,9 @@ pub fn supervise() -> ExitCode {
     if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Only the end of the pipe ends a supervisor: whoever is interrupted together with its holder
-/// could not clean up.
+/// Only the end of the pipe ends a supervisor: interrupted together with its holder, it could not clean up.
 fn ignore_signals() -> Result<(), SuperviseError> {
-    // Fails when we lead a process group, and then we are out of the holder's group already.
+    // Fails for the leader of a process group, which is out of the holder's group already.
     rustix::process::setsid().ok();
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         // A handler and not "ignore", which programs started from here would inherit.
@@ -92,7 +90,7 @@ fn ignore_signals() -> Result<(), SuperviseError> {
     Ok(())
 }
 
-/// The holder may be dead and its pipe closed; then nobody needs to be told.
+/// The holder may be dead and its pipe closed; then nothing needs to be reported.
 fn tell(report: &Report) {
     let line = serde_json::to_string(report).expect("reports are plain text and numbers");
     writeln!(io::stdout(), "{line}").ok();
@@ -105,7 +103,7 @@ fn complain(problem: &SweepError) {
 struct Supervised {
     slot: Slot,
     dir: InstanceDir,
-    /// The parent of pid 1. Its standard input, which pid 1 inherited, is the pipe we hold pid 1 by.
+    /// The parent of pid 1. Its standard input, which pid 1 inherited, is the pipe that holds pid 1.
     init: Option<Child>,
 }
 
@@ -126,7 +124,7 @@ impl Supervised {
 
     fn bring_up(&mut self) -> Result<Addresses, SuperviseError> {
         let slot = self.slot.number();
-        // Open for passing through, as containers with other user ids have their files below.
+        // Accessible to all, because containers with other user ids have their files below.
         let dir = self.dir.path();
         DirBuilder::new()
             .mode(0o711)
@@ -137,7 +135,7 @@ impl Supervised {
         let pid = child.id();
         let lines = child.stdout.take();
         self.init = Some(child);
-        wait_ready(lines.expect("standard output was asked for"))?;
+        wait_ready(lines.expect("standard output is piped"))?;
         let addresses = network::connect(slot, pid).map_err(SuperviseError::Network)?;
         cgroup::move_aside(pid).map_err(SuperviseError::MoveAside)?;
         Ok(addresses)
@@ -181,7 +179,7 @@ impl Supervised {
             problems.extend(self.keep_directory().err());
         }
         if let Some(child) = &mut self.init {
-            // Killed by now, if it did not end by itself.
+            // It is killed by now, if it did not end before.
             Deadline::after(Duration::from_secs(1)).poll(|| child.try_wait().ok().flatten());
         }
         problems
@@ -189,7 +187,7 @@ impl Supervised {
         problems
     }
 
-    /// Moves the directory to where the next instance of this slot does not sweep it.
+    /// Moves the directory to where the next instance of this slot does not remove it.
     fn keep_directory(&self) -> Result<(), SweepError> {
         let slot = self.slot.number();
         let kept = self.dir.path().with_file_name(format!("kept-{slot}-{}", std::process::id()));
@@ -203,7 +201,7 @@ impl Supervised {
 
 fn wait_ready(output: impl Read + Send + 'static) -> Result<(), SuperviseError> {
     let (sender, receiver) = mpsc::channel();
-    // Ends at the latest when pid 1 does, which closes the other end.
+    // Ends at the latest with pid 1, which closes the other end.
     thread::spawn(move || {
         let mut line = String::new();
         if BufReader::new(output).read_line(&mut line).is_ok() {

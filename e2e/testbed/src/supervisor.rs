@@ -1,4 +1,4 @@
-//! The holder's side of a supervisor: start it, hold it, let it go.
+//! The holder's side of a supervisor: start, hold, release.
 
 use std::env;
 use std::io::{self, BufRead, BufReader};
@@ -14,9 +14,9 @@ use crate::network::Addresses;
 use crate::paths::InstanceDir;
 use crate::protocol::Report;
 
-/// Names the supervisor's program, for holders that do not lie beside it.
+/// The path of the supervisor's program, for holders in another directory.
 const PROGRAM: &str = "FERROLET_TESTBED_BIN";
-/// Enough for sweeping the remains of several dead instances.
+/// Enough to remove leftovers of several dead instances.
 const START: Duration = Duration::from_mins(2);
 /// Longer than the supervisor's own deadlines together.
 const STOP: Duration = Duration::from_mins(2);
@@ -41,7 +41,7 @@ pub enum SupervisorError {
     #[error("cannot ask whether it ended")]
     Ask(#[source] io::Error),
     #[error("not everything of the instance could be removed: {}", problems.join("; "))]
-    Remains { problems: Vec<String> },
+    Leftovers { problems: Vec<String> },
 }
 
 /// An instance that a supervisor has made.
@@ -56,15 +56,15 @@ pub(crate) struct Ready {
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     child: Child,
-    /// The pipe; closing it is what ends the instance. The kernel closes it when we die.
+    /// The pipe; closing it ends the instance. The kernel closes it when we die.
     hold: Option<ChildStdin>,
-    /// Filled by a thread that reads the supervisor's output, closed by it at the end of that. The
-    /// lock is never contended: it is there so that a reference to an instance can be shared.
+    /// Filled by a thread that reads the supervisor's output, and closed at its end. The lock is never contended: it
+    /// makes references to an instance shareable.
     reports: Mutex<Receiver<Report>>,
 }
 
 impl Supervisor {
-    /// Starts a supervisor and waits until its instance is there.
+    /// Starts a supervisor and waits until its instance is ready.
     pub(crate) fn start() -> Result<(Self, Ready), SupervisorError> {
         let path = program()?;
         let spawned = Command::new(&path)
@@ -75,7 +75,7 @@ impl Supervisor {
             .spawn();
         let mut child = spawned.map_err(|source| SupervisorError::Start { path, source })?;
         let hold = child.stdin.take();
-        let output = child.stdout.take().expect("standard output was asked for");
+        let output = child.stdout.take().expect("standard output is piped");
         let (sender, reports) = mpsc::channel();
         thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
@@ -91,12 +91,12 @@ impl Supervisor {
                 Ok((supervisor, Ready { slot, dir, addresses }))
             }
             Report::Failed { reason } => {
-                // It ends by itself, having removed what there was.
+                // It ends by itself and removes what there is.
                 supervisor.hold = None;
                 supervisor.wait_ended()?;
                 Err(SupervisorError::Failed { reason })
             }
-            Report::Gone { problems } => Err(SupervisorError::Remains { problems }),
+            Report::Gone { problems } => Err(SupervisorError::Leftovers { problems }),
         }
     }
 
@@ -125,7 +125,7 @@ impl Supervisor {
         self.child.id()
     }
 
-    /// Ends the instance and waits until it is removed. Doing it twice is doing it once.
+    /// Ends the instance and waits until it is removed. A second call has no effect.
     pub(crate) fn stop(&mut self) -> Result<(), SupervisorError> {
         if self.hold.take().is_none() {
             return Ok(());
@@ -134,7 +134,7 @@ impl Supervisor {
         self.wait_ended()?;
         match report {
             Report::Gone { problems } if !problems.is_empty() => {
-                Err(SupervisorError::Remains { problems })
+                Err(SupervisorError::Leftovers { problems })
             }
             _ => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! Removing what an instance leaves on the host, whether its supervisor ends or died long ago.
+//! Removes what an instance leaves on the host, whether its supervisor ends or died before.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::slot::{self, SLOTS, Slot};
 /// How long one step of the removal may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What could not be removed, or no slot to be had.
+/// What could not be removed, or that there is no free slot.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SweepError {
     #[error("cannot clear the cgroups of slot {slot}")]
@@ -48,7 +48,7 @@ pub(crate) enum SweepError {
     },
     #[error("all {SLOTS} slots are taken")]
     NoSlot,
-    #[error("cannot look for what earlier instances left")]
+    #[error("cannot search leftovers of earlier instances")]
     Look(#[source] CgroupError),
     #[error("cannot prepare the directory of instances")]
     Instances(#[source] PathError),
@@ -56,9 +56,9 @@ pub(crate) enum SweepError {
     Place(#[source] CacheError),
 }
 
-/// Sweeps every slot whose supervisor is dead and takes the first free one.
+/// Cleans every slot whose supervisor is dead and takes the first free one.
 ///
-/// What a slot that stays dirty is guilty of goes to `complain`; such a slot is passed over.
+/// Errors of a slot that stays dirty go to `complain`; such a slot is skipped.
 pub(crate) fn take_slot(
     cache: &Cache,
     complain: &mut dyn FnMut(SweepError),
@@ -86,7 +86,7 @@ pub(crate) fn take_slot(
     taken.ok_or(SweepError::NoSlot)
 }
 
-/// The slots of which there is something on this host: in use, or left behind.
+/// The slots with anything on this host: in use, or left behind.
 fn dirty_slots(instances: &Path) -> Result<BTreeSet<u8>, SweepError> {
     let mut slots = cgroup::slots().map_err(SweepError::Look)?;
     slots.extend(network::slots());
@@ -99,17 +99,17 @@ fn dirty_slots(instances: &Path) -> Result<BTreeSet<u8>, SweepError> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leave {
     Nothing,
-    /// Its files, for a look afterwards.
+    /// Keep its files for inspection.
     Directory,
 }
 
-/// Removes everything of a slot and returns what could not be removed. The caller has the slot.
+/// Removes everything of a slot and returns what could not be removed. The caller holds the slot.
 pub(crate) fn clear(slot: u8, dir: &Path, leave: Leave) -> Vec<SweepError> {
     let cgroups = clear_cgroups(slot).map_err(|source| SweepError::Cgroup { slot, source });
     let network = network::disconnect(slot, Deadline::after(PATIENCE))
         .map_err(|source| SweepError::Network { slot, source });
     let directory = match leave {
-        // Files under a living process must stay: it may have mounted something there.
+        // Files of a living process must stay: it may have mounted something there.
         _ if cgroups.is_err() => Ok(()),
         Leave::Directory => Ok(()),
         Leave::Nothing => clear_directory(slot, dir),
@@ -123,8 +123,8 @@ fn clear_cgroups(slot: u8) -> Result<(), CgroupError> {
     cgroup::remove(&dirs, Deadline::after(PATIENCE))
 }
 
-/// All mounts of an instance are in its own namespace. One that is not would be emptied together
-/// with the directory, so nothing is removed then.
+/// All mounts of an instance are in its own namespace. One outside would be emptied together with the directory, so
+/// nothing is removed then.
 fn clear_directory(slot: u8, dir: &Path) -> Result<(), SweepError> {
     let directory = |source| SweepError::Directory { slot, source };
     let mounts = mountinfo::mounts().map_err(directory)?;

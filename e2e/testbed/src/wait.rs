@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// The pause for a state that does not last: a test that looked less often could miss it.
+/// The pause for a transient state: a test with longer pauses could miss it.
 pub const OFTEN: Duration = Duration::from_millis(20);
 
 /// The first pause of [`until`]. Each pause is a quarter longer than the one before it.
@@ -12,8 +12,8 @@ const FIRST: Duration = Duration::from_millis(10);
 /// The longest pause of [`until`], reached after about half a second.
 const LONGEST: Duration = Duration::from_millis(100);
 
-/// Looks until `look` returns a value; the error after `time` has what was seen last. The pauses grow, so that a
-/// long wait costs little.
+/// Polls until `look` returns a value; the error after `time` has the last observation. The pauses grow, so that a long
+/// wait costs little.
 pub fn until<T>(
     what: &str,
     time: Duration,
@@ -23,7 +23,7 @@ pub fn until<T>(
     poll(pauses, what, time, look)
 }
 
-/// The same with a constant pause: longer for an expensive look, [`OFTEN`] for a state that does not last.
+/// The same with a constant pause: longer for an expensive check, [`OFTEN`] for a transient state.
 pub fn every<T>(
     pause: Duration,
     what: &str,
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn until_looks_less_and_less_often() {
+    fn until_increases_its_pauses() {
         let mut times = Vec::new();
         let found = until("a value", Duration::from_secs(30), || {
             times.push(Instant::now());

@@ -14,10 +14,10 @@ use rustix::net::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Standard input, output and error: as many descriptors as a message carries at most.
+/// Standard input, output and error: the most descriptors of a message.
 pub(crate) const STDIO: usize = 3;
 
-/// One end of a conversation.
+/// One end of a connection.
 #[derive(Debug)]
 pub(crate) struct Wire {
     stream: UnixStream,
@@ -32,7 +32,7 @@ impl Wire {
         Self { stream, pending: Vec::new(), fds: VecDeque::new() }
     }
 
-    /// Sends one message, and with its first byte the descriptors.
+    /// Sends one message, with the descriptors at its first byte.
     pub(crate) fn send(
         &mut self,
         message: &impl Serialize,
@@ -55,7 +55,7 @@ impl Wire {
         self.stream.write_all(&line[sent..])
     }
 
-    /// The next message; `None` when the other side is done.
+    /// The next message; `None` after the last one.
     pub(crate) fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         loop {
             if let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {

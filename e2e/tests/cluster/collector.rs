@@ -1,4 +1,4 @@
-//! Who collects: our controller, or the one of the controller manager.
+//! The two collectors: our controller, and that of the controller manager.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use testbed::{Command, Component, Process, User};
 use crate::objects::pod;
 use crate::scenario::FINALIZER;
 
-/// How long it may take until a pass was made: upstream makes one every 20 s.
+/// The timeout of a pass: upstream starts one every 20 s.
 const PASS: Duration = Duration::from_mins(3);
 
 /// For tests without upstream's controller.
@@ -24,12 +24,12 @@ pub(crate) const FREQUENT_PASSES: &str = "--gc-check-period=1s";
 pub(crate) enum Collector {
     /// Ours.
     Ferrolet,
-    /// The controller manager, with nothing else switched on.
+    /// The controller manager with only this controller.
     ControllerManager,
 }
 
 impl Collector {
-    /// Starts it. So many terminated pods may stay.
+    /// Starts it with this threshold of terminated pods.
     pub(crate) fn start(self, cluster: &mut Cluster, threshold: u32) -> Result<()> {
         let threshold = format!("--terminated-pod-gc-threshold={threshold}");
         match self {
@@ -49,14 +49,14 @@ impl Collector {
     }
 }
 
-/// Gives our controller the rights that it is deployed with, and answers a kubeconfig with no others.
+/// Gives our controller the rights of its deployment; returns a kubeconfig with only these.
 pub(crate) fn deployed(cluster: &Cluster) -> Result<PathBuf> {
     let rbac = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/pod-gc/rbac.yaml");
-    // Where the cluster sees it, wherever this work tree lies.
+    // A directory that the cluster's instance sees, wherever the work tree is.
     let seen = cluster.instance().dir().join("rbac.yaml");
     std::fs::copy(&rbac, &seen).with_context(|| format!("read {}", rbac.display()))?;
     cluster.kubectl(&["apply", "-f", &seen.display().to_string()])?;
-    // A service account is a user of this name.
+    // The user name of the service account.
     cluster.kubeconfig(&User::new("system:serviceaccount:kube-system:ferrolet-pod-gc"))
 }
 
@@ -74,35 +74,34 @@ pub(crate) fn start_pod_gc(
     Ok(cluster.instance().spawn(name, &command)?)
 }
 
-/// Waits until a pass was made from its beginning to its end: a pod that is collected by the last step
-/// of a pass, and was not there before.
+/// Waits for a complete pass: the last step of a pass deletes a pod that is created here.
 pub(crate) fn wait_for_a_pass(plane: &Plane, namespace: &str) -> Result<()> {
     let api = plane.api();
     let collection = format!("/api/v1/namespaces/{namespace}/pods");
     let path = format!("{collection}/last");
     let mut last = pod("last", None);
     last["metadata"]["finalizers"] = json!([FINALIZER]);
-    // It never gets a node, even where there is a scheduler.
-    last["spec"]["schedulerName"] = json!("nobody");
+    // It never gets a node, even with a scheduler.
+    last["spec"]["schedulerName"] = json!("missing");
     api.create(&collection, &last)?;
     api.delete(&path)?;
-    api.wait(&path, "a pass is made", PASS, |pod| {
+    api.wait(&path, "a pass runs", PASS, |pod| {
         (pod?["status"]["phase"] == "Failed").then_some(())
     })?;
     api.patch(&path, Patch::Merge, &json!({ "metadata": { "finalizers": null } }))?;
     Ok(())
 }
 
-/// Adds the last words of a controller to an error.
+/// Adds the end of a controller's log to an error.
 pub(crate) fn explained<T>(result: Result<T>, process: &Process) -> Result<T> {
     result.with_context(|| {
         let log = process.log();
         let lines: Vec<&str> = log.lines().collect();
-        format!("its last words:\n{}", lines[lines.len().saturating_sub(25)..].join("\n"))
+        format!("the end of its log:\n{}", lines[lines.len().saturating_sub(25)..].join("\n"))
     })
 }
 
-/// Who leads.
+/// The leader.
 pub(crate) fn holder(api: &Api) -> Result<Option<String>> {
     let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/ferrolet-pod-gc";
     let lease = api.get(lease)?.unwrap_or_default();

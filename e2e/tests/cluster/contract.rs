@@ -1,4 +1,4 @@
-//! The contract that the API server in memory keeps, kept by the real one.
+//! The contract of the in-memory API server, on the real one.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use model::storage::ClaimName;
 use serde_json::{Value, json};
 use testbed::ControlPlaneOptions;
 use testkit::contract::assert_kept;
-use testkit::contract::cluster::{World, play_all};
+use testkit::contract::cluster::{Harness, play_all};
 use testkit::contract::pod_api::{Server, pod_contract};
 use tokio::task::block_in_place;
 
@@ -22,7 +22,7 @@ use crate::objects::{node, pod};
 
 const NAMESPACE: &str = "contract";
 
-/// A real API server, and our way to it.
+/// A real API server, and its client.
 struct Real {
     cluster: Cluster,
     adapter: Adapter,
@@ -49,7 +49,7 @@ impl Real {
 }
 
 impl Real {
-    /// Without a controller nothing binds them: each names the other already.
+    /// There is no controller to bind them, so each names the other from the start.
     fn claim_with_volume(&self, name: &str) -> Result<()> {
         let api = self.cluster.api();
         let (size, modes) = (json!({ "storage": "1Mi" }), json!(["ReadWriteOnce"]));
@@ -73,7 +73,7 @@ impl Real {
 }
 
 #[async_trait]
-impl World for Real {
+impl Harness for Real {
     fn pods(&self) -> &dyn PodWrites {
         &self.adapter
     }
@@ -124,7 +124,7 @@ async fn adapter(kubeconfig: &Path) -> Result<Adapter> {
 }
 
 #[test]
-fn the_api_server_keeps_the_contract() -> Result<()> {
+fn real_api_server_passes_the_contract() -> Result<()> {
     let cluster = Cluster::start(&ControlPlaneOptions::default())?;
     cluster.make_namespace(NAMESPACE)?;
     let tasks = tokio::runtime::Builder::new_multi_thread()

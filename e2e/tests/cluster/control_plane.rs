@@ -1,4 +1,4 @@
-//! The control plane itself: without it working, no test here says anything.
+//! The control plane itself: the other tests here rely on it.
 
 use anyhow::Result;
 use e2e::api::{Api, Patch, status_code};
@@ -13,7 +13,7 @@ use testbed::{Command, ControlPlaneOptions, User, wait};
 use crate::objects::{node, pod};
 
 #[test]
-fn objects_live_and_controllers_and_users_do_their_work() -> Result<()> {
+fn control_plane_serves_objects_controllers_and_users() -> Result<()> {
     let options = ControlPlaneOptions {
         scheduler: Some(Vec::new()),
         ..with_controllers(&["serviceaccount-controller"])
@@ -31,7 +31,7 @@ fn objects_live_and_controllers_and_users_do_their_work() -> Result<()> {
     let refused = api.create(pods, &pod("here", None)).unwrap_err();
     assert_eq!(status_code(&refused), Some(409), "{refused:#}");
 
-    // A node's user may report of its own pods alone.
+    // The user of a node may change only the status of its own pods.
     let kubeconfig = cluster.kubeconfig(&User::node("mine"))?;
     let agent = Api::new(&kubeconfig)?;
     let running = json!({ "status": { "phase": "Running" } });
@@ -39,7 +39,7 @@ fn objects_live_and_controllers_and_users_do_their_work() -> Result<()> {
     let refused = agent.patch(&format!("{pods}/elsewhere/status"), Patch::Merge, &running);
     assert_eq!(status_code(&refused.unwrap_err()), Some(403));
 
-    // The scheduler finds the one node that is ready.
+    // The scheduler finds the only ready node.
     let ready = json!({ "status": {
         "conditions": [{ "type": "Ready", "status": "True" }],
         "allocatable": { "cpu": "1", "memory": "1Gi", "pods": "10" },
@@ -60,14 +60,14 @@ fn objects_live_and_controllers_and_users_do_their_work() -> Result<()> {
         assert_eq!(version[of]["gitVersion"], "v1.36.3");
     }
 
-    // The controller manager makes what a namespace needs.
+    // The controller manager creates the default objects of a namespace.
     let account = "/api/v1/namespaces/default/serviceaccounts/default";
     api.wait(account, "the service account is made", PATIENCE, |account| account.map(drop))?;
     cluster.stop()
 }
 
 #[test]
-fn a_proxy_tells_what_was_asked_and_lets_a_test_be_first() -> Result<()> {
+fn proxy_records_requests_and_can_hold_them_back() -> Result<()> {
     let cluster = Cluster::start(&ControlPlaneOptions::default())?;
     cluster.make_namespace("first")?;
     let own = Api::new(cluster.control_plane().admin_kubeconfig())?;
@@ -78,7 +78,7 @@ fn a_proxy_tells_what_was_asked_and_lets_a_test_be_first() -> Result<()> {
     let api = Api::new(&kubeconfig)?;
     let pods = "/api/v1/namespaces/first/pods";
     proxy.before(Method::POST, "/pods", move || {
-        own.create(pods, &pod("a", None)).expect("nobody was faster");
+        own.create(pods, &pod("a", None)).expect("the name is free");
     });
     let refused = api.create(pods, &pod("a", None)).unwrap_err();
     assert_eq!(status_code(&refused), Some(409), "{refused:#}");
@@ -86,7 +86,7 @@ fn a_proxy_tells_what_was_asked_and_lets_a_test_be_first() -> Result<()> {
     let asked: Vec<_> = proxy.asked().into_iter().map(|asked| asked.status).collect();
     assert_eq!(asked, [Some(StatusCode::CONFLICT), Some(StatusCode::CREATED)]);
     assert_eq!(proxy.asked()[1].body["metadata"]["name"], "b");
-    // From inside, and with an answer that goes on for a while.
+    // From inside the instance, with a long-running response.
     let kubectl = testbed::Cache::from_env()?.parts().program("kubectl").display().to_string();
     let watch = Command::new(kubectl)
         .args(["--kubeconfig", &kubeconfig.display().to_string(), "get", "pods", "-n", "first"])

@@ -1,5 +1,5 @@
-//! The pods of `deploy/pod-gc` on a node of the upstream kubelet: as the user, and with the service account, the rights, the
-//! volume and the probes that they are deployed with.
+//! The pods of `deploy/pod-gc` on a node of the upstream kubelet: with their user, service account, rights, volume and
+//! probes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,7 +25,7 @@ use crate::collector::{FREQUENT_PASSES, holder, wait_for_a_pass};
 use crate::deployment::{DEPLOYMENT, shown_to};
 use crate::objects::{node, pod};
 
-/// Those that a Deployment needs, but none that collects pods.
+/// The controllers that a Deployment needs, without pod garbage collection.
 const CONTROLLERS: [&str; 4] = [
     "deployment-controller",
     "node-lifecycle-controller",
@@ -33,13 +33,13 @@ const CONTROLLERS: [&str; 4] = [
     "root-ca-certificate-publisher-controller",
 ];
 
-/// Who the pods are.
+/// The user of the pods.
 const USER: &str = "system:serviceaccount:kube-system:ferrolet-pod-gc";
 
-/// What the image's base has that a program can be linked against, beside the loader: the Dockerfile names them.
+/// Libraries of the image's base that a program may be linked to, beside the loader: the Dockerfile names them.
 const LIBRARIES: [&str; 3] = ["libc.so.6", "libgcc_s.so.1", "libm.so.6"];
 
-/// How long it may take until a pod of a missing node is deleted.
+/// The timeout of the deletion of an orphaned pod.
 const ORPHAN: Duration = Duration::from_mins(3);
 
 /// The Deployment's file in `deploy/pod-gc`.
@@ -57,11 +57,11 @@ fn shorten_periods(copy: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The program as it was built here, with what it is linked against and no other file.
+/// An image of the program as built here, with its libraries and no other file.
 fn image(name: &str) -> Result<Image> {
     let directory = tempfile::tempdir().context("make a directory")?;
     let ferrolet = directory.path().join("ferrolet");
-    // What only a debugger reads is the most of it.
+    // Most of it is debug information.
     let mut strip = process::Command::new("strip");
     let strip = strip.arg("--strip-debug").arg("-o").arg(&ferrolet).arg(program("ferrolet")?);
     ensure!(strip.status().context("run strip")?.success(), "{strip:?} failed");
@@ -69,12 +69,12 @@ fn image(name: &str) -> Result<Image> {
         let content = fs::read(path).with_context(|| format!("read {}", path.display()))?;
         Ok(Entry::File { content, mode: 0o755 })
     };
-    let told = process::Command::new("ldd").arg(&ferrolet).output().context("run ldd")?;
-    let told = String::from_utf8(told.stdout).context("ldd prints text")?;
+    let output = process::Command::new("ldd").arg(&ferrolet).output().context("run ldd")?;
+    let libraries = String::from_utf8(output.stdout).context("ldd prints text")?;
     let mut layer = Layer::default().with("usr/local/bin/ferrolet", file(&ferrolet)?);
-    for line in told.lines() {
+    for line in libraries.lines() {
         ensure!(!line.contains("not found"), "{line}");
-        // What has no path is the kernel's own.
+        // Libraries without a path belong to the kernel.
         let Some(path) = line.split_whitespace().find(|word| word.starts_with('/')) else {
             continue;
         };
@@ -86,7 +86,7 @@ fn image(name: &str) -> Result<Image> {
     Ok(Image::new(name, layer).entrypoint(&["ferrolet"]))
 }
 
-/// Gives the runtime the image that the Deployment names.
+/// Imports the image that the Deployment names.
 fn import_image(cluster: &ClusterNode, copy: &Path) -> Result<()> {
     let deployment = fs::read_to_string(copy.join(FILE)).context("read the Deployment")?;
     let mut lines = deployment.lines();
@@ -99,7 +99,7 @@ fn import_image(cluster: &ClusterNode, copy: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Does what kube-proxy would: who calls the address of the API server's service comes to the API server.
+/// Does the work of kube-proxy: forwards the address of the API server's service to the API server.
 fn serve_the_service(cluster: &ClusterNode) -> Result<String> {
     let path = "/api/v1/namespaces/default/services/kubernetes";
     let service =
@@ -115,7 +115,7 @@ fn serve_the_service(cluster: &ClusterNode) -> Result<String> {
     Ok(service)
 }
 
-/// The pods of the Deployment that are to stay.
+/// The pods of the Deployment that are not being deleted.
 fn pods(cluster: &ClusterNode) -> Result<Vec<Value>> {
     let selector = "labelSelector=app.kubernetes.io%2Fname%3Dferrolet-pod-gc";
     let mut pods =
@@ -128,7 +128,7 @@ fn name(pod: &Value) -> &str {
     pod["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// Adds what is known of the pods to an error.
+/// Adds the state of the pods to an error.
 fn explained<T>(cluster: &ClusterNode, result: Result<T>) -> Result<T> {
     result.map_err(|error| {
         let mut error = cluster.node().explained::<()>(Err(error)).expect_err("it is an error");
@@ -140,7 +140,7 @@ fn explained<T>(cluster: &ClusterNode, result: Result<T>) -> Result<T> {
     })
 }
 
-/// Waits until as many pods as the Deployment asks for are ready, by what their probes say, and answers them.
+/// Waits until all replicas of the Deployment are ready by their probes, and returns them.
 fn wait_available(cluster: &ClusterNode) -> Result<Vec<Value>> {
     let wanted = |deployment: Option<&Value>| {
         let (spec, status) = (&deployment?["spec"], &deployment?["status"]);
@@ -156,9 +156,9 @@ fn wait_available(cluster: &ClusterNode) -> Result<Vec<Value>> {
     Ok(pods)
 }
 
-/// Waits until one of these pods leads.
+/// Waits until one of these pods is the leader.
 fn wait_leader<'a>(cluster: &ClusterNode, pods: &'a [Value]) -> Result<&'a Value> {
-    let leads = wait::until("one of them leads", PATIENCE, || {
+    let leads = wait::until("one of them is the leader", PATIENCE, || {
         let holder = holder(cluster.api())?.unwrap_or_default();
         let host = holder.split('_').next().unwrap_or_default();
         Ok(pods.iter().find(|pod| name(pod) == host).ok_or_else(|| holder.clone()))
@@ -166,8 +166,8 @@ fn wait_leader<'a>(cluster: &ClusterNode, pods: &'a [Value]) -> Result<&'a Value
     explained(cluster, leads)
 }
 
-/// A pod of a node that is gone is deleted, and that is told in the cluster and by the pod that did it.
-fn an_orphan_goes(cluster: &ClusterNode, leader: &Value) -> Result<()> {
+/// An orphaned pod is deleted. An event and the leader's `why` command say so.
+fn orphan_is_deleted(cluster: &ClusterNode, leader: &Value) -> Result<()> {
     let (api, path) = (cluster.api(), ClusterNode::pod_path("orphan"));
     api.create("/api/v1/nodes", &node("goes"))?;
     api.create(PODS, &pod("orphan", Some("goes")))?;
@@ -181,9 +181,9 @@ fn an_orphan_goes(cluster: &ClusterNode, leader: &Value) -> Result<()> {
     let container = cluster.running(name(leader))?.id;
     let why = ["ferrolet", "pod-gc", "why", "shop/orphan"];
     let ask = ["tasks", "exec", "--exec-id", "why", &container];
-    let told = cluster.node().instance().ctr(&[&ask[..], &why].concat())?;
+    let output = cluster.node().instance().ctr(&[&ask[..], &why].concat())?;
     let (text, error) =
-        (String::from_utf8_lossy(&told.stdout), String::from_utf8_lossy(&told.stderr));
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let said = "its node goes no longer existed";
     ensure!(
         text.starts_with("pod shop/orphan was removed ") && text.contains(said),
@@ -192,7 +192,7 @@ fn an_orphan_goes(cluster: &ClusterNode, leader: &Value) -> Result<()> {
     Ok(())
 }
 
-/// No probe of theirs failed for long, and none of them ended.
+/// Checks that no probe failed for long, and that no pod was restarted.
 fn never_restarted(cluster: &ClusterNode) -> Result<()> {
     for pod in pods(cluster)? {
         let container = &pod["status"]["containerStatuses"][0];
@@ -201,7 +201,7 @@ fn never_restarted(cluster: &ClusterNode) -> Result<()> {
     Ok(())
 }
 
-/// Somebody who may see metrics, by the commands that the documentation has for it.
+/// A user with the rights for metrics, created by the documented commands.
 fn prometheus(cluster: &ClusterNode) -> Result<Who> {
     cluster.make_namespace("monitoring")?;
     cluster.kubectl(&["create", "serviceaccount", "prometheus", "--namespace", "monitoring"])?;
@@ -218,8 +218,8 @@ fn prometheus(cluster: &ClusterNode) -> Result<Who> {
     Ok(Who::Token(token.trim().to_owned()))
 }
 
-/// What each pod tells whom on its port, and what the leader counts.
-fn ports_tell(cluster: &ClusterNode, pods: &[Value], leader: &Value, service: &str) -> Result<()> {
+/// Each pod's port serves health to all clients and metrics to authorized ones; the leader counts deleted pods.
+fn check_ports(cluster: &ClusterNode, pods: &[Value], leader: &Value, service: &str) -> Result<()> {
     let reader = prometheus(cluster)?;
     let whos = [Who::Anonymous, Who::Token("nonsense".to_owned()), reader.clone()];
     for pod in pods {
@@ -234,15 +234,15 @@ fn ports_tell(cluster: &ClusterNode, pods: &[Value], leader: &Value, service: &s
         let metrics = port.get(&reader, "/metrics")?.1;
         let leads = u8::from(name(pod) == name(leader));
         let calls = |code: u16| format!("rest_client_requests_total{{code=\"{code}\"");
-        let mut told = vec![
+        let mut expected = vec![
             format!("leader_election_master_status{{name=\"ferrolet-pod-gc\"}} {leads}"),
             format!("{},host=\"{service}", calls(200)),
         ];
         if leads == 1 {
             let orphans = "{namespace=\"shop\",reason=\"orphaned\"} 1";
-            told.push(format!("pod_gc_collector_force_delete_pods_total{orphans}"));
+            expected.push(format!("pod_gc_collector_force_delete_pods_total{orphans}"));
         }
-        for line in told {
+        for line in expected {
             ensure!(metrics.contains(&line), "{line} is not in {metrics}");
         }
         for code in [401, 403] {
@@ -252,7 +252,7 @@ fn ports_tell(cluster: &ClusterNode, pods: &[Value], leader: &Value, service: &s
     Ok(())
 }
 
-/// What was asked of the API server is what the roles grant, all of it, and nothing was refused.
+/// Checks that the API requests use all rights of the roles, and that none was refused.
 fn nothing_was_forbidden(audit: &Audit) -> Result<()> {
     audit.nothing_was_refused()?;
     let calls = audit.calls()?;
@@ -267,7 +267,7 @@ fn nothing_was_forbidden(audit: &Audit) -> Result<()> {
             };
             [text(&object["apiGroup"]), resource, text(&call["verb"])]
         })
-        // This API server streams its lists; others are asked for pages.
+        // This API server streams lists; other servers return pages.
         .filter(|[_, _, verb]| verb != "list")
         .collect();
     let granted = NEEDED.iter().filter(|one| one.verb != "list");
@@ -278,7 +278,7 @@ fn nothing_was_forbidden(audit: &Audit) -> Result<()> {
 
 // behaviour: PGC-139
 #[test]
-fn the_pods_of_the_deployment_work_with_what_they_are_given() -> Result<()> {
+fn deployed_pod_gc_works_with_its_roles_and_limits() -> Result<()> {
     let audit = Audit::of(USER)?;
     let options = ControlPlaneOptions {
         api_server: audit.flags(),
@@ -286,7 +286,7 @@ fn the_pods_of_the_deployment_work_with_what_they_are_given() -> Result<()> {
         ..with_controllers(&CONTROLLERS)
     };
     let mut cluster = ClusterNode::start(&options)?;
-    // The upstream kubelet needs 20 s and more to register a node, and takes over one that exists at once.
+    // The upstream kubelet needs 20 s and more to register a node, but uses an existing one at once.
     cluster.start_agent()?;
     cluster.wait_node_ready()?;
     cluster.hand_over_to(Agent::Upstream)?;
@@ -299,11 +299,11 @@ fn the_pods_of_the_deployment_work_with_what_they_are_given() -> Result<()> {
 
     let first = wait_available(&cluster)?;
     let leader = wait_leader(&cluster, &first)?;
-    an_orphan_goes(&cluster, leader)?;
-    ports_tell(&cluster, &first, leader, &service)?;
+    orphan_is_deleted(&cluster, leader)?;
+    check_ports(&cluster, &first, leader, &service)?;
     never_restarted(&cluster)?;
 
-    // Others take their places, and one of them the lease.
+    // New pods replace them, and one of the new ones gets the lease.
     cluster.kubectl(&["-n", "kube-system", "rollout", "restart", "deployment/ferrolet-pod-gc"])?;
     let second = wait_available(&cluster)?;
     ensure!(second.iter().all(|pod| first.iter().all(|gone| name(gone) != name(pod))));

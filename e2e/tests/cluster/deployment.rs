@@ -1,4 +1,4 @@
-//! `deploy/pod-gc`, as a real API server takes it.
+//! `deploy/pod-gc`, on a real API server.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use e2e::cluster::Cluster;
 use serde_json::json;
 use testbed::{ControlPlaneOptions, Instance};
 
-/// What is deployed, as kubectl names it.
+/// The deployed objects, as kubectl names them.
 const OBJECTS: [&str; 7] = [
     "clusterrole.rbac.authorization.k8s.io/ferrolet-pod-gc",
     "clusterrolebinding.rbac.authorization.k8s.io/ferrolet-pod-gc",
@@ -23,12 +23,12 @@ const OBJECTS: [&str; 7] = [
 pub(crate) const DEPLOYMENT: &str =
     "/apis/apps/v1/namespaces/kube-system/deployments/ferrolet-pod-gc";
 
-/// What kubectl says of all of them, in the order of their names.
+/// kubectl's output for all of them, sorted by name.
 fn all(what: &str) -> Vec<String> {
     OBJECTS.iter().map(|object| format!("{object} {what}")).collect()
 }
 
-/// Copies what is deployed to where a cluster sees it, wherever this work tree lies, and answers that place.
+/// Copies the deployment to a directory that a cluster's instance sees; returns its path.
 pub(crate) fn shown_to(instance: &Instance) -> Result<String> {
     let seen = instance.dir().join("deploy");
     fs::create_dir_all(&seen)?;
@@ -42,22 +42,22 @@ pub(crate) fn shown_to(instance: &Instance) -> Result<String> {
 
 // behaviour: PGC-136
 #[test]
-fn an_api_server_takes_all_that_is_deployed_and_a_pod_of_it() -> Result<()> {
+fn api_server_accepts_all_deployed_objects_and_a_pod_of_the_deployment() -> Result<()> {
     let cluster = Cluster::start(&ControlPlaneOptions::default())?;
     let seen = shown_to(cluster.instance())?;
     let apply = |more: &[&str]| -> Result<Vec<String>> {
-        let told = cluster.kubectl(&[&["apply", "-k", &seen][..], more].concat())?;
-        let mut lines: Vec<String> = told.lines().map(ToOwned::to_owned).collect();
+        let output = cluster.kubectl(&[&["apply", "-k", &seen][..], more].concat())?;
+        let mut lines: Vec<String> = output.lines().map(ToOwned::to_owned).collect();
         lines.sort();
         Ok(lines)
     };
-    let told = apply(&["--dry-run=server"])?;
-    ensure!(told == all("created (server dry run)"), "{told:#?}");
-    let told = apply(&[])?;
-    ensure!(told == all("created"), "{told:#?}");
-    let told = apply(&[])?;
-    ensure!(told == all("unchanged"), "{told:#?}");
-    // What a controller would make of it.
+    let output = apply(&["--dry-run=server"])?;
+    ensure!(output == all("created (server dry run)"), "{output:#?}");
+    let output = apply(&[])?;
+    ensure!(output == all("created"), "{output:#?}");
+    let output = apply(&[])?;
+    ensure!(output == all("unchanged"), "{output:#?}");
+    // The pod that a controller would create from it.
     let deployment = cluster.api().get(DEPLOYMENT)?.context("it is there")?;
     let template = &deployment["spec"]["template"];
     let pod = json!({

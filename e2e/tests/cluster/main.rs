@@ -1,4 +1,4 @@
-//! What talks to an API server, on a real control plane. Needs root and the parts that `make testbed` builds.
+//! API clients on a real control plane. Needs root and the parts that `make testbed` builds.
 #![allow(
     clippy::disallowed_methods,
     reason = "tests on the real thing: real files, processes and time"

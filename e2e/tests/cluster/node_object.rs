@@ -44,7 +44,7 @@ fn taints(node: &Value) -> Vec<&str> {
     all.filter_map(|taint| taint["key"].as_str()).collect()
 }
 
-/// Waits until the lease is the node's.
+/// Waits until the node owns the lease.
 fn owned_lease(api: &Api, node: &Value) -> Result<Value> {
     api.wait(LEASE, "the lease is the node's", PATIENCE, |lease| {
         let owner = &lease?["metadata"]["ownerReferences"][0];
@@ -53,7 +53,7 @@ fn owned_lease(api: &Api, node: &Value) -> Result<Value> {
 }
 
 #[test]
-fn a_real_api_server_keeps_the_contract_of_a_nodes_own_objects() -> Result<()> {
+fn real_api_server_passes_the_contract_of_node_objects() -> Result<()> {
     let cluster = Cluster::start(&ControlPlaneOptions::default())?;
     let kubeconfig = cluster.kubeconfig(&User::node("contract"))?;
     runtime()?.block_on(async {
@@ -83,7 +83,7 @@ fn others_words_stay_and_ours_come_back(api: &Api) -> Result<()> {
 
 fn is_made_again(api: &Api, node: &Value) -> Result<()> {
     api.delete(NODE)?;
-    let again = api.wait(NODE, "the node is made again", PATIENCE, |found| {
+    let again = api.wait(NODE, "the node is created again", PATIENCE, |found| {
         let found = found.filter(|found| is_ready(found))?;
         (found["metadata"]["uid"] != node["metadata"]["uid"]).then(|| found.clone())
     })?;
@@ -91,7 +91,7 @@ fn is_made_again(api: &Api, node: &Value) -> Result<()> {
 }
 
 #[test]
-fn a_node_lives_through_deletion_and_the_loss_of_the_cluster() -> Result<()> {
+fn node_registers_again_after_deletion_and_loss_of_the_cluster() -> Result<()> {
     let options = with_controllers(&["node-lifecycle-controller"]);
     let mut cluster = Cluster::start(&options)?;
     let kubeconfig = cluster.kubeconfig(&User::node("ours"))?;
@@ -102,7 +102,7 @@ fn a_node_lives_through_deletion_and_the_loss_of_the_cluster() -> Result<()> {
             effect: Some(TaintEffect::NoSchedule),
             time_added: None,
         }],
-        // The status and the lease are written every 2 s, not every 10 s.
+        // The status and the lease are written every 2 s instead of every 10 s.
         node_status_update_frequency: GoDuration::from_secs(2),
         node_lease_duration_seconds: 8,
         ..KubeletConfiguration::default()
@@ -125,7 +125,7 @@ fn a_node_lives_through_deletion_and_the_loss_of_the_cluster() -> Result<()> {
     ensure!(labels["example.com/rack"] == "7" && labels["kubernetes.io/os"] == "linux", "{labels}");
     ensure!(node["status"]["nodeInfo"]["kubeletVersion"] == "v1.36.3+ferrolet.0.1.0", "{node}");
     owned_lease(cluster.api(), &node)?;
-    // The taint that the API server gives to every new node goes; the one that was asked for stays.
+    // The node loses the taint that the API server gives every new node, and keeps the configured one.
     cluster.api().wait(NODE, "one taint is left", PATIENCE, |node| {
         (taints(node?) == ["example.com/held"]).then_some(())
     })?;
@@ -137,9 +137,12 @@ fn a_node_lives_through_deletion_and_the_loss_of_the_cluster() -> Result<()> {
     let new = ready_node(cluster.api(), PATIENCE)?;
     owned_lease(cluster.api(), &new)?;
     eprintln!("there again {:?} after the API server was", begin.elapsed());
-    ensure!(ours.handle.node().is_some(), "what is known follows");
-    let told: Vec<&str> = ours.events.all().iter().map(|event| event.reason).collect();
-    ensure!(told.contains(&"NodeReady") && told.contains(&"NodeHasSufficientMemory"), "{told:?}");
+    ensure!(ours.handle.node().is_some(), "the cached node follows the watch");
+    let reasons: Vec<&str> = ours.events.all().iter().map(|event| event.reason).collect();
+    ensure!(
+        reasons.contains(&"NodeReady") && reasons.contains(&"NodeHasSufficientMemory"),
+        "{reasons:?}"
+    );
     drop(ours);
     cluster.stop()
 }

@@ -1,4 +1,4 @@
-//! What a node needs of the API for its pods, with a node's own credentials.
+//! The objects that a node reads for its pods, with a node's own credentials.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -32,7 +32,7 @@ use crate::objects::{node, pod};
 
 const PODS: &str = "/api/v1/namespaces/shop/pods";
 
-/// Makes a pod on a node, with a password and a setting from objects of this name; its uid.
+/// Creates a pod on a node that refers to a secret and a config map of this name; returns its UID.
 fn make_pod(api: &Api, name: &str, node: &str, objects: &str) -> Result<PodUid> {
     let key = |kind: &str| json!({ kind: { "name": objects, "key": "k" } });
     let mut pod = pod(name, Some(node));
@@ -40,7 +40,7 @@ fn make_pod(api: &Api, name: &str, node: &str, objects: &str) -> Result<PodUid> 
         { "name": "A", "valueFrom": key("secretKeyRef") },
         { "name": "B", "valueFrom": key("configMapKeyRef") },
     ]);
-    // A node may ask only for tokens that a volume of the pod asks for.
+    // A node may request a token only if a volume of the pod has it.
     let token = json!({ "audience": "vault", "expirationSeconds": 3607, "path": "token" });
     let sources = json!([{ "serviceAccountToken": token }]);
     pod["spec"]["volumes"] = json!([{ "name": "token", "projected": { "sources": sources } }]);
@@ -69,7 +69,7 @@ async fn server(kubeconfig: &Path) -> Result<ApiServer> {
     Ok(ApiServer::new(connection, rates, Exclusion::default(), source))
 }
 
-/// Asks until the answer is as wanted.
+/// Polls until the answer is as wanted.
 async fn wait<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> Result<T> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -83,7 +83,7 @@ async fn wait<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> Result<
 
 struct World {
     cluster: Cluster,
-    /// What the node asks for.
+    /// The audit log of the node.
     audit: Audit,
     server: ApiServer,
     here: PodUid,
@@ -91,7 +91,7 @@ struct World {
 }
 
 impl World {
-    /// How many watches of what has the name `own` were granted, and how many of them have ended.
+    /// The number of watches of the object `own`, and how many of them have ended.
     fn watches(&self, kind: &str) -> Option<(usize, usize)> {
         let calls = self.audit.calls().ok()?;
         let count = |stage: &str| {
@@ -117,14 +117,14 @@ async fn objects_are_followed(world: &World, tasks: &mut JoinSet<()>) -> Result<
     let map = ObjectKey::config_map("shop", "own");
     let wanted = [key("own"), key("none"), map.clone()];
     store.register(&world.here, BTreeSet::from(wanted));
-    // What the node may see follows the pods with a little delay.
+    // The API server lets the node read the object shortly after it sees the pod.
     let value = |name: &str, wanted: &str| {
         let (store, key, wanted) = (store.clone(), key(name), wanted.as_bytes().to_vec());
         async move || (*store.get(&key).await.ok()?.data["k"] == *wanted).then_some(())
     };
     wait("the secret", value("own", "first")).await?;
     wait("the config map", async || store.get(&map).await.ok()).await?;
-    // Nobody can change it, so nobody listens any more for that.
+    // An immutable object cannot change, so it is no longer watched.
     wait("its watch ends", async || world.watches("configmaps").filter(|all| *all == (1, 1)))
         .await?;
     let changed = json!({ "stringData": { "k": "second" } });
@@ -133,7 +133,7 @@ async fn objects_are_followed(world: &World, tasks: &mut JoinSet<()>) -> Result<
     wait("the change", value("own", "second")).await?;
     ensure!(world.watches("configmaps") == Some((1, 1)), "{:?}", world.watches("configmaps"));
     ensure!(world.watches("secrets") == Some((1, 0)), "{:?}", world.watches("secrets"));
-    // Nobody's pod refers to it: whether it exists is not for this node to know.
+    // No pod refers to it, so this node may not read it.
     let found = store.get(&key("none")).await;
     ensure!(matches!(found, Err(ObjectError::NotYet { .. })), "{found:?}");
     for name in ["foreign", "none"] {
@@ -219,7 +219,7 @@ async fn events_are_written(world: &World, tasks: &mut JoinSet<()>) -> Result<()
 }
 
 impl World {
-    /// Asks as somebody who may do everything.
+    /// Calls the API as an administrator.
     fn api<T>(&self, ask: impl FnOnce(&Api) -> Result<T>) -> Result<T> {
         tokio::task::block_in_place(|| ask(self.cluster.api()))
     }
@@ -227,7 +227,7 @@ impl World {
 
 // behaviour: OBJ-13, OBJ-23
 #[test]
-fn a_node_gets_what_its_own_pods_refer_to_and_nothing_else() -> Result<()> {
+fn node_reads_only_objects_that_its_pods_refer_to() -> Result<()> {
     let audit = Audit::of(User::node("mine").name())?;
     let options =
         ControlPlaneOptions { api_server: audit.flags(), ..ControlPlaneOptions::default() };

@@ -1,5 +1,4 @@
-//! The node that our agent registers and the upstream kubelet's, on the same machine and the same runtime: what
-//! their objects and their leases say.
+//! The Node object and the lease of our agent and of the upstream kubelet, on the same machine and the same runtime.
 
 use std::path::{Path, PathBuf};
 
@@ -9,13 +8,13 @@ use e2e::api::{Api, Patch};
 use e2e::cluster::Cluster;
 use e2e::differences::{Known, differences};
 use e2e::node::{PATIENCE, program};
-use e2e::node_told::{DIFFERENT, told};
+use e2e::node_values::{DIFFERENT, node_values};
 use e2e::plane::with_controllers;
 use model::quantity::Quantity;
 use serde_json::{Value, json};
 use testbed::{Command, Process, User, wait};
 
-/// Where the two are not the same because there are two.
+/// Differences because there are two nodes.
 const NAMES: &[Known] = &[
     Known {
         path: "/metadata/labels/kubernetes.io~1hostname",
@@ -31,7 +30,7 @@ const NAMES: &[Known] = &[
     },
 ];
 
-/// The taint that nodes are registered with, and that of a node that was there before.
+/// The taint of new nodes, and that of a node that existed before.
 const HELD: &str = "example.com/held";
 const FOREIGN: &str = "example.com/foreign";
 
@@ -40,11 +39,11 @@ fn is_ready(node: &Value) -> bool {
     all.into_iter().any(|one| one["type"] == "Ready" && one["status"] == "True")
 }
 
-/// What is kept back of the memory, by the configuration below: of it, what huge pages have is no memory either.
+/// The reserved memory of the configuration below. Huge pages are no memory, either.
 const KEPT_BACK: &str = "96Mi";
 
-/// Whether memory is told as it will be. Of a node that was there before, upstream's first status may still count the
-/// huge pages of sizes that the machine does not have, and that are gone from the object already.
+/// Whether the amounts of memory are final. For a node that was there before, upstream's first status may still count
+/// huge pages of sizes that the machine does not have, and that the object no longer lists.
 fn memory_is_final(node: &Value) -> bool {
     let bytes = |text: &str| Quantity::parse(text).ok().map(|amount| amount.value());
     let of = |amounts: &Value| amounts["memory"].as_str().and_then(bytes);
@@ -60,7 +59,7 @@ fn memory_is_final(node: &Value) -> bool {
 fn ready(api: &Api, name: &str, taint: &str) -> Result<Value> {
     let path = format!("/api/v1/nodes/{name}");
     api.wait(&path, &format!("{name} is ready"), PATIENCE, |node| {
-        // Taints of the node's beginning are the controller's business.
+        // The controller adds and removes the taints of a new node.
         let is_taken_in = |node: &Value| {
             let taints = node["spec"]["taints"].as_array();
             taints.is_some_and(|all| all.len() == 1 && all[0]["key"] == taint)
@@ -70,7 +69,7 @@ fn ready(api: &Api, name: &str, taint: &str) -> Result<Value> {
     })
 }
 
-/// Makes a node as somebody may have left it: hardly anything of it is true, and some of it is nobody's business but theirs.
+/// Creates a Node object with wrong values, and with values of other owners that the agent must keep.
 fn make_wrong(api: &Api, name: &str) -> Result<()> {
     let path = format!("/api/v1/nodes/{name}");
     api.delete(&path)?;
@@ -117,13 +116,13 @@ fn configuration(socket: &str) -> String {
     )
 }
 
-/// What the runtime was told of the addresses of pods, in the CRI's own encoding.
+/// The `UpdateRuntimeConfig` requests that the runtime received, in the CRI's encoding.
 fn runtime_configs(requests: &Path) -> Result<Vec<Vec<u8>>> {
     let mut names = Vec::new();
-    for entry in std::fs::read_dir(requests).context("list what the runtime was asked")? {
+    for entry in std::fs::read_dir(requests).context("list the runtime requests")? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        // Those that begin with a dot are still being written.
+        // A file with a leading dot is incomplete.
         if name.ends_with("-UpdateRuntimeConfig") && !name.starts_with('.') {
             names.push(entry.path());
         }
@@ -132,12 +131,12 @@ fn runtime_configs(requests: &Path) -> Result<Vec<Vec<u8>>> {
     names.iter().map(|path| std::fs::read(path).context("read a request")).collect()
 }
 
-/// The node gets addresses for its pods; what the runtime is told of them.
-fn told_of_addresses(cluster: &Cluster, name: &str, requests: &Path) -> Result<Vec<u8>> {
+/// Gives the node a pod CIDR, and returns the `UpdateRuntimeConfig` request that follows.
+fn update_runtime_config(cluster: &Cluster, name: &str, requests: &Path) -> Result<Vec<u8>> {
     let before = runtime_configs(requests)?.len();
     let cidrs = json!({ "spec": { "podCIDR": "10.9.0.0/24", "podCIDRs": ["10.9.0.0/24"] } });
     cluster.api().patch(&format!("/api/v1/nodes/{name}"), Patch::Strategic, &cidrs)?;
-    wait::until("the runtime is told of addresses", PATIENCE, || {
+    wait::until("the runtime gets the pod CIDR", PATIENCE, || {
         let mut all = runtime_configs(requests)?;
         let last = all.pop().filter(|_| all.len() >= before);
         Ok(last.ok_or_else(|| format!("{} requests", all.len())))
@@ -159,12 +158,12 @@ fn lease(api: &Api, name: &str) -> Result<Value> {
     Ok(serde_json::from_str(&plain)?)
 }
 
-/// What an agent made.
+/// The objects and requests of an agent.
 struct Registered {
     node: Value,
     lease: Value,
-    /// What the runtime was told.
-    told: Vec<u8>,
+    /// The last `UpdateRuntimeConfig` request.
+    runtime_config: Vec<u8>,
 }
 
 /// A cluster with a runtime for agents.
@@ -172,7 +171,7 @@ struct World {
     cluster: Cluster,
     /// The configuration of agents.
     config: PathBuf,
-    /// Where what the runtime is asked is kept.
+    /// The directory of recorded runtime requests.
     requests: PathBuf,
 }
 
@@ -199,7 +198,7 @@ impl World {
         Ok(Self { cluster, config, requests })
     }
 
-    /// Starts an agent of that name, with a directory of its own.
+    /// Starts an agent with this name and its own directory.
     fn spawn(&self, agent: Agent, name: &str, root: &str) -> Result<Process> {
         let instance = self.cluster.instance();
         let kubeconfig = self.cluster.kubeconfig(&User::node(name))?.display().to_string();
@@ -214,22 +213,22 @@ impl World {
         Ok(instance.spawn(name, &command)?)
     }
 
-    /// Runs an agent until its node is ready and has this taint, and gives it addresses for pods. Both agents have the
-    /// same ports, so each is alone.
+    /// Runs an agent until its node is ready and has this taint, and gives the node a pod CIDR. Both agents use the
+    /// same ports, so they run one after the other.
     fn registered(&self, agent: Agent, name: &str, taint: &str) -> Result<Registered> {
         let agent = self.spawn(agent, name, &format!("{name}-{}", taint.replace('/', "-")))?;
-        let last_words = || last_words(&agent);
+        let log_end = || log_end(&agent);
         let api = self.cluster.api();
-        let node = ready(api, name, taint).with_context(last_words)?;
-        let lease = lease(api, name).with_context(last_words)?;
-        let told =
-            told_of_addresses(&self.cluster, name, &self.requests).with_context(last_words)?;
+        let node = ready(api, name, taint).with_context(log_end)?;
+        let lease = lease(api, name).with_context(log_end)?;
+        let runtime_config =
+            update_runtime_config(&self.cluster, name, &self.requests).with_context(log_end)?;
         agent.kill()?;
         agent.wait(PATIENCE)?;
-        Ok(Registered { node, lease, told })
+        Ok(Registered { node, lease, runtime_config })
     }
 
-    /// What becomes of devices that are in the object of a node, once an agent finds it.
+    /// The extended resources of an existing node after an agent has registered it.
     fn devices(&self, agent: Agent, name: &str) -> Result<Value> {
         let (api, path) = (self.cluster.api(), format!("/api/v1/nodes/{name}"));
         api.create("/api/v1/nodes", &json!({ "metadata": { "name": name } }))?;
@@ -240,7 +239,7 @@ impl World {
         let what = format!("{name} is ready");
         let node =
             api.wait(&path, &what, PATIENCE, |node| node.filter(|node| is_ready(node)).cloned());
-        let node = node.with_context(|| last_words(&agent))?;
+        let node = node.with_context(|| log_end(&agent))?;
         agent.kill()?;
         agent.wait(PATIENCE)?;
         let of_others = |key: &str| {
@@ -252,7 +251,7 @@ impl World {
         Ok(json!([of_others("capacity"), of_others("allocatable")]))
     }
 
-    /// The same of both agents, one after the other.
+    /// Those of both agents, one after the other.
     fn devices_of_both(&self, suffix: &str) -> Result<[Value; 2]> {
         let both = [(Agent::Upstream, "theirs"), (Agent::Ferrolet, "ours")];
         let [theirs, ours] =
@@ -260,16 +259,17 @@ impl World {
         Ok([theirs?, ours?])
     }
 
-    /// What both agents make is the same.
+    /// Checks that both agents register the same.
     fn same(&self, taint: &str) -> Result<()> {
         let theirs = self.registered(Agent::Upstream, "theirs", taint)?;
         let ours = self.registered(Agent::Ferrolet, "ours", taint)?;
-        ensure!(ours.told == theirs.told, "the runtime: {:?}, {:?}", ours.told, theirs.told);
+        let (our_config, their_config) = (&ours.runtime_config, &theirs.runtime_config);
+        ensure!(our_config == their_config, "the runtime: {our_config:?}, {their_config:?}");
         ensure!(ours.lease == theirs.lease, "the lease: {}, {}", ours.lease, theirs.lease);
         let (ours, theirs) = (ours.node, theirs.node);
-        eprintln!("{} values compared", told(&ours).len());
+        eprintln!("{} values compared", node_values(&ours).len());
         let known = [NAMES, DIFFERENT].concat();
-        let found = differences(&told(&ours), &told(&theirs), &known);
+        let found = differences(&node_values(&ours), &node_values(&theirs), &known);
         ensure!(found.is_empty(), "{}\n\nours: {ours}\n\nupstream's: {theirs}", found.join("\n"));
         Ok(())
     }
@@ -277,7 +277,7 @@ impl World {
 
 // behaviour: NODE-2
 #[test]
-fn our_node_says_what_upstreams_says_also_where_there_was_one_before() -> Result<()> {
+fn node_object_equals_upstreams_when_new_and_when_one_existed() -> Result<()> {
     let world = World::start()?;
     world.same(HELD)?;
     for name in ["ours", "theirs"] {
@@ -287,24 +287,24 @@ fn our_node_says_what_upstreams_says_also_where_there_was_one_before() -> Result
     world.cluster.stop()
 }
 
-fn last_words(agent: &Process) -> String {
+fn log_end(agent: &Process) -> String {
     let log = agent.log();
     let lines: Vec<&str> = log.lines().filter(|line| !line.contains("FLAG:")).collect();
     lines[lines.len().saturating_sub(12)..].join("\n")
 }
 
-/// What the upstream kubelet notes of the devices of two plugins. It believes it by the checksum alone.
+/// The upstream kubelet's checkpoint of the devices of two plugins. It verifies only the checksum.
 const CHECKPOINT: &str = r#"{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{"example.com/plugin":["a","b"],"example.com/unseen":["c"]}},"Checksum":1669732244}"#;
 
 // behaviour: NODE-10, NODE-56
 #[test]
-fn devices_of_people_stay_and_those_of_plugins_are_none_as_with_upstream() -> Result<()> {
+fn manual_extended_resources_stay_and_plugin_resources_become_zero() -> Result<()> {
     let world = World::start()?;
     let [theirs, ours] = world.devices_of_both("")?;
     let stay = json!({ "example.com/hand": "3", "example.com/plugin": "4" });
     ensure!(theirs == json!([stay, stay]), "upstream's: {theirs}");
     ensure!(ours == theirs, "ours: {ours}, upstream's: {theirs}");
-    // Plugins have registered with the agent before; one of them the node does not say anything about.
+    // Plugins have registered with the agent before; the node has no resource of one of them.
     let script = format!(
         "mkdir -p /var/lib/kubelet/device-plugins && \
          printf %s '{CHECKPOINT}' > /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"

@@ -1,4 +1,4 @@
-//! The objects that tests make.
+//! Objects of tests.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ pub(crate) fn node(name: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } })
 }
 
-/// A pod, bound to a node from the start if one is given.
+/// A pod, bound to a node if one is given.
 pub(crate) fn pod(name: &str, node: Option<&str>) -> Value {
     let mut spec = json!({
         "containers": [{ "name": "c", "image": "ferrolet.test/workload:1" }],

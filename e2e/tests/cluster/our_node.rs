@@ -1,4 +1,4 @@
-//! The node of our agent, without the rest of it.
+//! The part of our agent that maintains the node, without the rest.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use cluster::{Cluster as ApiServer, Connection, Exclusion, Rate, Source};
 use config::KubeletConfiguration;
 use model::ports::runtime::Runtime;
-use node::{NodeHandle, NodePorts, Particulars, Settings};
+use node::{NodeHandle, NodeParameters, NodePorts, Settings};
 use podspec::quantity::Quantity;
 use podspec::resources::Amounts;
 use testkit::addresses::MemoryAddresses;
@@ -16,7 +16,7 @@ use testkit::events::KeptNodeEvents;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// A node that runs in this process. It ends with this.
+/// A node that runs in this process. It ends when it is dropped.
 #[derive(Debug)]
 pub(crate) struct OurNode {
     pub(crate) handle: NodeHandle,
@@ -24,7 +24,7 @@ pub(crate) struct OurNode {
     _tasks: JoinSet<()>,
 }
 
-/// What the API server at the other end of a kubeconfig is for us.
+/// A client of the API server of a kubeconfig.
 pub(crate) async fn api_server(kubeconfig: &Path) -> Result<ApiServer> {
     let connection = Connection::find(Some(kubeconfig.to_owned()), None, "kubelet/v1.36.3");
     let connection = connection.await.context("connect to the API server")?;
@@ -32,7 +32,7 @@ pub(crate) async fn api_server(kubeconfig: &Path) -> Result<ApiServer> {
     Ok(ApiServer::new(connection, rate, Exclusion::default(), Source::default()))
 }
 
-/// What this machine has, all of which pods can have.
+/// The resources of this machine, all of them allocatable.
 fn amounts(root: &Path) -> Result<Amounts> {
     let machine = hostfs::machine()?;
     let mut all = vec![
@@ -51,7 +51,7 @@ fn amounts(root: &Path) -> Result<Amounts> {
     all.into_iter().map(|(name, text)| Ok((name, Quantity::parse(&text)?))).collect()
 }
 
-/// Who a node is.
+/// The identity of a node.
 #[derive(Debug)]
 pub(crate) struct Who<'a> {
     pub(crate) name: &'a str,
@@ -62,7 +62,7 @@ pub(crate) struct Who<'a> {
 
 pub(crate) fn settings(who: &Who<'_>, config: &KubeletConfiguration) -> Result<Settings> {
     let labels = who.labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    let own = Particulars {
+    let own = NodeParameters {
         name: who.name.to_owned(),
         hostname: who.name.to_owned(),
         architecture: "amd64".to_owned(),
@@ -72,7 +72,7 @@ pub(crate) fn settings(who: &Who<'_>, config: &KubeletConfiguration) -> Result<S
         identity: hostfs::identity(),
         capacity: amounts(who.root)?,
         allocatable: amounts(who.root)?,
-        ..Particulars::default()
+        ..NodeParameters::default()
     };
     Ok(Settings::new(config, own))
 }
@@ -101,7 +101,7 @@ impl OurNode {
         let stop = CancellationToken::new();
         let mut set = JoinSet::new();
         set.spawn(tasks.feed.run(stop.clone()));
-        set.spawn(tasks.look.run(stop.clone()));
+        set.spawn(tasks.observer.run(stop.clone()));
         set.spawn(tasks.check.run(stop.clone()));
         set.spawn(tasks.status.run(stop.clone()));
         set.spawn(tasks.lease.run(stop.clone()));

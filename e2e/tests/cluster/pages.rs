@@ -1,4 +1,4 @@
-//! An API server without streaming lists: the pods of a node are listed by pages, and then watched.
+//! An API server without streaming lists: the pods of a node are listed in pages, and then watched.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -17,14 +17,14 @@ use crate::objects::pod;
 use crate::our_node::api_server;
 
 const PODS: &str = "/api/v1/namespaces/shop/pods";
-/// One more than a page has.
+/// One more than the size of a page.
 const COUNT: usize = 501;
 
-/// What was told, a letter each: all from the beginning, an object, one that is gone, the end of all.
+/// The changes that a sink received, a letter for each: restart, applied, gone, unread, complete.
 #[derive(Debug, Default)]
-struct Heard(Mutex<String>);
+struct ChangeLog(Mutex<String>);
 
-impl Heard {
+impl ChangeLog {
     fn all(&self) -> String {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -39,8 +39,8 @@ impl Heard {
     }
 }
 
-impl<T, K> Sink<T, K> for Heard {
-    fn hear(&self, change: Change<T, K>) {
+impl<T, K> Sink<T, K> for ChangeLog {
+    fn receive(&self, change: Change<T, K>) {
         let letter = match change {
             Change::Restarted => 'r',
             Change::Applied(_) => 'a',
@@ -52,30 +52,30 @@ impl<T, K> Sink<T, K> for Heard {
     }
 }
 
-/// Hears all pods, then of one that comes and goes.
-async fn hears_all(cluster: &Cluster) -> Result<()> {
+/// Receives all pods, then one that is created and deleted.
+async fn receives_all(cluster: &Cluster) -> Result<()> {
     let server = api_server(&cluster.kubeconfig(&User::node("mine"))?).await?;
-    let heard = Heard::default();
+    let changes = ChangeLog::default();
     let looked = async {
         let all = format!("r{}c", "a".repeat(COUNT));
-        heard.wait("all are told, once", |told| told == all).await?;
+        changes.wait("all are received, once", |letters| letters == all).await?;
         let api = cluster.api();
         tokio::task::block_in_place(|| api.create(PODS, &pod("another", Some("mine"))))?;
         let one_more = format!("{all}a");
-        heard.wait("one more", |told| told == one_more).await?;
+        changes.wait("one more", |letters| letters == one_more).await?;
         let path = format!("{PODS}/another");
         tokio::task::block_in_place(|| api.delete_with_grace(&path, 0))?;
-        heard.wait("it is gone", |told| told.ends_with('g')).await
+        changes.wait("it is gone", |letters| letters.ends_with('g')).await
     };
     tokio::select! {
-        () = server.follow_pods_of("mine", &heard) => unreachable!("it follows for ever"),
+        () = server.follow_pods_of("mine", &changes) => unreachable!("it follows for ever"),
         looked = looked => looked,
     }
 }
 
-/// What the server was asked, in order: how, and with which answer.
+/// The kinds and status codes of the requests to the server, in order.
 fn asked(audit: &Audit) -> Result<Vec<(&'static str, u64)>> {
-    // A watch is noted when it begins and when it ends.
+    // A watch has an entry for its begin and its end.
     let mut calls = audit.calls()?;
     let mut noted = BTreeSet::new();
     calls.retain(|call| noted.insert(call["auditID"].to_string()));
@@ -94,7 +94,7 @@ fn asked(audit: &Audit) -> Result<Vec<(&'static str, u64)>> {
 
 // behaviour: API-12
 #[test]
-fn without_streaming_lists_pods_are_heard_by_pages() -> Result<()> {
+fn pods_are_listed_in_pages_when_streaming_lists_are_off() -> Result<()> {
     let audit = Audit::of(User::node("mine").name())?;
     let mut flags = audit.flags();
     flags.push("--feature-gates=WatchList=false".to_owned());
@@ -106,7 +106,7 @@ fn without_streaming_lists_pods_are_heard_by_pages() -> Result<()> {
     }
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).enable_all().build().context("start a runtime")?;
-    runtime.block_on(hears_all(&cluster))?;
+    runtime.block_on(receives_all(&cluster))?;
     drop(runtime);
     assert_eq!(
         asked(&audit)?,

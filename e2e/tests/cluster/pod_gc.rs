@@ -1,4 +1,4 @@
-//! Our Pod GC controller when something goes wrong around it.
+//! Our Pod GC controller with failures around it.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use e2e::api::{Api, Patch};
-use e2e::api_proxy::{ApiProxy, Asked};
+use e2e::api_proxy::{ApiProxy, RecordedRequest};
 use e2e::cluster::Cluster;
 use e2e::node::PATIENCE;
 use hyper::{Method, StatusCode};
@@ -19,12 +19,12 @@ use crate::objects::{node, pod};
 const NAMESPACE: &str = "pod-gc";
 const PODS: &str = "/api/v1/namespaces/pod-gc/pods";
 
-/// How long a node must be missing here, not 40 s.
+/// How long a node must be missing here, instead of 40 s.
 const QUARANTINE: Duration = Duration::from_secs(25);
-/// How long it may take until a pod of a missing node is deleted. A question that gets no answer costs a second quarantine.
+/// The timeout of the deletion of an orphaned pod. A request without response costs a second quarantine.
 const ORPHAN: Duration = Duration::from_mins(3);
 
-/// A lease that others take over sooner than after 15 s.
+/// A lease that other candidates get sooner than after 15 s.
 const SHORT_LEASE: [&str; 4] = [
     "--leader-elect=true",
     "--leader-elect-lease-duration=8s",
@@ -42,7 +42,7 @@ fn path(name: &str) -> String {
     format!("{PODS}/{name}")
 }
 
-/// Makes a pod of a node with a phase.
+/// Creates a pod of a node with a phase.
 fn make_pod(api: &Api, name: &str, node: &str, phase: &str) -> Result<()> {
     api.create(PODS, &pod(name, Some(node)))?;
     let status = json!({ "status": { "phase": phase } });
@@ -50,7 +50,7 @@ fn make_pod(api: &Api, name: &str, node: &str, phase: &str) -> Result<()> {
     Ok(())
 }
 
-/// A way to the API server for one controller, and the kubeconfig that leads there.
+/// A proxy to the API server for one controller, and its kubeconfig.
 fn proxy(cluster: &Cluster, name: &str) -> Result<(ApiProxy, PathBuf)> {
     let proxy =
         ApiProxy::start(cluster.instance().host_ip(), cluster.control_plane().admin_kubeconfig())?;
@@ -59,18 +59,18 @@ fn proxy(cluster: &Cluster, name: &str) -> Result<(ApiProxy, PathBuf)> {
     Ok((proxy, kubeconfig))
 }
 
-fn deletions(proxy: &ApiProxy) -> Vec<Asked> {
+fn deletions(proxy: &ApiProxy) -> Vec<RecordedRequest> {
     proxy.asked().into_iter().filter(|asked| asked.method == Method::DELETE).collect()
 }
 
-/// Which pod is made anew, and before which request, which is refused then.
+/// The pod that is recreated, and the request that this precedes and that is refused then.
 const MOMENTS: [(&str, Method, &str); 3] = [
     ("ended", Method::DELETE, ""),
     ("stuck-before", Method::PATCH, "/status"),
     ("stuck-between", Method::DELETE, ""),
 ];
 
-/// Makes a pod anew, under the name of one that is just about to be collected.
+/// Recreates a pod that is about to be collected.
 fn replace(api: &Api, name: &str) -> Result<Value> {
     api.delete_with_grace(&path(name), 0)?;
     make_pod(api, name, "works", "Running")?;
@@ -78,7 +78,7 @@ fn replace(api: &Api, name: &str) -> Result<Value> {
 }
 
 #[test]
-fn a_pod_made_anew_between_the_list_and_the_deletion_stays() -> Result<()> {
+fn pod_recreated_between_list_and_deletion_stays() -> Result<()> {
     let cluster = cluster()?;
     let api = cluster.api();
     api.create("/api/v1/nodes", &node("works"))?;
@@ -98,7 +98,7 @@ fn a_pod_made_anew_between_the_list_and_the_deletion_stays() -> Result<()> {
         let own = Api::new(cluster.control_plane().admin_kubeconfig())?;
         let made = Arc::clone(&made);
         proxy.before(method, &format!("/pods/{name}{part}"), move || {
-            made.lock().expect("nobody panics with it").push(replace(&own, name));
+            made.lock().expect("no thread panics with it").push(replace(&own, name));
         });
     }
     let flags = ["--terminated-pod-gc-threshold=1", FREQUENT_PASSES];
@@ -106,8 +106,8 @@ fn a_pod_made_anew_between_the_list_and_the_deletion_stays() -> Result<()> {
     explained(api.wait_gone(&path("stuck"), PATIENCE), &process)?;
     explained(wait_for_a_pass(&cluster, NAMESPACE), &process)?;
 
-    let made = std::mem::take(&mut *made.lock().expect("nobody panics with it"));
-    ensure!(made.len() == MOMENTS.len(), "made anew: {made:?}");
+    let made = std::mem::take(&mut *made.lock().expect("no thread panics with it"));
+    ensure!(made.len() == MOMENTS.len(), "recreated: {made:?}");
     for new in made {
         let new = new?;
         let name = new["metadata"]["name"].as_str().context("a name")?;
@@ -127,11 +127,11 @@ fn a_pod_made_anew_between_the_list_and_the_deletion_stays() -> Result<()> {
     }
     let deleted =
         deletions(&proxy).into_iter().filter(|asked| asked.path.contains("/stuck-before"));
-    assert_eq!(deleted.count(), 0, "what could not be marked as failed was deleted");
+    assert_eq!(deleted.count(), 0, "a pod that could not be marked as failed was deleted");
     cluster.stop()
 }
 
-/// How many pods the leader finds, and how many may stay.
+/// The number of pods that the leader finds, and the threshold.
 const MANY: usize = 150;
 const FEW: usize = 10;
 
@@ -140,7 +140,7 @@ fn count(api: &Api) -> Result<usize> {
 }
 
 #[test]
-fn a_leader_that_is_held_up_in_mid_pass_is_replaced_and_deletes_no_more() -> Result<()> {
+fn leader_blocked_in_mid_pass_is_replaced_and_stops_deleting() -> Result<()> {
     let cluster = cluster()?;
     let api = cluster.api();
     api.create("/api/v1/nodes", &node("works"))?;
@@ -158,7 +158,7 @@ fn a_leader_that_is_held_up_in_mid_pass_is_replaced_and_deletes_no_more() -> Res
     first.signal(Signal::Stop)?;
     let halfway = explained(halfway, &first)?;
     ensure!(halfway > FEW, "the pass was over before the leader was held up");
-    let leader = holder(api)?.context("nobody leads")?;
+    let leader = holder(api)?.context("there is no leader")?;
 
     let (second_way, kubeconfig) = proxy(&cluster, "second")?;
     let second = start_pod_gc(&cluster, "second", &kubeconfig, &flags)?;
@@ -172,15 +172,15 @@ fn a_leader_that_is_held_up_in_mid_pass_is_replaced_and_deletes_no_more() -> Res
     assert_ne!(holder(api)?, Some(leader));
     let before = deletions(&first_way).len();
     first.signal(Signal::Cont)?;
-    // It gives up: there is nothing that it could do.
+    // The former leader exits: it has no other choice.
     first.wait(PATIENCE)?;
-    // What was handed to the connection before it was held up still arrives, and meets nobody.
+    // Requests that were sent before the connection was held up still arrive: no pod matches them.
     let late = deletions(&first_way).split_off(before);
     let met = late.iter().filter(|asked| asked.status == Some(StatusCode::OK)).count();
     assert!(met == 0 && late.len() < MANY / 10, "{} late, {met} met: {}", late.len(), first.log());
     assert_eq!(count(api)?, FEW);
     // Nothing was deleted twice.
-    let all: Vec<Asked> = [deletions(&first_way), deletions(&second_way)].concat();
+    let all: Vec<RecordedRequest> = [deletions(&first_way), deletions(&second_way)].concat();
     let refused = all.iter().filter(|asked| asked.status != Some(StatusCode::OK)).count();
     assert!(refused <= 1 + late.len(), "{refused} of {} deletions were refused", all.len());
     ensure!(second.is_alive()?, "the second ended");
@@ -188,7 +188,7 @@ fn a_leader_that_is_held_up_in_mid_pass_is_replaced_and_deletes_no_more() -> Res
 }
 
 #[test]
-fn the_api_server_going_away_for_a_while_costs_nothing_but_time() -> Result<()> {
+fn pod_gc_resumes_after_an_api_server_outage() -> Result<()> {
     let mut cluster = cluster()?;
     let api = cluster.api();
     for name in ["works", "goes"] {

@@ -1,5 +1,5 @@
-//! Who is told what on the port of our Pod GC controller, by the real API server's word, and next to it on
-//! that of the controller manager.
+//! Authentication and authorization on the port of our Pod GC controller, with the real API server, compared with the
+//! port of the controller manager.
 
 use anyhow::{Context, Result, ensure};
 use e2e::cluster::Cluster;
@@ -12,7 +12,7 @@ use testbed::{User, wait};
 use crate::collector::{deployed, start_pod_gc};
 
 const NAMESPACE: &str = "pod-gc";
-/// Where the two listen.
+/// The ports of both controllers.
 const OURS: u16 = 10299;
 const THEIRS: u16 = 10257;
 
@@ -22,7 +22,7 @@ fn token_of_new(cluster: &Cluster, name: &str) -> Result<Who> {
     Ok(Who::Token(token(cluster, &account, &json!({}))?))
 }
 
-/// Lets a user and a service account of that name see metrics and settings.
+/// Permits a user and a service account of that name to read metrics and settings.
 fn let_see(cluster: &Cluster, name: &str) -> Result<()> {
     let group = "rbac.authorization.k8s.io";
     let kind = |kind: &str| json!({ "apiVersion": format!("{group}/v1"), "kind": kind, "metadata": { "name": "seer" } });
@@ -47,9 +47,9 @@ fn whos(cluster: &Cluster) -> Result<Vec<Who>> {
     Ok(vec![
         Who::Anonymous,
         Who::Token("nonsense".to_owned()),
-        token_of_new(cluster, "stranger")?,
+        token_of_new(cluster, "unauthorized")?,
         token_of_new(cluster, "reader")?,
-        certificate(&User::new("stranger"))?,
+        certificate(&User::new("unauthorized"))?,
         certificate(&User::new("reader"))?,
         certificate(&User::admin())?,
     ])
@@ -57,7 +57,7 @@ fn whos(cluster: &Cluster) -> Result<Vec<Who>> {
 
 // behaviour: PGC-100, PGC-101, PGC-102
 #[test]
-fn the_port_tells_health_to_everybody_and_the_rest_to_whom_the_api_server_lets() -> Result<()> {
+fn healthz_is_public_and_other_paths_need_authorization() -> Result<()> {
     let cluster = Cluster::start(&with_controllers(&["pod-garbage-collector-controller"]))?;
     cluster.make_namespace(NAMESPACE)?;
     let kubeconfig = deployed(&cluster)?;
@@ -102,7 +102,7 @@ fn the_port_tells_health_to_everybody_and_the_rest_to_whom_the_api_server_lets()
     ] {
         ensure!(metrics.contains(line), "{line} is not in {metrics}");
     }
-    // What both were told, under the same names.
+    // Both have the same settings, under the same names.
     let settings = |port: &Port<'_>| -> Result<Value> {
         let text = port.get(reader, "/configz")?.1;
         let all: Value = serde_json::from_str(&text).with_context(|| text.clone())?;

@@ -1,7 +1,7 @@
-//! Pods and nodes in every state that the Pod GC controller tells apart, from a seed.
+//! Pods and nodes in every state that the Pod GC controller distinguishes, from a seed.
 //!
-//! The same seed makes the same objects in any cluster, in an order in which age and name agree: the
-//! times of objects have whole seconds.
+//! The same seed makes the same objects in any cluster, in an order in which age and name agree: the times of objects
+//! have whole seconds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,22 +14,22 @@ use testkit::random::Random;
 
 use crate::objects::{node, pod};
 
-/// What keeps a deleted pod there, so that it can be looked at.
+/// Keeps a deleted pod, so that its last state can be seen.
 pub(crate) const FINALIZER: &str = "ferrolet.test/kept";
 
 /// How long a node stays without an agent: longer than any test.
 const GRACE: u32 = 3600;
 
-/// A node, as the controller finds it.
+/// A node, in the state that the controller finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum NodeKind {
-    /// Was there when its pods were made, and then deleted.
+    /// Existed when its pods were created, and was deleted.
     Gone,
     Ready,
     NotReady,
-    /// Not ready, and marked by somebody as out of service.
+    /// Not ready, with the out-of-service taint.
     OutOfService,
-    /// Marked, and ready again.
+    /// With the taint, and ready again.
     BackInService,
 }
 
@@ -41,7 +41,7 @@ impl NodeKind {
 #[derive(Debug)]
 struct Pod {
     name: String,
-    /// An index of the nodes.
+    /// The index of the node.
     node: Option<usize>,
     phase: &'static str,
     reason: Option<&'static str>,
@@ -57,14 +57,14 @@ pub(crate) struct Scenario {
     pods: Vec<Pod>,
 }
 
-/// What is seen of a pod when the controller has done its work.
+/// The state of a pod after the controller's work.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct PodState {
     phase: String,
     is_terminating: bool,
     is_forced: bool,
     observed_generation: Option<i64>,
-    /// The condition that tells of a disruption, without its time.
+    /// The `DisruptionTarget` condition without its time.
     disruption: Value,
 }
 
@@ -73,7 +73,7 @@ impl Scenario {
         let mut random = Random::new(seed);
         let nodes: Vec<(String, NodeKind)> = (0..6)
             .map(|index| {
-                // One of each kind, and another.
+                // One node of each kind, and another one.
                 let kind = NodeKind::ALL.get(index).copied();
                 let kind = kind.unwrap_or_else(|| random.pick(&NodeKind::ALL));
                 (format!("s{seed}-node-{index}"), kind)
@@ -89,7 +89,7 @@ impl Scenario {
         format!("/api/v1/namespaces/{}/pods", self.namespace)
     }
 
-    /// Makes everything, and then deletes the nodes that are to be gone.
+    /// Creates everything, and then deletes the nodes of the kind `Gone`.
     pub(crate) fn make(&self, cluster: &Cluster) -> Result<()> {
         let api = cluster.api();
         cluster.make_namespace(&self.namespace)?;
@@ -114,7 +114,7 @@ impl Scenario {
         }
         api.create(&self.collection(), &object)?;
         let path = format!("{}/{}", self.collection(), plan.name);
-        // Deleted while it runs: a pod that has ended goes at once.
+        // Deleted while it runs: a terminated pod is deleted at once.
         if plan.is_terminating {
             api.delete(&path)?;
         }
@@ -123,7 +123,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// Waits until no pod of a node that is gone is as it was: it went, or its end is recorded.
+    /// Waits until each pod of a missing node is deleted, or marked as failed.
     pub(crate) fn wait_orphans(&self, api: &Api, time: Duration) -> Result<()> {
         let orphans = self
             .pods
@@ -140,10 +140,10 @@ impl Scenario {
         Ok(())
     }
 
-    /// All pods that are left.
-    pub(crate) fn seen(&self, api: &Api) -> Result<BTreeMap<String, Seen>> {
+    /// All remaining pods.
+    pub(crate) fn seen(&self, api: &Api) -> Result<BTreeMap<String, PodState>> {
         let pods = api.list(&self.collection())?;
-        Ok(pods.iter().map(|pod| (text(&pod["metadata"]["name"]), Seen::of(pod))).collect())
+        Ok(pods.iter().map(|pod| (text(&pod["metadata"]["name"]), PodState::of(pod))).collect())
     }
 
     pub(crate) fn names(&self) -> BTreeSet<String> {
@@ -163,14 +163,14 @@ impl Pod {
             ("Failed", Some("Evicted")),
         ]);
         let is_terminating = random.pick(&[true, false]);
-        // Without a node and a finalizer, it would go as soon as its deletion is asked for.
+        // Without a node and a finalizer, it is gone as soon as it is deleted.
         let has_finalizer =
             random.pick(&[true, false, false]) || (is_terminating && node.is_none());
         Self { name, node, phase, reason, is_terminating, has_finalizer }
     }
 }
 
-impl Seen {
+impl PodState {
     fn of(pod: &Value) -> Self {
         let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
         let mut disruption = conditions
@@ -190,7 +190,7 @@ impl Seen {
     }
 }
 
-/// Whether its deletion was asked for without grace; only a finalizer keeps it then.
+/// Whether it was deleted without a grace period; only a finalizer keeps it then.
 fn is_forced(pod: &Value) -> bool {
     pod["metadata"]["deletionGracePeriodSeconds"] == 0
 }

@@ -1,5 +1,5 @@
-//! Our Pod GC controller as a program in a pod: it finds the API server by the environment, and who it is in the files of its
-//! service account, which are changed while it runs.
+//! Our Pod GC controller as a program in a pod: it finds the API server through the environment, and its identity in
+//! the files of its service account, which change while it runs.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -18,10 +18,10 @@ const NAMESPACE: &str = "pod-gc";
 const ACCOUNT: &str = "/api/v1/namespaces/kube-system/serviceaccounts/ferrolet-pod-gc";
 const SECRETS: &str = "/api/v1/namespaces/kube-system/secrets";
 
-/// Where programs look for their service account. Below `/var/run`, an instance has a directory of its own.
+/// The mount point of service accounts. An instance has its own directory below `/var/run`.
 const MOUNTED: &str = "/var/run/secrets/kubernetes.io";
 
-/// A token that is good for as long as there is a secret of that name, which is made here.
+/// A token that is valid as long as a secret exists, which is created here.
 fn token_of(cluster: &Cluster, secret: &str) -> Result<String> {
     let object = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": secret } });
     let made = cluster.api().create(SECRETS, &object)?;
@@ -36,7 +36,7 @@ struct Account {
 }
 
 impl Account {
-    /// Shows the programs of an instance a service account, which has no files yet.
+    /// Mounts an empty service account directory for the programs of an instance.
     fn mount(instance: &Instance) -> Result<Self> {
         let directory = instance.dir().join("serviceaccount");
         fs::create_dir(&directory)?;
@@ -53,7 +53,7 @@ impl Account {
         self.directory.join("current")
     }
 
-    /// Puts files in the place of the last ones, all at once, as a kubelet does.
+    /// Replaces the files atomically, as a kubelet does.
     fn put(&self, version: &str, token: &str, authority: &Path) -> Result<()> {
         let files = self.directory.join(version);
         fs::create_dir(&files)?;
@@ -68,7 +68,7 @@ impl Account {
 
 // behaviour: PGC-140
 #[test]
-fn a_token_that_was_renewed_is_used_when_the_last_one_is_refused() -> Result<()> {
+fn renewed_token_is_used_after_a_refusal() -> Result<()> {
     let cluster = Cluster::start(&ControlPlaneOptions::default())?;
     cluster.make_namespace(NAMESPACE)?;
     deployed(&cluster)?;
@@ -87,7 +87,7 @@ fn a_token_that_was_renewed_is_used_when_the_last_one_is_refused() -> Result<()>
         .env("KUBERNETES_SERVICE_PORT", port);
     let process = cluster.instance().spawn("pod-gc", &command)?;
     explained(wait_for_a_pass(&cluster, NAMESPACE), &process)?;
-    let leader = holder(cluster.api())?.context("somebody leads")?;
+    let leader = holder(cluster.api())?.context("there is a leader")?;
 
     account.put("2", &second, &authority)?;
     let (first, second) = (Who::Token(first), Who::Token(second));
@@ -95,14 +95,14 @@ fn a_token_that_was_renewed_is_used_when_the_last_one_is_refused() -> Result<()>
     let both = [first.clone(), second];
     assert_eq!(server.statuses(&both, "/version")?, [200, 200]);
     cluster.api().delete(&format!("{SECRETS}/first"))?;
-    // The API server remembers for some seconds that a token was good.
+    // The API server caches a valid token for some seconds.
     wait::until("the first token is refused", PATIENCE, || {
         let status = server.get(&first, "/version")?.0;
         Ok(if status == 401 { Ok(()) } else { Err(status.to_string()) })
     })?;
     explained(wait_for_a_pass(&cluster, NAMESPACE), &process)?;
     assert_eq!(server.statuses(&both, "/version")?, [401, 200]);
-    // It was not even interrupted.
+    // The leader did not even change.
     assert_eq!(holder(cluster.api())?.as_ref(), Some(&leader));
     ensure!(process.is_alive()?, "it ended: {}", process.log());
     cluster.stop()

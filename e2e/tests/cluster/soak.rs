@@ -1,3 +1,3 @@
 //! Rules that lower levels test too: `make soak PART=end-to-end` runs these.
 
-mod wiped;
+mod emptied_store;

@@ -9,20 +9,20 @@ use e2e::cluster::Cluster;
 use testbed::ControlPlaneOptions;
 
 use crate::collector::{Collector, wait_for_a_pass};
-use crate::scenario::{Scenario, Seen};
+use crate::scenario::{PodState, Scenario};
 
 const SEEDS: [u64; 3] = [1, 2, 3];
 
-/// How many terminated pods may stay, of all seeds together.
+/// The threshold of terminated pods, of all seeds together.
 const THRESHOLD: u32 = 12;
 
-/// A node must be missing for 40 s, and a pass is made every 20 s.
+/// A node must be missing for 40 s, and a pass starts every 20 s.
 const ORPHANS: Duration = Duration::from_mins(4);
 
-/// What is left of all pods, by name.
-type End = BTreeMap<String, Seen>;
+/// The remaining pods, by name.
+type End = BTreeMap<String, PodState>;
 
-/// What a collector leaves of the scenarios.
+/// The state of the scenarios after a collector's work.
 fn collected_by(collector: Collector) -> Result<End> {
     let mut cluster = Cluster::start(&ControlPlaneOptions::default())?;
     let scenarios = SEEDS.map(Scenario::from_seed);
@@ -34,7 +34,7 @@ fn collected_by(collector: Collector) -> Result<End> {
     for scenario in &scenarios {
         scenario.wait_orphans(cluster.api(), ORPHANS)?;
     }
-    // What the first pass recorded as ended is counted by the next.
+    // Pods that the first pass marks as failed count in the next.
     cluster.make_namespace("passes")?;
     wait_for_a_pass(&cluster, "passes")?;
     wait_for_a_pass(&cluster, "passes")?;
@@ -47,7 +47,7 @@ fn collected_by(collector: Collector) -> Result<End> {
 }
 
 #[test]
-fn the_same_scenarios_end_in_the_same_state() -> Result<()> {
+fn scenarios_end_in_the_same_state_with_both_controllers() -> Result<()> {
     let theirs = thread::spawn(|| collected_by(Collector::ControllerManager));
     let ours = collected_by(Collector::Ferrolet).context("ours")?;
     let theirs = theirs.join().expect("a test thread").context("the controller manager's")?;

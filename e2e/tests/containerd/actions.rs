@@ -1,5 +1,5 @@
-//! What is done for the containers of a pod: init containers, sidecars, hooks, policies, last words,
-//! and what the runtime finishes too late.
+//! Container actions of a pod: init containers, sidecars, hooks, restart policies, termination messages, and runtime
+//! calls that complete too late.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::restarts::wait_for_restarts;
 pub(crate) const IMAGE: &str = "ferrolet.test/workload:1";
 pub(crate) const UID: &str = "0c6e5f5e-0000-4000-8000-0000000000ac";
 
-/// The start of a manifest of a pod with a uid that is known beforehand.
+/// The head of a manifest, with a fixed UID.
 pub(crate) fn manifest(name: &str, spec: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, uid: {UID}}}\nspec:\n{}",
@@ -32,8 +32,7 @@ pub(crate) fn log(pod: &str, container: &str, number: u32) -> String {
     format!("/var/log/pods/default_{pod}-{NODE_NAME}_{UID}/{container}/{number}.log")
 }
 
-/// Waits until a log has a line with a text, and answers when that was written; times of one machine
-/// compare as text.
+/// Waits until a log has a line with a text; returns its time. Times of one machine compare as text.
 pub(crate) fn written(node: &Node, log: &str, text: &str) -> Result<String> {
     wait::until(&format!("{log} has {text:?}"), PATIENCE, || {
         let content = node.read(log).unwrap_or_default();
@@ -43,18 +42,17 @@ pub(crate) fn written(node: &Node, log: &str, text: &str) -> Result<String> {
     })
 }
 
-/// Where logs are kept beyond the end of their pods.
+/// The directory for logs that outlive their pods.
 const KEPT: &str = "/var/log/kept";
 
-/// Keeps the logs of all containers that there are, and what is written to them from now on: with their pod they go
-/// at any time.
+/// Keeps hard links to the logs of all containers: they are removed with their pod at any time.
 fn keep_logs(node: &Node) -> Result<()> {
-    // A log that goes meanwhile is not one that a test looks for.
+    // A log that is removed meanwhile is none of the test's.
     let link = format!("cp -rl /var/log/pods {KEPT}; test -d {KEPT}");
     node.run("sh", &["-c", &link]).map(drop)
 }
 
-/// The path of a container's log that is kept.
+/// The path of a kept log of a container.
 fn kept(pod: &str, container: &str, number: u32) -> String {
     log(pod, container, number).replacen("/var/log/pods", KEPT, 1)
 }
@@ -69,8 +67,7 @@ fn wait_for_path(node: &Node, path: &str, exists: bool) -> Result<()> {
 
 // behaviour: ACT-70, ACT-73, ACT-65, ACT-74
 #[test]
-fn init_containers_and_sidecars_start_in_order_end_in_order_and_start_over_with_their_sandbox()
--> Result<()> {
+fn init_containers_and_sidecars_keep_their_order_also_with_a_new_sandbox() -> Result<()> {
     let mut node = Node::start()?;
     let spec = "
   terminationGracePeriodSeconds: 20
@@ -97,7 +94,7 @@ fn init_containers_and_sidecars_start_in_order_end_in_order_and_start_over_with_
     }
     ensure!(times.is_sorted(), "started in another order: {times:?}");
 
-    // A sidecar that dies runs again beside the others.
+    // A sidecar that dies is restarted beside the others.
     let running = |name: &'static str| {
         move |containers: &[e2e::containerd::RuntimeContainer]| {
             let named: Vec<_> = containers.iter().filter(|one| one.name == name).cloned().collect();
@@ -111,7 +108,7 @@ fn init_containers_and_sidecars_start_in_order_end_in_order_and_start_over_with_
     let after = node.wait_for_containers("ordered", "main runs", running("main"))?;
     ensure!(after == main, "{main:?}, then {after:?}");
 
-    // A sandbox that dies takes all along, and init containers run again first.
+    // When the sandbox dies all containers restart, init containers first.
     let sandbox = e2e::containerd::containers(node.instance())?
         .into_iter()
         .find(|one| one.pod.starts_with("ordered") && one.name.is_empty())
@@ -135,17 +132,17 @@ fn init_containers_and_sidecars_start_in_order_end_in_order_and_start_over_with_
     node.stop()
 }
 
-/// The next container starts when the hook of the one before it is over, which takes two seconds.
+/// The next container starts after the `postStart` hook of the previous one, which takes two seconds.
 fn hook_is_waited_for(node: &Node) -> Result<()> {
     let begun = |container| seconds(&written(node, &log("hooked", container, 0), "trapping")?);
-    let waited = begun("failing")? - begun("told")?;
+    let waited = begun("failing")? - begun("trapping")?;
     ensure!(waited > 1.2, "the next container started after {waited} s");
     Ok(())
 }
 
 // behaviour: ACT-82, ACT-83, ACT-85, ACT-62, ACT-63, ACT-67
 #[test]
-fn hooks_run_after_the_start_and_before_the_end() -> Result<()> {
+fn post_start_and_pre_stop_hooks_run() -> Result<()> {
     let mut node = Node::start()?;
     let spec = "
   terminationGracePeriodSeconds: 20
@@ -162,7 +159,7 @@ fn hooks_run_after_the_start_and_before_the_end() -> Result<()> {
     lifecycle:
       postStart: {httpGet: {path: /hello, port: 8080}}
       preStop: {sleep: {seconds: 2}}
-  - name: told
+  - name: trapping
     image: IMAGE
     args: [trap, TERM]
     lifecycle:
@@ -188,17 +185,17 @@ fn hooks_run_after_the_start_and_before_the_end() -> Result<()> {
     node.remove_manifest("hooked.yaml")?;
     node.wait_for_log(&["pod has ended", "hooked"])?;
     let bye = written(&node, &kept("hooked", "web", 0), "GET /bye HTTP/1.1")?;
-    let told = written(&node, &kept("hooked", "told", 0), "pre-stop")?;
-    let asked = written(&node, &kept("hooked", "told", 0), "received")?;
-    ensure!(told <= asked, "the signal came before the hook: {told} {asked}");
+    let hook = written(&node, &kept("hooked", "trapping", 0), "pre-stop")?;
+    let signal = written(&node, &kept("hooked", "trapping", 0), "received")?;
+    ensure!(hook <= signal, "the signal came before the hook: {hook} {signal}");
     let patient = written(&node, &kept("hooked", "patient", 0), "received")?;
     let waited = seconds(&patient)? - seconds(&bye)?;
-    ensure!((1.5..15.0).contains(&waited), "asked {waited} s after the hook began");
+    ensure!((1.5..15.0).contains(&waited), "stopped {waited} s after the hook began");
     graces::take_their_time(&node, begun)?;
     node.stop()
 }
 
-/// Seconds of the day.
+/// The time of day in seconds.
 fn seconds(time: &str) -> Result<f64> {
     let of_day = time.split('T').nth(1).context("a time of day")?;
     let digits: String = of_day.chars().take_while(|c| *c != 'Z' && *c != '+').collect();
@@ -211,7 +208,7 @@ fn seconds(time: &str) -> Result<f64> {
 
 // behaviour: ACT-92, ACT-89, ACT-96
 #[test]
-fn last_words_are_told_also_by_the_next_agent_and_go_with_their_pod() -> Result<()> {
+fn termination_message_survives_agent_restart_and_is_removed_with_its_pod() -> Result<()> {
     let mut node = Node::start()?;
     let spec = "
   restartPolicy: Never
@@ -231,10 +228,10 @@ fn last_words_are_told_also_by_the_next_agent_and_go_with_their_pod() -> Result<
     for round in ["the agent", "the next agent"] {
         node.wait_for_log(&["pod has ended", "dying"])?;
         let described = node.ask(&["describe", "dying"])?;
-        // Arguments are told too, so what is told as a message counts.
+        // The output shows arguments too, so only the message line counts.
         for words in ["good-bye\n", "workload: unknown command nonsense ", "from-elsewhere\n"] {
-            let told = described.contains(&format!("Message:       {words}"));
-            ensure!(told, "{round} does not tell {words:?}: {described}");
+            let is_shown = described.contains(&format!("Message:       {words}"));
+            ensure!(is_shown, "{round} does not show {words:?}: {described}");
         }
         node.stop_agent()?;
         node.start_agent()?;
@@ -250,7 +247,7 @@ fn last_words_are_told_also_by_the_next_agent_and_go_with_their_pod() -> Result<
 
 // behaviour: ACT-42, ACT-56, ACT-57, ACT-68
 #[test]
-fn policies_rules_back_off_and_stop_signals_are_kept() -> Result<()> {
+fn restart_policies_rules_back_off_and_stop_signals_are_applied() -> Result<()> {
     let mut node = Node::start()?;
     node.configure(
         "crashLoopBackOff: {maxContainerRestartPeriod: 1s}\n\
@@ -293,7 +290,7 @@ fn policies_rules_back_off_and_stop_signals_are_kept() -> Result<()> {
     }
     for container in ["once", "content"] {
         let again = node.exists(&log("ruled", container, 1))?;
-        ensure!(!again, "{container} ran again");
+        ensure!(!again, "{container} was restarted");
     }
     written(&node, &log("over", "other", 1).replace(UID, &other_uid), "trapping")?;
     written(&node, &log("ruled", "signalled", 0), "trapping")?;
@@ -306,7 +303,7 @@ fn policies_rules_back_off_and_stop_signals_are_kept() -> Result<()> {
 
 // behaviour: ACT-44
 #[test]
-fn a_changed_definition_replaces_its_container_and_leaves_the_others_alone() -> Result<()> {
+fn changed_container_spec_restarts_only_that_container() -> Result<()> {
     let mut node = Node::start()?;
     let spec = "
   terminationGracePeriodSeconds: 20
@@ -336,8 +333,8 @@ fn a_changed_definition_replaces_its_container_and_leaves_the_others_alone() -> 
     node.stop()
 }
 
-/// Waits until the runtime shows the end of a container whose process was killed. An agent that starts before that
-/// finds the container running, and rightly removes what was made in its place.
+/// Waits until the runtime reports the exit of a container whose process was killed. An agent that starts before that
+/// finds the container running, and correctly removes its replacement.
 pub(crate) async fn wait_exited(runtime: &CriRuntime, id: &str) -> Result<()> {
     let end = tokio::time::Instant::now() + PATIENCE;
     loop {
@@ -352,7 +349,7 @@ pub(crate) async fn wait_exited(runtime: &CriRuntime, id: &str) -> Result<()> {
 
 // behaviour: ACT-100, ACT-102, ACT-103
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_runtime_finished_after_its_call_was_given_up_is_used() -> Result<()> {
+async fn container_created_after_its_call_timed_out_is_used() -> Result<()> {
     let mut node = tokio::task::block_in_place(Node::start)?;
     let runtime = node.runtime()?;
     let spec = "
@@ -360,7 +357,7 @@ async fn what_the_runtime_finished_after_its_call_was_given_up_is_used() -> Resu
   containers:
   - {name: main, image: IMAGE, args: [trap, TERM]}
 ";
-    // As if the call for its sandbox had been given up before the agent was killed.
+    // As if the call for its sandbox had been cancelled before the agent was killed.
     let pod = PodName::new("default", format!("late-{NODE_NAME}"));
     let uid = PodUid::from(UID);
     let mut sandbox = wanted::sandbox(&pod, &uid);
@@ -394,15 +391,15 @@ async fn what_the_runtime_finished_after_its_call_was_given_up_is_used() -> Resu
     let adopted = tokio::task::block_in_place(|| node.wait_running("late"))?;
     ensure!(adopted.id == second, "{adopted:?} is not {second}");
 
-    // And a name that belongs to nothing of the pod.
+    // And a name that is reserved by something without a pod.
     tokio::task::block_in_place(|| {
         node.kill_agent()?;
         node.run("kill", &["-9", &adopted.pid.to_string()])
     })?;
     wait_exited(&runtime, &adopted.id).await?;
-    let nobodys = late.create(2, BTreeMap::new(), BTreeMap::new()).await?;
-    // While it runs nobody removes it.
-    runtime.start_container(&nobodys.as_str().into()).await?;
+    let stray = late.create(2, BTreeMap::new(), BTreeMap::new()).await?;
+    // While it runs it is not removed.
+    runtime.start_container(&stray.as_str().into()).await?;
     tokio::task::block_in_place(|| {
         node.start_agent()?;
         written(&node, &log("late", "main", 3), "trapping")
@@ -410,11 +407,11 @@ async fn what_the_runtime_finished_after_its_call_was_given_up_is_used() -> Resu
     let filter = ContainerFilter { pod_uid: Some(uid), ..ContainerFilter::default() };
     let listed = runtime.list_containers(&filter).await?;
     let numbers: Vec<u32> = listed.iter().map(|one| one.attempt).collect();
-    ensure!(numbers.contains(&3) && !listed.iter().any(|one| one.id.as_str() == nobodys));
+    ensure!(numbers.contains(&3) && !listed.iter().any(|one| one.id.as_str() == stray));
     tokio::task::block_in_place(|| node.stop())
 }
 
-/// Makes containers as an agent would have.
+/// Creates containers as an agent would.
 struct Late<'a> {
     runtime: &'a CriRuntime,
     sandbox: &'a SandboxId,

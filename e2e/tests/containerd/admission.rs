@@ -1,4 +1,4 @@
-//! Pods that the node does not let in, and those that make room, on a real machine.
+//! Rejection of pods and preemption, on a real machine.
 
 mod soak;
 
@@ -19,7 +19,7 @@ pub(crate) fn asking(name: &str, spec: &str, cpu: &str) -> String {
     pod(name, spec, &format!("resources: {{requests: {{cpu: {cpu}}}}}"))
 }
 
-/// The status of a pod that has failed for a reason.
+/// The status of a pod that failed for a reason.
 pub(crate) fn failed(node: &Node, pod: &str, reason: &str) -> Result<Value> {
     let list = node.wait_for_answer(&["get", "pods", "-o", "json"], reason)?;
     let list: Value = serde_json::from_str(&list).context("read the pod list")?;
@@ -31,7 +31,7 @@ pub(crate) fn failed(node: &Node, pod: &str, reason: &str) -> Result<Value> {
     Ok(status)
 }
 
-/// That the runtime never heard of a pod.
+/// The runtime never got a request for the pod.
 pub(crate) fn is_untouched(node: &Node, pod: &str) -> Result<()> {
     let name = format!("{pod}-{NODE_NAME}");
     let containers = containerd::containers(node.instance())?;
@@ -40,7 +40,7 @@ pub(crate) fn is_untouched(node: &Node, pod: &str) -> Result<()> {
     Ok(())
 }
 
-/// How many processors the machine has.
+/// The number of the machine's CPUs.
 pub(crate) fn processors(node: &Node) -> Result<u32> {
     let count = node.run("getconf", &["_NPROCESSORS_ONLN"])?;
     count.trim().parse().context("count the processors")
@@ -48,7 +48,7 @@ pub(crate) fn processors(node: &Node) -> Result<u32> {
 
 // behaviour: ADM-16
 #[test]
-fn a_pod_that_asks_for_more_than_the_machine_has_never_touches_the_runtime() -> Result<()> {
+fn pod_above_the_node_resources_is_rejected_without_runtime_calls() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("big.yaml", &asking("big", "", "1000"))?;
     node.write_manifest("small.yaml", &asking("small", "", "10m"))?;

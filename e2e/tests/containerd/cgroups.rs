@@ -1,4 +1,4 @@
-//! The cgroups of pods on a real kernel, whichever version it has.
+//! The cgroups of pods on a real kernel, with cgroup v1 or v2.
 
 use std::path::Path;
 
@@ -6,8 +6,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::node::{NODE_NAME, Node, PATIENCE};
 use testbed::wait;
 
-/// A value of a cgroup: controller and file of the first version, the file of the second, and how that
-/// says what the first says.
+/// A value of a cgroup: controller and file of v1, the file of v2, and the value in v2 for a value in v1.
 pub(crate) type Value<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str);
 
 pub(crate) fn is_v2() -> bool {
@@ -22,7 +21,7 @@ fn pod(name: &str, policy: &str, args: &str, resources: &str) -> String {
     )
 }
 
-/// What a file of a cgroup says.
+/// The content of a cgroup's file.
 fn read(node: &Node, cgroup: &str, controller: &str, v1: &str, v2: &str) -> Result<String> {
     let path = if is_v2() {
         format!("/sys/fs/cgroup{cgroup}/{v2}")
@@ -41,9 +40,9 @@ pub(crate) fn has(node: &Node, cgroup: &str, values: &[Value<'_>]) -> Result<()>
     Ok(())
 }
 
-/// The directories of pods' cgroups that there are.
+/// The directories of all pods' cgroups.
 fn of_pods(node: &Node) -> Result<Vec<String>> {
-    // What goes meanwhile is no trouble.
+    // A cgroup that is removed meanwhile is no error.
     let find = "find /sys/fs/cgroup -type d -path '*/kubepods/*' -name 'pod*' 2> /dev/null || true";
     Ok(node.run("sh", &["-c", find])?.lines().map(ToOwned::to_owned).collect())
 }
@@ -55,7 +54,7 @@ pub(crate) fn wait_for_none(node: &Node) -> Result<()> {
     }))
 }
 
-/// The cgroup of a pod that runs, by its container's process.
+/// The cgroup of a running pod, by its container's process.
 pub(crate) fn cgroup_of(node: &Node, pod: &str) -> Result<String> {
     // Its process may end while it is being read, and then another one starts.
     let memberships = node.explained(wait::until("its process is there", PATIENCE, || {
@@ -66,21 +65,21 @@ pub(crate) fn cgroup_of(node: &Node, pod: &str) -> Result<String> {
     let mut paths = memberships.lines().filter_map(|line| line.splitn(3, ':').nth(2));
     let path = paths.find(|path| path.contains("/kubepods/"));
     let path = path.with_context(|| format!("{pod} is not in kubepods: {memberships}"))?;
-    // What is left is the container's own.
+    // The last part is the container's.
     let (of_pod, _) = path.rsplit_once('/').context("a container lies in its pod's cgroup")?;
     let (_, from_root) = of_pod.split_once("/kubepods/").context("it was found by that")?;
     Ok(format!("/kubepods/{from_root}"))
 }
 
-/// Waits until the agent has ended by itself.
+/// Waits until the agent has exited.
 pub(crate) fn wait_for_end(node: &Node) -> Result<()> {
-    node.explained(wait::until("the agent ends", PATIENCE, || {
+    node.explained(wait::until("the agent exits", PATIENCE, || {
         Ok(if node.agent_is_alive()? { Err("it runs".to_owned()) } else { Ok(()) })
     }))
 }
 
 #[test]
-fn a_pod_lies_in_a_cgroup_with_its_limits_is_slowed_down_and_leaves_nothing() -> Result<()> {
+fn pod_cgroup_has_limits_throttles_and_is_removed_with_the_pod() -> Result<()> {
     let mut node = Node::start()?;
     node.configure(
         "podPidsLimit: 200\nkubeReserved: {cpu: 100m, memory: 100Mi, pid: '1000'}\n\
@@ -128,11 +127,11 @@ fn a_pod_lies_in_a_cgroup_with_its_limits_is_slowed_down_and_leaves_nothing() ->
     let reserved = machine.trim().parse::<u64>()? * 1024 - (100 << 20);
     // The kernel counts in pages.
     ensure!(all.parse::<u64>()?.abs_diff(reserved) < 4096, "{all} and not {reserved}");
-    node.explained(wait::until("the busy one is slowed down", PATIENCE, || {
-        let told = read(&node, &limited, "cpu", "cpu.stat", "cpu.stat")?;
-        let mut lines = told.lines().filter_map(|line| line.strip_prefix("nr_throttled "));
+    node.explained(wait::until("the busy container is throttled", PATIENCE, || {
+        let stat = read(&node, &limited, "cpu", "cpu.stat", "cpu.stat")?;
+        let mut lines = stat.lines().filter_map(|line| line.strip_prefix("nr_throttled "));
         let is_slow = lines.next().is_some_and(|count| count != "0");
-        Ok(if is_slow { Ok(()) } else { Err(told) })
+        Ok(if is_slow { Ok(()) } else { Err(stat) })
     }))?;
     for name in ["limited", "some", "plain"] {
         node.remove_manifest(&format!("{name}.yaml"))?;
@@ -145,7 +144,7 @@ fn a_pod_lies_in_a_cgroup_with_its_limits_is_slowed_down_and_leaves_nothing() ->
 }
 
 #[test]
-fn what_uses_more_memory_than_it_may_is_killed_and_told_so() -> Result<()> {
+fn container_above_its_memory_limit_is_oom_killed() -> Result<()> {
     let mut node = Node::start()?;
     // One line of a hundred megabytes, which is never written.
     let hungry = "[logs, --rate, '1', --count, '1', --size, '100000000']";
@@ -160,7 +159,7 @@ fn what_uses_more_memory_than_it_may_is_killed_and_told_so() -> Result<()> {
 }
 
 #[test]
-fn whatever_an_agent_that_was_killed_left_goes_with_the_next_one() -> Result<()> {
+fn next_agent_removes_cgroups_that_a_killed_agent_left() -> Result<()> {
     let mut node = Node::start()?;
     for name in ["stays", "goes"] {
         let manifest = pod(name, "Always", "[sleep, forever]", "requests: {cpu: 10m}");
@@ -171,7 +170,7 @@ fn whatever_an_agent_that_was_killed_left_goes_with_the_next_one() -> Result<()>
     let before = node.wait_running("stays")?;
     node.kill_agent()?;
     node.remove_manifest("goes.yaml")?;
-    // What a pod left of which the runtime knows nothing any more, with a process in it.
+    // A leftover cgroup of a pod that the runtime does not know, with a process in it.
     let orphan = "for root in /sys/fs/cgroup /sys/fs/cgroup/*; do
             if [ -d \"$root/kubepods/besteffort\" ]; then
                 mkdir -p \"$root/kubepods/besteffort/podorphan/deep\"
@@ -193,11 +192,11 @@ fn whatever_an_agent_that_was_killed_left_goes_with_the_next_one() -> Result<()>
         Ok(if others { Err(format!("{left:?}")) } else { Ok(left) })
     }))?;
     ensure!(!left.is_empty() && goes != stays, "{left:?}");
-    ensure!(node.wait_running("stays")?.id == before.id, "it goes on as it was");
+    ensure!(node.wait_running("stays")?.id == before.id, "it keeps running");
     let state = format!("/proc/{}/stat", process.trim());
     let gone = format!("! grep -qv ') Z ' {state} 2> /dev/null");
     node.run("sh", &["-c", &gone]).context("the process in it is dead")?;
-    // Whoever cleans the node up leaves none, not even those above the pods'.
+    // Cleaning the node up removes all cgroups, also the parents of those of pods.
     node.stop_agent()?;
     node.clean()?;
     let left = node.run("sh", &["-c", "find /sys/fs/cgroup -type d -name kubepods"])?;
@@ -207,7 +206,7 @@ fn whatever_an_agent_that_was_killed_left_goes_with_the_next_one() -> Result<()>
 
 // behaviour: CGR-6
 #[test]
-fn an_agent_without_its_root_says_so_and_ends() -> Result<()> {
+fn agent_exits_when_its_cgroup_root_is_missing() -> Result<()> {
     let mut node = Node::start()?;
     node.configure("cgroupRoot: /nowhere")?;
     node.start_agent()?;
@@ -218,13 +217,13 @@ fn an_agent_without_its_root_says_so_and_ends() -> Result<()> {
 }
 
 #[test]
-fn an_agent_that_waits_for_its_cgroup_driver_ends_when_told() -> Result<()> {
+fn agent_stops_while_it_waits_for_the_cgroup_driver() -> Result<()> {
     let mut node = Node::start()?;
     let proxy = node.put_proxy_before_runtime()?;
     node.configure("")?;
     proxy.fault("RuntimeConfig=hang")?;
     node.start_agent()?;
-    node.explained(wait::until("the runtime is asked", PATIENCE, || {
+    node.explained(wait::until("the runtime gets a request", PATIENCE, || {
         let asked = proxy.spoilt()?.get("RuntimeConfig").copied();
         Ok(asked.filter(|count| *count > 0).ok_or_else(|| "not yet".to_owned()))
     }))?;

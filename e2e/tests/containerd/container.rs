@@ -1,4 +1,4 @@
-//! What containers find when they look at themselves.
+//! The environment of containers, seen from inside.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use testbed::wait;
 
 use crate::image_users;
 
-/// The lines that a container of a pod that has ended wrote, of its instance with a number.
+/// The log lines of an instance of a container whose pod has ended.
 pub(crate) fn lines(node: &Node, pod: &str, container: &str) -> Result<Vec<String>> {
     let command = format!("cat /var/log/pods/shop_{pod}-{NODE_NAME}_*/{container}/0.log");
     let log = node.run("sh", &["-c", &command])?;
@@ -56,7 +56,7 @@ pub(crate) fn pod(name: &str, spec: &str, containers: &[(&str, &str, &str)]) -> 
 const MEMORY_LIMITS: [&str; 2] =
     ["/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory.max"];
 
-/// A pod with a container for everything that is asked for, which prints what it finds.
+/// A pod with a container for each setting, which prints what it finds.
 fn asking_pod() -> String {
     let limit = MEMORY_LIMITS.into_iter().find(|path| Path::new(path).exists());
     let limit = format!("[cat, {}]", limit.unwrap_or(MEMORY_LIMITS[1]));
@@ -100,16 +100,16 @@ fn asking_pod() -> String {
 
 // behaviour: STW-40, CON-22, CON-51, CON-54
 #[test]
-fn a_pod_finds_the_names_users_and_limits_that_it_asks_for() -> Result<()> {
+fn pod_has_the_hostname_user_and_limits_of_its_spec() -> Result<()> {
     let mut node = Node::start()?;
     node.configure("clusterDNS: [10.96.0.10]\nclusterDomain: cluster.local\n")?;
     image_users::import(&node)?;
     let [merged, strict] = image_users::pods();
     ended(&mut node, &[("asked", asking_pod()), merged, strict])?;
-    image_users::were_who_their_images_say(&node)?;
+    image_users::containers_have_the_users_of_their_images(&node)?;
     image_users::name_is_the_one_that_overrides(&node)?;
     let of = |container: &str| lines(&node, "asked", container);
-    let told = of("status")?;
+    let found = of("status")?;
     let expected = [
         ("Uid", "1000 1000 1000 1000"),
         ("Gid", "2000 2000 2000 2000"),
@@ -120,7 +120,7 @@ fn a_pod_finds_the_names_users_and_limits_that_it_asks_for() -> Result<()> {
         ("NSpid", "1"),
     ];
     for (name, value) in expected {
-        ensure!(status(&told, name)? == value, "{name}: {told:?}");
+        ensure!(status(&found, name)? == value, "{name}: {found:?}");
     }
     let fqdn = "here.sub.shop.svc.cluster.local";
     ensure!(of("hostname")? == [fqdn]);
@@ -150,19 +150,19 @@ fn a_pod_finds_the_names_users_and_limits_that_it_asks_for() -> Result<()> {
     ensure!(root.split(' ').nth(3).is_some_and(|options| options.starts_with("ro,")), "{root}");
     ensure!(of("limited")? == ["67108864"], "{:?}", of("limited")?);
     ensure!(of("score")? == ["999"], "{:?}", of("score")?);
-    user_is_told(&node)?;
+    status_has_users(&node)?;
     node.stop()
 }
 
-/// The status of the pod `asked` tells whom its containers ran as.
-fn user_is_told(node: &Node) -> Result<()> {
-    let told = node.ask(&["get", "pods", "-A", "-o", "json"])?;
-    let told: serde_json::Value = serde_json::from_str(&told).context("read the pod list")?;
+/// The status of the pod `asked` has the users of its containers.
+fn status_has_users(node: &Node) -> Result<()> {
+    let output = node.ask(&["get", "pods", "-A", "-o", "json"])?;
+    let list: serde_json::Value = serde_json::from_str(&output).context("read the pod list")?;
     let name = format!("asked-{NODE_NAME}");
-    let mut pods = told["items"].as_array().into_iter().flatten();
+    let mut pods = list["items"].as_array().into_iter().flatten();
     let asked = pods.find(|pod| pod["metadata"]["name"] == name);
     let statuses = asked.and_then(|pod| pod["status"]["containerStatuses"].as_array());
-    let statuses = statuses.with_context(|| format!("no statuses in {told:#}"))?;
+    let statuses = statuses.with_context(|| format!("no statuses in {list:#}"))?;
     let expected =
         serde_json::json!({"uid": 1000, "gid": 2000, "supplementalGroups": [2000, 3000, 4000]});
     for status in statuses {
@@ -172,7 +172,7 @@ fn user_is_told(node: &Node) -> Result<()> {
 }
 
 #[test]
-fn a_pod_shares_with_the_host_what_it_asks_for_and_no_more() -> Result<()> {
+fn pod_shares_only_the_requested_host_namespaces() -> Result<()> {
     let mut node = Node::start()?;
     let all = pod(
         "all",
@@ -197,24 +197,24 @@ fn a_pod_shares_with_the_host_what_it_asks_for_and_no_more() -> Result<()> {
         ],
     );
     ended(&mut node, &[("all", all), ("shared", shared)])?;
-    let told = lines(&node, "all", "status")?;
-    ensure!(status(&told, "NSpid")? != "1" && status(&told, "Seccomp")? == "0", "{told:?}");
-    let bounding = u64::from_str_radix(&status(&told, "CapBnd")?, 16)?;
+    let found = lines(&node, "all", "status")?;
+    ensure!(status(&found, "NSpid")? != "1" && status(&found, "Seccomp")? == "0", "{found:?}");
+    let bounding = u64::from_str_radix(&status(&found, "CapBnd")?, 16)?;
     ensure!(bounding & (1 << 21) != 0, "no CAP_SYS_ADMIN in {bounding:x}");
     let hosts = lines(&node, "all", "hosts")?;
     ensure!(hosts[0] == "# Kubernetes-managed hosts file (host network).", "{hosts:?}");
     let host = node.run("cat", &["/proc/sys/kernel/hostname"])?;
     ensure!(lines(&node, "all", "hostname")? == [host.trim()], "{host}");
     for container in ["one", "two"] {
-        let told = lines(&node, "shared", container)?;
-        ensure!(status(&told, "NSpid")? != "1", "{told:?}");
-        ensure!(status(&told, "Uid")? == "0 0 0 0", "{told:?}");
+        let found = lines(&node, "shared", container)?;
+        ensure!(status(&found, "NSpid")? != "1", "{found:?}");
+        ensure!(status(&found, "Uid")? == "0 0 0 0", "{found:?}");
     }
     node.stop()
 }
 
 #[test]
-fn a_pod_with_users_of_its_own_is_nobody_on_the_host_and_keeps_its_ids() -> Result<()> {
+fn user_namespace_pod_has_no_host_ids_and_keeps_its_mapping() -> Result<()> {
     let mut node = Node::start()?;
     let users = pod(
         "users",
@@ -261,9 +261,8 @@ fn a_pod_with_users_of_its_own_is_nobody_on_the_host_and_keeps_its_ids() -> Resu
     node.stop()
 }
 
-/// Of a container that is not made there are a hosts file and a place for last words, and none for logs.
-/// Answers the uid of its pod.
-fn files_of_what_is_refused_are_upstreams(node: &Node) -> Result<String> {
+/// A container that is not created has a hosts file and a termination message file, and no log. Returns its pod's UID.
+fn files_of_a_failed_container_equal_upstreams(node: &Node) -> Result<String> {
     let logs = node.run("find", &["/var/log/pods", "-path", "*/shop_root-*"])?;
     let uid = logs.trim().rsplit('_').next().unwrap_or_default();
     ensure!(logs.lines().count() == 1 && !uid.is_empty(), "{logs}");
@@ -279,7 +278,7 @@ fn files_of_what_is_refused_are_upstreams(node: &Node) -> Result<String> {
 
 // behaviour: ACT-127, CON-55
 #[test]
-fn who_must_not_be_root_or_set_a_sysctl_is_told_so_and_counts_survive_the_agent() -> Result<()> {
+fn root_and_sysctl_refusals_are_reported_and_counters_survive_agent_restart() -> Result<()> {
     let mut node = Node::start()?;
     let root = pod("root", "securityContext: {runAsNonRoot: true}", &[("main", "[env]", "")]);
     let sysctl = pod(
@@ -303,7 +302,7 @@ fn who_must_not_be_root_or_set_a_sysctl_is_told_so_and_counts_survive_the_agent(
         "container has runAsNonRoot and image will run as root",
     )?;
     ensure!(described.contains("CreateContainerConfigError"), "{described}");
-    let uid = files_of_what_is_refused_are_upstreams(&node)?;
+    let uid = files_of_a_failed_container_equal_upstreams(&node)?;
     let whole = format!(
         "container has runAsNonRoot and image will run as root (pod: \"{pod_name}_shop({uid})\", container: main)"
     );
@@ -324,13 +323,13 @@ fn who_must_not_be_root_or_set_a_sysctl_is_told_so_and_counts_survive_the_agent(
         })?;
     }
     let logs = node.run("sh", &["-c", "ls /var/log/pods/shop_counted-*/main"])?;
-    // Those of the dead before the last may be gone.
+    // Earlier dead instances may be removed.
     ensure!(logs.split_whitespace().rev().take(2).eq(["2.log", "1.log"]), "{logs}");
     node.stop()
 }
 
 #[test]
-fn the_nodes_settings_say_what_a_pod_may_change_and_whom_the_kernel_filters() -> Result<()> {
+fn allowed_sysctls_and_default_seccomp_come_from_the_configuration() -> Result<()> {
     let mut node = Node::start()?;
     node.configure("allowedUnsafeSysctls: [net.core.*]\nseccompDefault: true")?;
     let sysctl = "securityContext: {sysctls: [{name: net.core.somaxconn, value: '9'}]}";
@@ -343,18 +342,18 @@ fn the_nodes_settings_say_what_a_pod_may_change_and_whom_the_kernel_filters() ->
         "hostname: filtered",
         &[("silent", status_file, ""), ("free", status_file, free), ("node", "[env]", node_name)],
     );
-    // A name of a pod may be four times as long as one of a host.
+    // A pod's name may be four times as long as a hostname.
     let long = format!("{}-{}", "n".repeat(62), "m".repeat(40));
     let named = pod(&long, "", &[("main", "[cat, /proc/sys/kernel/hostname]", "")]);
     ended(&mut node, &[("set", set), ("filtered", filtered), (&long, named)])?;
     ensure!(lines(&node, "set", "main")? == ["9"], "{:?}", lines(&node, "set", "main")?);
     for (container, mode) in [("silent", "2"), ("free", "0")] {
-        let told = lines(&node, "filtered", container)?;
-        ensure!(status(&told, "Seccomp")? == mode, "{container}: {told:?}");
+        let found = lines(&node, "filtered", container)?;
+        ensure!(status(&found, "Seccomp")? == mode, "{container}: {found:?}");
     }
     let environment = lines(&node, "filtered", "node")?;
     ensure!(environment.contains(&format!("NODE={NODE_NAME}")), "{environment:?}");
-    // The 63rd letter is a hyphen, with which no name ends.
+    // The 63rd character is a hyphen, which is trimmed.
     let hostname = lines(&node, &long, "main")?;
     ensure!(hostname == ["n".repeat(62)], "{hostname:?}");
     node.stop()

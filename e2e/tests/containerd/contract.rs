@@ -1,4 +1,4 @@
-//! containerd, seen through the agent's client of it, keeps the contract of the runtime port.
+//! containerd, through the agent's client, passes the contract of the runtime port.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use model::verdict::Subject;
 use model::wanted::SandboxConfig;
 use testbed::{Cache, Instance, Options};
 use testkit::clock::VirtualClock;
-use testkit::contract::runtime::{CASES, World};
+use testkit::contract::runtime::{CASES, Harness};
 use testkit::contract::{self, assert_kept};
 use testkit::runtime::{MemoryRuntime, RemoteImage};
 use testkit::wanted::removal;
@@ -25,11 +25,11 @@ use tokio::task::block_in_place;
 const IMAGE: &str = "ferrolet.test/workload:1";
 const DISPOSABLE: &str = "ferrolet.test/disposable:1";
 
-/// How long a change may take that nothing but containerd's own work stands before.
+/// How long a change may take inside of containerd.
 const SOON: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// containerd in an instance of its own, with a registry beside it.
+/// containerd in its own instance, with a registry.
 #[derive(Debug)]
 struct Containerd {
     runtime: Arc<CriRuntime>,
@@ -57,14 +57,14 @@ impl Containerd {
         Ok(())
     }
 
-    /// Removes an image under all its names, so that what it consists of is fetched by a pull.
+    /// Removes an image with all its names, so that a pull downloads its layers.
     async fn forget(&self, name: &str) -> Result<()> {
         let image = self.runtime.image_status(name).await?.context("the image was imported")?;
         self.runtime.remove_image(&removal(Subject::Image(image.id))).await?;
         Ok(())
     }
 
-    /// Imports an image. The CRI learns of that a moment later.
+    /// Imports an image. The CRI plugin sees it a moment later.
     async fn import(&self, file_name: &str, name: &str) -> Result<()> {
         let archive = Cache::from_env()?.parts().images_dir().join(file_name);
         self.ctr(&["images", "import", &archive.display().to_string()])?;
@@ -76,14 +76,14 @@ impl Containerd {
         Ok(())
     }
 
-    /// Logs go where they can be read from outside too.
+    /// The log directory, which is readable from outside.
     fn logs(&self) -> PathBuf {
         self.instance.dir().join("pods")
     }
 }
 
 #[async_trait]
-impl World for Containerd {
+impl Harness for Containerd {
     fn runtime(&self) -> Runtime {
         Runtime::new(Arc::clone(&self.runtime))
     }
@@ -136,7 +136,7 @@ impl World for Containerd {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn containerd_keeps_the_contract_without_a_case_left_out() -> Result<()> {
+async fn containerd_passes_every_case_of_the_contract() -> Result<()> {
     let world = Containerd::start().await?;
     let reports = contract::runtime::run(&world).await;
     assert_eq!(reports.len(), CASES.len());
@@ -151,11 +151,11 @@ async fn containerd_keeps_the_contract_without_a_case_left_out() -> Result<()> {
     Ok(world.instance.stop()?)
 }
 
-/// A world without a registry and without an image to spare.
+/// An environment without a registry and without a spare image.
 #[derive(Debug)]
 struct Poor;
 
-impl World for Poor {
+impl Harness for Poor {
     fn runtime(&self) -> Runtime {
         let runtime = MemoryRuntime::new(Arc::new(VirtualClock::new()));
         runtime.add_image(&RemoteImage::new(IMAGE));
@@ -176,19 +176,21 @@ impl World for Poor {
 }
 
 #[tokio::test]
-async fn a_case_that_is_left_out_is_noticed() {
+async fn skipped_contract_case_is_noticed() {
     let mut reports = Vec::new();
     for case in CASES.iter().filter(|case| case.name.contains("image_is_")) {
         reports.push(case.run(&Poor).await);
     }
     let skipped = assert_kept(&reports);
-    let expected =
-        [("a_pulled_image_is_there", "pull images"), ("a_removed_image_is_gone", "spare an image")];
+    let expected = [
+        ("pulled_image_is_present", "pull images"),
+        ("removed_image_is_gone", "provide a disposable image"),
+    ];
     assert_eq!(skipped, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_is_pulled_by_its_digest() -> Result<()> {
+async fn image_is_pulled_by_digest() -> Result<()> {
     let world = Containerd::start().await?;
     let (by_tag, runtime) = (world.registry.image("disposable:1"), &world.runtime);
     let reference = runtime.pull_image(&by_tag, None, None).await?;
@@ -201,11 +203,11 @@ async fn an_image_is_pulled_by_its_digest() -> Result<()> {
     let again = runtime.pull_image(by_digest, None, None).await?;
     ensure!(again == reference, "{reference} became {again}");
     let image = runtime.image_status(by_digest).await?.context("it was pulled")?;
-    ensure!(image.repo_tags.is_empty(), "a name that nobody asked for: {image:?}");
+    ensure!(image.repo_tags.is_empty(), "a tag that was not requested: {image:?}");
     ensure!(image.repo_digests == [by_digest.clone()], "{image:?}");
 
     let absent = format!("{}{}", world.registry.image("disposable@sha256:"), "0".repeat(64));
-    let error = runtime.pull_image(&absent, None, None).await.expect_err("nobody has it");
+    let error = runtime.pull_image(&absent, None, None).await.expect_err("no registry has it");
     ensure!(error.code == Code::NotFound, "{error:?}");
     Ok(world.instance.stop()?)
 }

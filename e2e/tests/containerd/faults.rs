@@ -1,5 +1,5 @@
-//! Calls to the runtime that go wrong, one of every method that the agent calls: the pods get there,
-//! and nothing is left that nobody wants. `make soak` has every method with every kind of fault.
+//! Failing runtime calls, one of every method that the agent calls: the pods run in the end, and nothing is left over.
+//! `make soak` has every method with every kind of fault.
 
 mod soak;
 
@@ -11,11 +11,11 @@ use e2e::node::Node;
 
 use crate::actions::{log, manifest, written};
 
-/// A method, and what happens to one call of it.
+/// A method, and the fault of one call.
 type Planned = (&'static str, &'static str);
 
-/// A round with these faults side by side, and one without: whatever the first left, if only a name, would be
-/// in the way of pods of the same names, or make them start with another number than the first.
+/// A round with these faults, and one without: leftovers of the first, even reserved names, would block pods with the
+/// same names, or raise their attempt numbers.
 fn rounds(faults: &[Planned]) -> Result<()> {
     let faults: Vec<Fault> =
         faults.iter().map(|(method, kind)| Fault::new(method, kind)).collect::<Result<_>>()?;
@@ -28,7 +28,7 @@ fn rounds(faults: &[Planned]) -> Result<()> {
 
 // behaviour: ACT-137
 #[test]
-fn a_start_that_is_not_answered_counts_and_what_comes_after_it_comes() -> Result<()> {
+fn container_start_without_response_counts_as_started() -> Result<()> {
     let mut node = Node::start()?;
     let proxy = node.put_proxy_before_runtime()?;
     node.configure("runtimeRequestTimeout: 2s")?;
@@ -44,14 +44,14 @@ fn a_start_that_is_not_answered_counts_and_what_comes_after_it_comes() -> Result
     proxy.fault("StartContainer=late")?;
     node.start_agent()?;
     written(&node, &log("hooked", "main", 0), "post-start")?;
-    node.wait_for_log(&["runs although its start was not answered"])?;
+    node.wait_for_log(&["runs although its start got no response"])?;
     node.wait_running("hooked")?;
     node.stop()
 }
 
 // behaviour: ACT-136
 #[test]
-fn an_image_that_is_not_fetched_in_time_is_tried_again_and_keeps_no_pod() -> Result<()> {
+fn pull_that_times_out_is_retried_and_delays_no_pod() -> Result<()> {
     let mut node = FaultyNode::start()?;
     node.round_with_a_fetch_that_hangs("web")?;
     node.round(&["web"], &[Fault::new("PullImage", "late")?])?;
@@ -59,7 +59,7 @@ fn an_image_that_is_not_fetched_in_time_is_tried_again_and_keeps_no_pod() -> Res
     node.stop()
 }
 
-/// While the pods start.
+/// Calls while the pods start.
 const LOOKS: [Planned; 10] = [
     ("Version", "unavailable"),
     ("RuntimeConfig", "unavailable"),
@@ -73,13 +73,13 @@ const LOOKS: [Planned; 10] = [
     ("ListImages", "unavailable"),
 ];
 
-/// In parts.
+/// Calls of streamed lists.
 const LISTS: [Planned; 2] = [("StreamPodSandboxes", "hang"), ("StreamContainers", "unavailable")];
 
 const DEEDS: [Planned; 13] = [
     ("RunPodSandbox", "late"),
     ("Status", "deadline"),
-    // In a round of its own: without a list of images nobody asks for their disk.
+    // In a separate round: without a list of images there is no request for their disk.
     ("ImageFsInfo", "hang"),
     ("CreateContainer", "late"),
     ("StartContainer", "late"),
@@ -94,7 +94,7 @@ const DEEDS: [Planned; 13] = [
 ];
 
 #[test]
-fn every_method_that_the_agent_calls_goes_wrong_in_some_round() {
+fn every_called_method_has_a_fault_round() {
     let planned = [&LOOKS[..], &LISTS, &DEEDS].concat();
     let planned: Vec<&str> = planned.into_iter().map(|(method, _)| method).collect();
     let once: BTreeSet<&str> = planned.iter().copied().collect();
@@ -104,16 +104,16 @@ fn every_method_that_the_agent_calls_goes_wrong_in_some_round() {
 }
 
 #[test]
-fn a_runtime_that_cannot_be_looked_at_for_a_while_costs_no_pod() -> Result<()> {
+fn failing_lists_restart_no_pod() -> Result<()> {
     rounds(&LOOKS)
 }
 
 #[test]
-fn lists_that_are_too_large_and_break_off_in_parts_cost_no_pod() -> Result<()> {
+fn interrupted_streams_of_large_lists_restart_no_pod() -> Result<()> {
     rounds(&LISTS)
 }
 
 #[test]
-fn a_runtime_that_fails_to_do_what_it_is_told_does_it_in_the_end() -> Result<()> {
+fn agent_retries_failed_runtime_calls_until_they_succeed() -> Result<()> {
     rounds(&DEEDS)
 }

@@ -19,8 +19,7 @@ spec:
 ";
 
 #[test]
-fn a_pod_runs_with_its_command_arguments_and_environment_and_its_log_is_where_it_belongs()
--> Result<()> {
+fn pod_runs_with_its_command_and_environment_and_logs_to_its_log_file() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest(
         "greeter.yaml",
@@ -37,7 +36,7 @@ spec:
   - name: arguments
     image: ferrolet.test/workload:1
     command: [/workload, args]
-    args: [hello, $(WHO), $$(WHO), $(NOBODY)]
+    args: [hello, $(WHO), $$(WHO), $(UNDEFINED)]
     env: [{name: WHO, value: world}]
   - name: environment
     image: ferrolet.test/workload:1
@@ -54,7 +53,7 @@ spec:
     let arguments = node.read(&format!("{logs}/arguments/0.log"))?;
     let words: Vec<&str> =
         arguments.lines().filter_map(|line| line.split(" stdout F ").nth(1)).collect();
-    ensure!(words == ["hello", "world", "$(WHO)", "$(NOBODY)"], "{arguments}");
+    ensure!(words == ["hello", "world", "$(WHO)", "$(UNDEFINED)"], "{arguments}");
     let environment = node.read(&format!("{logs}/environment/0.log"))?;
     for expected in ["FIRST=one", "SECOND=one and two", &format!("HOSTNAME=greeter-{NODE_NAME}")] {
         ensure!(environment.contains(&format!(" stdout F {expected}\n")), "{environment}");
@@ -69,7 +68,7 @@ spec:
 }
 
 #[test]
-fn a_container_sees_and_writes_no_more_of_the_kernel_than_it_should() -> Result<()> {
+fn container_has_masked_and_read_only_proc_paths() -> Result<()> {
     let mut node = Node::start()?;
     let pod = SLEEPER
         .replace("sleeper", "curious")
@@ -79,7 +78,7 @@ fn a_container_sees_and_writes_no_more_of_the_kernel_than_it_should() -> Result<
     node.start_agent()?;
     node.wait_for_log(&["pod has ended", "curious"])?;
     let log = node.run("sh", &["-c", "cat /var/log/pods/*curious*/main/0.log"])?;
-    // device, place, type and options of each mount, behind the log's own columns
+    // device, mount point, type and options of each mount, after the log's own columns
     let options = |place: &str| {
         let mounts = log.lines().filter_map(|line| line.split(" stdout F ").nth(1));
         let mut columns = mounts.map(|mount| mount.split(' ').collect::<Vec<_>>());
@@ -90,7 +89,7 @@ fn a_container_sees_and_writes_no_more_of_the_kernel_than_it_should() -> Result<
     let places = ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"];
     for place in places.into_iter().filter(|place| Path::new(place).exists()) {
         let read_only = options(place).is_some_and(|options| options.starts_with("ro,"));
-        ensure!(read_only, "{place} can be written: {log}");
+        ensure!(read_only, "{place} is writable: {log}");
     }
     let masked = |place: &str| options(place).is_some() || !Path::new(place).exists();
     ensure!(masked("/proc/kcore") && masked("/proc/keys"), "the kernel can be read: {log}");
@@ -98,7 +97,7 @@ fn a_container_sees_and_writes_no_more_of_the_kernel_than_it_should() -> Result<
 }
 
 #[test]
-fn a_killed_process_is_restarted_with_the_next_number() -> Result<()> {
+fn killed_container_is_restarted_with_the_next_attempt_number() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("sleeper.yaml", SLEEPER)?;
     node.start_agent()?;
@@ -114,7 +113,7 @@ fn a_killed_process_is_restarted_with_the_next_number() -> Result<()> {
 }
 
 #[test]
-fn an_agent_that_is_killed_and_started_again_touches_nothing() -> Result<()> {
+fn agent_restart_after_a_kill_changes_no_container() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("sleeper.yaml", SLEEPER)?;
     node.start_agent()?;
@@ -123,8 +122,8 @@ fn an_agent_that_is_killed_and_started_again_touches_nothing() -> Result<()> {
     let after = node.wait_running("sleeper")?;
     ensure!(before == after, "the pod did not survive the agent: {before:?}, then {after:?}");
     node.start_agent()?;
-    // The new agent has looked at the pod and found it as it should be.
-    node.wait_for_log(&["pod is as specified", "sleeper"])?;
+    // The new agent has synced the pod and changed nothing.
+    node.wait_for_log(&["Pod synced", "sleeper"])?;
     let adopted = node.wait_running("sleeper")?;
     ensure!(adopted == before, "the agent touched the pod: {before:?}, then {adopted:?}");
     node.run("kill", &["-9", &adopted.pid.to_string()])?;
@@ -137,7 +136,7 @@ fn an_agent_that_is_killed_and_started_again_touches_nothing() -> Result<()> {
 }
 
 #[test]
-fn sigterm_ends_the_agent_and_leaves_the_pod_running() -> Result<()> {
+fn sigterm_stops_the_agent_and_leaves_the_pod_running() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("sleeper.yaml", SLEEPER)?;
     node.start_agent()?;
@@ -147,14 +146,14 @@ fn sigterm_ends_the_agent_and_leaves_the_pod_running() -> Result<()> {
     let after = node.wait_running("sleeper")?;
     ensure!(before == after, "{before:?}, then {after:?}");
     node.start_agent()?;
-    node.wait_for_log(&["pod is as specified", "sleeper"])?;
+    node.wait_for_log(&["Pod synced", "sleeper"])?;
     let adopted = node.wait_running("sleeper")?;
     ensure!(adopted == before, "{before:?}, then {adopted:?}");
     node.stop()
 }
 
 #[test]
-fn a_pod_ends_when_its_manifest_goes_and_another_takes_its_place_when_it_changes() -> Result<()> {
+fn pod_stops_with_its_manifest_and_is_replaced_when_it_changes() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("sleeper.yaml", SLEEPER)?;
     node.start_agent()?;
@@ -171,7 +170,7 @@ fn a_pod_ends_when_its_manifest_goes_and_another_takes_its_place_when_it_changes
 }
 
 #[test]
-fn a_pod_whose_manifest_went_while_the_agent_was_away_is_ended() -> Result<()> {
+fn pod_is_stopped_when_its_manifest_was_removed_without_an_agent() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("sleeper.yaml", SLEEPER)?;
     node.start_agent()?;
@@ -186,7 +185,7 @@ fn a_pod_whose_manifest_went_while_the_agent_was_away_is_ended() -> Result<()> {
 }
 
 #[test]
-fn policies_decide_whether_an_ended_container_runs_again() -> Result<()> {
+fn restart_policy_decides_whether_a_container_is_restarted() -> Result<()> {
     let mut node = Node::start()?;
     let pod = |name: &str, policy: &str, code: u8| {
         SLEEPER
@@ -203,8 +202,8 @@ fn policies_decide_whether_an_ended_container_runs_again() -> Result<()> {
     for name in ["once", "done"] {
         node.wait_for_log(&["pod has ended", name])?;
     }
-    // Its containers cannot be counted: the first may be collected before the second is seen.
-    node.wait_for_log(&["container runs", "retried", "it ended with exit code 3"])?;
+    // Its containers cannot be counted: GC may remove the first before the second is seen.
+    node.wait_for_log(&["Container started", "retried", "it ended with exit code 3"])?;
     node.wait_for_log(&["CrashLoopBackOff", "retried"])?;
     for name in ["once", "done"] {
         node.wait_for_containers(name, "it ran once", |containers| {
@@ -215,7 +214,7 @@ fn policies_decide_whether_an_ended_container_runs_again() -> Result<()> {
 }
 
 #[test]
-fn bad_manifests_are_named_and_keep_no_good_one_from_running() -> Result<()> {
+fn invalid_manifests_are_logged_and_valid_ones_run() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("a-syntax.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: x\n")?;
     node.write_manifest("b-field.yaml", &SLEEPER.replace("name: main", "name: Main!"))?;
@@ -225,14 +224,14 @@ fn bad_manifests_are_named_and_keep_no_good_one_from_running() -> Result<()> {
     node.write_manifest("z-good.yaml", SLEEPER)?;
     node.start_agent()?;
     node.wait_running("sleeper")?;
-    node.wait_for_log(&["manifest refused", "a-syntax.yaml", "line"])?;
-    node.wait_for_log(&["manifest refused", "b-field.yaml", "spec.containers[0].name"])?;
+    node.wait_for_log(&["Manifest rejected", "a-syntax.yaml", "line"])?;
+    node.wait_for_log(&["Manifest rejected", "b-field.yaml", "spec.containers[0].name"])?;
     node.wait_for_log(&["unsupported", "spec.readinessGates"])?;
     node.stop()
 }
 
 #[test]
-fn a_runtime_that_goes_away_and_comes_back_costs_no_pod() -> Result<()> {
+fn runtime_restart_restarts_no_pod() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("sleeper.yaml", SLEEPER)?;
     node.start_agent()?;

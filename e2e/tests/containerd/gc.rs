@@ -1,4 +1,4 @@
-//! What is left of pods on real containerd, and when it goes.
+//! Container GC on real containerd.
 
 mod soak;
 
@@ -18,10 +18,10 @@ use testkit::wanted;
 
 use crate::actions::wait_exited;
 
-/// How long something may take that waits for the next pass, and perhaps for the one after it.
+/// The timeout of a change that waits for the next pass, and perhaps for the one after it.
 const PASSES: Duration = Duration::from_secs(150);
 
-/// Within this time the remains of a pod are removed that is gone: its grace period, and 10 s at most after its end.
+/// The time until leftovers of a deleted pod are removed: its grace period, and at most 10 s after its end.
 const SOON: Duration = Duration::from_secs(20);
 
 /// No second pass while the test runs.
@@ -33,11 +33,11 @@ fn start_with_frequent_gc(node: &mut Node, flags: &[&str]) -> Result<()> {
     node.start_agent_with_flags(&[&[own.as_str()], flags].concat())
 }
 
-/// The same, in place of the agent that runs.
+/// The same, after stopping the running agent.
 fn restart_with_frequent_gc(node: &mut Node) -> Result<()> {
     node.stop_agent()?;
     start_with_frequent_gc(node, &[])?;
-    node.wait_for_log(&["pod is as specified", "web"]).map(drop)
+    node.wait_for_log(&["Pod synced", "web"]).map(drop)
 }
 
 fn pod(name: &str, policy: &str, args: &str) -> String {
@@ -55,7 +55,7 @@ spec:
     )
 }
 
-/// Containers of all pods, and sandboxes.
+/// The number of containers and sandboxes of all pods.
 fn counts(node: &Node) -> Result<(usize, usize)> {
     let all = containerd::containers(node.instance())?;
     let sandboxes = all.iter().filter(|one| one.is_sandbox()).count();
@@ -82,7 +82,7 @@ fn dead(containers: &[RuntimeContainer]) -> usize {
 
 // behaviour: GC-14, GC-35, GC-60
 #[test]
-fn of_each_container_as_many_dead_ones_are_kept_as_the_flag_says_with_their_logs() -> Result<()> {
+fn maximum_dead_containers_per_container_keeps_the_newest_with_logs() -> Result<()> {
     let mut node = Node::start()?;
     node.configure(
         "crashLoopBackOff: {maxContainerRestartPeriod: 1s}\n\
@@ -112,7 +112,7 @@ fn of_each_container_as_many_dead_ones_are_kept_as_the_flag_says_with_their_logs
 
 // behaviour: GC-17, GC-19, GC-42
 #[test]
-fn on_the_node_as_many_dead_ones_are_kept_as_the_flag_says() -> Result<()> {
+fn maximum_dead_containers_limits_those_of_the_node() -> Result<()> {
     let mut node = Node::start()?;
     for name in ["a", "b", "c"] {
         let manifest = pod(name, "Never", "[exit, \"0\"]");
@@ -135,7 +135,7 @@ fn on_the_node_as_many_dead_ones_are_kept_as_the_flag_says() -> Result<()> {
 
 // behaviour: GC-4, GC-50, GC-55, GC-76
 #[test]
-fn of_a_pod_that_is_gone_nothing_is_left_nor_of_what_nobody_knows() -> Result<()> {
+fn resources_of_deleted_and_unknown_pods_are_removed() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("web.yaml", &pod("web", "Always", "[sleep, forever]"))?;
     node.write_manifest("gone.yaml", &pod("gone", "Always", "[sleep, forever]"))?;
@@ -164,8 +164,7 @@ fn of_a_pod_that_is_gone_nothing_is_left_nor_of_what_nobody_knows() -> Result<()
 
 // behaviour: GC-3, GC-40, GC-43
 #[test]
-fn a_sandbox_that_died_goes_when_the_pod_has_another_and_a_finished_pod_keeps_its_own() -> Result<()>
-{
+fn dead_sandbox_is_removed_when_replaced_and_kept_for_a_finished_pod() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("web.yaml", &pod("web", "Always", "[sleep, forever]"))?;
     node.write_manifest("job.yaml", &pod("job", "Never", "[args, done]"))?;
@@ -180,27 +179,27 @@ fn a_sandbox_that_died_goes_when_the_pod_has_another_and_a_finished_pod_keeps_it
     node.wait_for_containers("web", "it runs anew", |containers| {
         one_running(containers).filter(|next| next.id != web.id)
     })?;
-    // The dead container of the first sandbox is the one that is kept, and its sandbox with it.
+    // The dead container of the first sandbox is kept, and its sandbox with it.
     wait_for_counts(&node, "both sandboxes are in use", (3, 3))?;
     let second = node.wait_running("web")?;
     node.run("kill", &["-9", &second.pid.to_string()])?;
     node.wait_for_containers("web", "it runs once more", |containers| {
         one_running(containers).filter(|next| next.id != second.id)
     })?;
-    wait_for_counts(&node, "the first sandbox goes with its container", (3, 2))?;
+    wait_for_counts(&node, "the first sandbox is removed with its container", (3, 2))?;
     let log = node.run("sh", &["-c", "cat /var/log/pods/*job*/main/0.log"])?;
     ensure!(log.contains("done"), "{log}");
     node.stop()
 }
 
-/// What the runtime has of all pods but one, by id, sandboxes aside or alone.
+/// The ids of containers, or of sandboxes, of all pods but one.
 fn ids_besides(node: &Node, pod: &str, sandboxes: bool) -> Result<BTreeSet<String>> {
     let mut all = containerd::containers(node.instance())?;
     all.retain(|one| one.is_sandbox() == sandboxes && !one.pod.starts_with(pod));
     Ok(all.into_iter().map(|one| one.id).collect())
 }
 
-/// Of these, those of which the journal says that they were removed.
+/// Those of the ids whose removal is in the journal.
 fn on_record(node: &Node, ids: &BTreeSet<String>) -> BTreeSet<String> {
     let was_removed = |id: &&String| {
         let why = node.ask(&["gc", "why", id]);
@@ -209,8 +208,8 @@ fn on_record(node: &Node, ids: &BTreeSet<String>) -> BTreeSet<String> {
     ids.iter().filter(was_removed).cloned().collect()
 }
 
-/// Starts an agent of which all removals but the first two meet a fault, kills it there, and answers what is
-/// gone without its having heard so.
+/// Starts an agent whose removals meet a fault, all but the first two, and kills it there. Returns the containers that
+/// are gone without a successful response.
 fn die_in_the_middle(node: &mut Node, proxy: &CriProxy, fault: &str) -> Result<BTreeSet<String>> {
     let spoilt = || -> Result<u64> {
         Ok(proxy.spoilt()?.get("RemoveContainer").copied().unwrap_or_default())
@@ -218,49 +217,49 @@ fn die_in_the_middle(node: &mut Node, proxy: &CriProxy, fault: &str) -> Result<B
     let (before, met) = (ids_besides(node, "web", false)?, spoilt()?);
     proxy.fault(&format!("RemoveContainer={fault} skip=2 times=all"))?;
     node.start_agent()?;
-    let told = node.explained(wait::until("the pass stops in the middle", PASSES, || {
+    let known = node.explained(wait::until("the pass is interrupted", PASSES, || {
         let gone = &before - &ids_besides(node, "web", false)?;
-        let told = on_record(node, &gone);
-        // Two answers come at most: of more that are gone, one is that the agent cannot have heard of.
-        let is_there = fault != "late" || (gone.len() > 2 && told.len() < gone.len());
-        let explained = format!("{gone:?} are gone, {told:?} told");
-        let is_there = is_there && !told.is_empty() && spoilt()? > met;
-        Ok(if is_there { Ok(told) } else { Err(explained) })
+        let known = on_record(node, &gone);
+        // At most two calls succeed: of more that are gone, the agent cannot know of one.
+        let is_there = fault != "late" || (gone.len() > 2 && known.len() < gone.len());
+        let explained = format!("{gone:?} are gone, {known:?} on record");
+        let is_there = is_there && !known.is_empty() && spoilt()? > met;
+        Ok(if is_there { Ok(known) } else { Err(explained) })
     }))?;
     node.kill_agent()?;
     proxy.wait_until_done(PASSES)?;
     let gone = &before - &ids_besides(node, "web", false)?;
     ensure!(gone.len() < before.len(), "{fault}: nothing is left to do");
-    // Nobody runs who could tell: this is what is on disk.
+    // No agent runs: this is what is on disk.
     let on_disk = on_record(node, &gone);
-    ensure!(on_disk.is_superset(&told), "{fault}: {on_disk:?}, but {told:?} was told");
-    let unheard = &gone - &on_disk;
-    for id in &unheard {
+    ensure!(on_disk.is_superset(&known), "{fault}: {on_disk:?} lacks some of {known:?}");
+    let unconfirmed = &gone - &on_disk;
+    for id in &unconfirmed {
         let why = node.ask(&["gc", "why", id])?;
         ensure!(why.contains("was being removed"), "{fault}: {why}");
     }
     proxy.clear()?;
-    Ok(unheard)
+    Ok(unconfirmed)
 }
 
-/// Adds a pod that ends, and waits until it has.
+/// Adds a pod that ends, and waits for its end.
 fn run_job(node: &Node, name: &str) -> Result<()> {
     node.write_manifest(&format!("{name}.yaml"), &pod(name, "Never", "[exit, \"0\"]"))?;
     node.wait_for_log(&["pod has ended", &format!("default/{name}-")]).map(drop)
 }
 
-/// Waits until a pass has told of a call that went wrong.
+/// Waits until a pass has logged a failed call.
 fn wait_until_met(node: &Node, what: &str, call: &str) -> Result<()> {
     node.explained(wait::until(&format!("{what}: {call}"), PASSES, || {
         let log = node.agent_log();
-        let told = log.lines().any(|line| line.contains(what) && line.contains(call));
-        Ok(if told { Ok(()) } else { Err("no pass has met it".to_owned()) })
+        let is_logged = log.lines().any(|line| line.contains(what) && line.contains(call));
+        Ok(if is_logged { Ok(()) } else { Err("no pass has met it".to_owned()) })
     }))
 }
 
 // behaviour: GC-72, GC-73, GC-80, GC-84
 #[test]
-fn whatever_call_of_a_pass_goes_wrong_the_next_pass_makes_up_for_it() -> Result<()> {
+fn next_gc_pass_completes_after_any_failed_call() -> Result<()> {
     let mut node = Node::start()?;
     let proxy = node.put_proxy_before_runtime()?;
     node.configure("runtimeRequestTimeout: 2s")?;
@@ -268,7 +267,7 @@ fn whatever_call_of_a_pass_goes_wrong_the_next_pass_makes_up_for_it() -> Result<
     start_with_frequent_gc(&mut node, &[])?;
     let web = node.wait_running("web")?;
 
-    // Others call these too, so each fails until a pass has told of it.
+    // Other parts make these calls too, so each fails until a pass has logged it.
     let removals =
         ["StopPodSandbox=unavailable", "RemoveContainer=deadline", "RemovePodSandbox=hang"];
     for (number, fault) in removals.iter().enumerate() {
@@ -276,10 +275,10 @@ fn whatever_call_of_a_pass_goes_wrong_the_next_pass_makes_up_for_it() -> Result<
         run_job(&node, &name)?;
         proxy.fault(&format!("{fault} times=all"))?;
         node.remove_manifest(&format!("{name}.yaml"))?;
-        wait_until_met(&node, "cannot remove", method)?;
+        wait_until_met(&node, "Removal failed", method)?;
         proxy.clear()?;
     }
-    wait_for_counts(&node, "what could not be removed goes with a later pass", (1, 1))?;
+    wait_for_counts(&node, "a later pass removes what could not be removed", (1, 1))?;
 
     for (fault, list) in
         [("ListPodSandbox=hang", "sandboxes"), ("ListContainers=unavailable", "containers")]
@@ -288,22 +287,22 @@ fn whatever_call_of_a_pass_goes_wrong_the_next_pass_makes_up_for_it() -> Result<
         let run = node.ask(&["gc", "run"]);
         ensure!(run.is_err(), "{run:?}");
         let failed = format!("failed to list {list}");
-        wait_until_met(&node, "container garbage collection failed", &failed)?;
+        wait_until_met(&node, "Container garbage collection failed", &failed)?;
         proxy.clear()?;
     }
 
-    // Logs are asked for where a pod keeps some of its own: here as one that exists keeps no container.
+    // Logs are removed if the pod keeps some of its logs: here an existing pod keeps no container.
     node.stop_agent()?;
     let flags = ["--maximum-dead-containers=0", "--minimum-container-ttl-duration=15s"];
     start_with_frequent_gc(&mut node, &flags)?;
     run_job(&node, "last")?;
     proxy.fault("ContainerStatus=unavailable times=all")?;
-    wait_until_met(&node, "cannot remove", "ContainerStatus")?;
+    wait_until_met(&node, "Removal failed", "ContainerStatus")?;
     ensure!(counts(&node)? == (2, 2), "{:?}", counts(&node)?);
     proxy.clear()?;
     wait_for_counts(&node, "a later pass makes up for it", (1, 2))?;
     node.remove_manifest("last.yaml")?;
-    wait_for_counts(&node, "only the pod that is wanted is left", (1, 1))?;
+    wait_for_counts(&node, "only the desired pod is left", (1, 1))?;
     wait_for_names(&node, "/var/log/pods", |found| found.len() == 1)?;
     ensure!(node.wait_running("web")?.id == web.id);
     node.stop()
@@ -311,7 +310,7 @@ fn whatever_call_of_a_pass_goes_wrong_the_next_pass_makes_up_for_it() -> Result<
 
 // behaviour: GC-26, GC-27
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_of_which_the_runtime_lost_track_is_stopped_before_it_goes() -> Result<()> {
+async fn container_in_unknown_state_is_stopped_before_removal() -> Result<()> {
     let mut node = tokio::task::block_in_place(Node::start)?;
     let runtime = node.runtime()?;
     let (web, proxy) = tokio::task::block_in_place(|| {
@@ -323,7 +322,7 @@ async fn a_container_of_which_the_runtime_lost_track_is_stopped_before_it_goes()
         node.stop_agent()?;
         anyhow::Ok((web, proxy))
     })?;
-    // One of a pod would be stopped by its worker; this one is nobody's.
+    // The worker of a pod would stop its container; this one has no pod.
     let filter = ContainerFilter { id: Some(web.id.as_str().into()), ..<_>::default() };
     let listed = runtime.list_containers(&filter).await?;
     let home = listed.first().context("the runtime lists what runs")?;
@@ -338,16 +337,16 @@ async fn a_container_of_which_the_runtime_lost_track_is_stopped_before_it_goes()
     // The CRI plugin writes the status file when it handles the exit, after the task has stopped.
     wait_exited(&runtime, bare.as_str()).await?;
     tokio::task::block_in_place(|| {
-        // From this file a containerd that starts knows how it ended.
+        // A containerd that starts reads the exit status from this file.
         let known = format!("io.containerd.grpc.v1.cri/containers/{bare}/status");
         node.run("rm", &[&format!("/var/lib/containerd/{known}")])?;
         node.restart_runtime()?;
         proxy.fault("StopContainer=unavailable times=all")?;
         start_with_frequent_gc(&mut node, &[])?;
-        wait_until_met(&node, "cannot remove", "StopContainer")?;
+        wait_until_met(&node, "Removal failed", "StopContainer")?;
         ensure!(is_there(&node)?, "it was not stopped");
         proxy.clear()?;
-        node.explained(wait::until("it goes once it can be stopped", PASSES, || {
+        node.explained(wait::until("it is removed once it can be stopped", PASSES, || {
             Ok(if is_there(&node)? { Err("it is there".to_owned()) } else { Ok(()) })
         }))?;
         ensure!(node.wait_running("web")?.id == web.id);

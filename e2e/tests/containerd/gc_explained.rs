@@ -1,4 +1,4 @@
-//! What goes on real containerd is told before and after, with the rule that says so.
+//! `gc plan` and `gc why` on real containerd: what will be removed and what was removed, with the rule.
 
 mod soak;
 
@@ -12,13 +12,13 @@ use e2e::own_settings::own_settings;
 use serde_json::Value;
 use testbed::wait;
 
-/// No dead container of a pod that goes on stays beyond the next pass.
+/// GC removes all dead containers of running pods in the next pass.
 const CAP: &str = "--maximum-dead-containers-per-container=0";
-/// How old a dead container must be here to go.
+/// The minimum age of a dead container for removal.
 const OLD: &str = "--minimum-container-ttl-duration=15s";
-/// How long it may take until they are.
+/// The timeout until they have that age.
 const AGEING: Duration = Duration::from_mins(2);
-/// How long it may take until the next regular pass has been made.
+/// The timeout until the next regular pass.
 const PASS: Duration = Duration::from_mins(2);
 
 fn ended(name: &str) -> String {
@@ -44,12 +44,12 @@ fn ids(plan: &Value, verdict: &str) -> BTreeSet<(String, String)> {
     meant.map(|item| (text(item, "kind"), text(item, "id"))).collect()
 }
 
-/// What the runtime has, by id.
+/// The ids of all containers and sandboxes in the runtime.
 fn there(node: &Node) -> Result<BTreeSet<String>> {
     Ok(containerd::containers(node.instance())?.into_iter().map(|one| one.id).collect())
 }
 
-/// The parts of an answer about one container.
+/// Checks the parts of an explanation of one container.
 fn explains(answer: &str, id: &str) -> Result<()> {
     let of = "was removed";
     for part in [id, of, "per-container-cap", "cap 0", "of pod default/", "age "] {
@@ -87,9 +87,9 @@ fn regular_pass_does_as_planned(node: &mut Node) -> Result<()> {
 }
 
 #[test]
-fn a_pass_removes_just_what_its_plan_says_and_why_is_known_after_a_crash() -> Result<()> {
+fn gc_run_removes_its_plan_and_gc_why_explains_it_after_a_crash() -> Result<()> {
     let mut node = Node::start()?;
-    // However full the disk of this machine is.
+    // For any usage of this machine's disk.
     node.configure("imageGCHighThresholdPercent: 100")?;
     for name in ["a", "b"] {
         node.write_manifest(&format!("{name}.yaml"), &running(name))?;
@@ -115,8 +115,8 @@ fn a_pass_removes_just_what_its_plan_says_and_why_is_known_after_a_crash() -> Re
     ensure!(before.len() == 6, "a plan touches nothing: {before:?}");
     let table = node.ask(&["gc", "plan"])?;
     ensure!(table.contains("would remove 2 containers; would keep"), "{table}");
-    let told = node.ask(&["gc", "run", "-o", "json"])?;
-    let lines = told.lines().map(json).collect::<Result<Vec<_>>>()?;
+    let output = node.ask(&["gc", "run", "-o", "json"])?;
+    let lines = output.lines().map(json).collect::<Result<Vec<_>>>()?;
     let removed: BTreeSet<(String, String)> = lines
         .iter()
         .filter(|line| line["type"] == "REMOVED")
@@ -124,7 +124,7 @@ fn a_pass_removes_just_what_its_plan_says_and_why_is_known_after_a_crash() -> Re
         .map(|item| (item["kind"].as_str().unwrap().into(), item["id"].as_str().unwrap().into()))
         .collect();
     ensure!(removed == going, "{removed:?} instead of {going:?}");
-    ensure!(lines.last().is_some_and(|line| line["type"] == "DONE"), "{told}");
+    ensure!(lines.last().is_some_and(|line| line["type"] == "DONE"), "{output}");
     let gone: BTreeSet<String> = going.into_iter().map(|(_, id)| id).collect();
     ensure!(there(&node)? == before.difference(&gone).cloned().collect(), "{:?}", there(&node)?);
     let after = json(&node.ask(&["gc", "plan", "-o", "json"])?)?;
@@ -140,14 +140,14 @@ fn a_pass_removes_just_what_its_plan_says_and_why_is_known_after_a_crash() -> Re
         explains(&node.ask(&["gc", "why", &format!("containerd://{id}")])?, id)?;
         explains(&node.ask(&["gc", "why", "main"])?, id)?;
     }
-    let error = node.ask(&["gc", "why", "nobody"]).unwrap_err().to_string();
-    ensure!(error.contains("nothing called \"nobody\" was removed"), "{error}");
+    let error = node.ask(&["gc", "why", "missing"]).unwrap_err().to_string();
+    ensure!(error.contains("nothing called \"missing\" was removed"), "{error}");
     ensure!(error.contains("exit status: 1"), "{error}");
     node.stop()
 }
 
 #[test]
-fn a_bare_runtime_tells_what_is_beyond_the_caps_and_keeps_what_nobody_knows() -> Result<()> {
+fn plan_without_agent_applies_the_caps_and_keeps_unknown_objects() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("a.yaml", &ended("a"))?;
     node.write_manifest("b.yaml", &ended("b"))?;
@@ -187,7 +187,7 @@ fn a_bare_runtime_tells_what_is_beyond_the_caps_and_keeps_what_nobody_knows() ->
         kinds == BTreeSet::from(["cgroup", "container", "log", "pod-directory", "sandbox"]),
         "{why}"
     );
-    // It went when the pod had ended.
+    // It was removed after the end of its pod.
     let mut others = entries.iter().filter(|entry| entry["kind"] != "cgroup");
     ensure!(others.all(|entry| entry["rule"] == "node-clean"), "{why}");
     node.stop()

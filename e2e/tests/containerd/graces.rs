@@ -1,4 +1,4 @@
-//! How long the end of pods takes whose last process does not listen.
+//! Grace periods of pods whose last process ignores its stop signal.
 
 use std::time::{Duration, Instant};
 
@@ -10,28 +10,28 @@ use crate::actions::{UID, log, manifest, written};
 /// A pod whose last process is killed.
 struct Stubborn {
     name: &'static str,
-    /// What its uid ends with.
+    /// The end of its UID.
     mark: &'static str,
     containers: &'static [&'static str],
-    /// Beside its grace, which is eight seconds.
+    /// Fields beside its grace period of eight seconds.
     spec: &'static str,
-    /// How long its end takes at least.
+    /// The minimum duration of its end.
     at_least: Duration,
-    /// How much longer it takes than the end of the first pod, at most. On a busy machine all of them take longer.
+    /// The maximum duration beyond that of the first pod. On a busy machine all of them take longer.
     beyond_first: Duration,
 }
 
-/// The grace period, less what clocks may differ by.
+/// The grace period, less the difference of clocks.
 const GRACE: Duration = Duration::from_millis(7500);
-/// The grace period and the minimum of two seconds that the kill of another container gets.
+/// The grace period and the minimum of two seconds for the kill of another container.
 const GRACE_AND_MINIMUM: Duration = Duration::from_millis(9500);
 /// The grace period runs once: the end would take 5 s longer if hooks and waits did not count.
 const ONE_GRACE: Duration = Duration::from_millis(4500);
-/// The end would take 8 s longer if each container had a grace period of its own.
+/// The end would take 8 s longer if each container had its own grace period.
 const NOT_TWO_GRACES: Duration = Duration::from_millis(7500);
 
 const PODS: [Stubborn; 5] = [
-    // The others are compared with it.
+    // The reference for the others.
     Stubborn {
         name: "plain",
         mark: "ad",
@@ -43,7 +43,7 @@ const PODS: [Stubborn; 5] = [
         at_least: GRACE,
         beyond_first: Duration::from_mins(1),
     },
-    // A hook takes most of the grace.
+    // A hook takes most of the grace period.
     Stubborn {
         name: "stubborn",
         mark: "ae",
@@ -58,7 +58,7 @@ const PODS: [Stubborn; 5] = [
         at_least: GRACE,
         beyond_first: ONE_GRACE,
     },
-    // A sidecar waits for who takes most of it.
+    // A sidecar waits for a container that takes most of it.
     Stubborn {
         name: "waiting",
         mark: "af",
@@ -72,7 +72,7 @@ const PODS: [Stubborn; 5] = [
         at_least: GRACE,
         beyond_first: ONE_GRACE,
     },
-    // It has a hook besides, which takes longer.
+    // It also has a hook, which takes longer.
     Stubborn {
         name: "prepared",
         mark: "b0",
@@ -90,7 +90,7 @@ const PODS: [Stubborn; 5] = [
         at_least: GRACE,
         beyond_first: ONE_GRACE,
     },
-    // It waits in vain.
+    // It waits for the whole grace period.
     Stubborn {
         name: "deserted",
         mark: "b1",
@@ -126,28 +126,28 @@ pub(crate) fn write_manifests(node: &Node) -> Result<()> {
     PODS.iter().try_for_each(|pod| node.write_manifest(&pod.file(), &pod.manifest()))
 }
 
-/// Waits until all their processes know what to do when they are asked to end.
+/// Waits until all their processes have set their signal handlers.
 pub(crate) fn wait_until_all_run(node: &Node) -> Result<()> {
     for pod in &PODS {
         for container in pod.containers {
-            // It says for which signal it waits, or which one it does not hear.
+            // It prints the signal that it traps or ignores.
             written(node, &log(pod.name, container, 0).replace(UID, &pod.uid()), "SIGTERM")?;
         }
     }
     Ok(())
 }
 
-/// Takes the pods from the node, and answers when that began.
+/// Removes the pods' manifests; returns the time of that.
 pub(crate) fn remove_manifests(node: &Node) -> Result<Instant> {
     let begun = Instant::now();
     PODS.iter().try_for_each(|pod| node.remove_manifest(&pod.file()))?;
     Ok(begun)
 }
 
-/// The end of each takes its grace, whatever was waited for meanwhile.
+/// Checks that the end of each takes its grace period, with hooks and waits.
 pub(crate) fn take_their_time(node: &Node, begun: Instant) -> Result<()> {
     let mut first = None;
-    // The one that takes longest is the last.
+    // The slowest one is the last.
     for pod in &PODS {
         node.wait_for_log(&["pod has ended", &format!("default/{}-{NODE_NAME}", pod.name)])?;
         let took = begun.elapsed();

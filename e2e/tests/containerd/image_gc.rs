@@ -1,4 +1,4 @@
-//! Unused images go when their disk is too full, on a disk of their own.
+//! Image GC on a small disk.
 
 mod soak;
 
@@ -17,31 +17,30 @@ use testbed::{Options, wait};
 
 const MIB: u64 = 1 << 20;
 
-/// The disk: room for four images that share most of what they are.
+/// The disk: room for four images that share most of their layers.
 const DISK: u64 = 128 * MIB;
-/// What the images share, and what each has of its own. Both lie there twice: as they came, and
-/// unpacked.
+/// The size of the shared layer, and of the own layer of each image. Both are stored twice: compressed and unpacked.
 const SHARED: usize = 20 << 20;
 const OWN: usize = 4 << 20;
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// How long a pass may take: several removals, after each of which the disk may be waited for.
+/// The timeout of a pass: several removals, each of which may wait for the disk.
 const PASS: Duration = Duration::from_mins(1);
 
-/// What an image of the test is called in full.
+/// The full name of a test image.
 fn tagged(name: &str) -> String {
     format!("ferrolet.test/{name}:1")
 }
 
-/// A node whose images lie on a small disk, with four more of them.
+/// A node whose images are on a small disk, with four more of them.
 struct SmallNode {
     node: Node,
     proxy: Option<CriProxy>,
 }
 
 impl SmallNode {
-    /// With the images that every instance has.
+    /// Only with the images of every instance.
     fn bare() -> Result<Self> {
         let options = Options { containerd_disk: Some(DISK), ..Options::default() };
         Ok(Self { node: Node::start_with(&options)?, proxy: None })
@@ -72,7 +71,7 @@ impl SmallNode {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// The same with something between the agent and the runtime.
+    /// With a proxy between the agent and the runtime.
     fn start_with_proxy() -> Result<Self> {
         let mut node = Self::start()?;
         node.proxy = Some(node.node.put_proxy_before_runtime()?);
@@ -83,17 +82,17 @@ impl SmallNode {
         self.proxy.as_ref().context("there is no proxy")
     }
 
-    /// Capacity of the disk and what is available, as `df` tells.
+    /// Capacity and available bytes of the disk, as `df` reports them.
     fn disk(&self) -> Result<(u64, u64)> {
         let args = ["-B1", "--output=size,avail", "/var/lib/containerd"];
         let table = self.node.run("df", &args)?;
-        let line = table.lines().nth(1).context("df tells nothing")?;
+        let line = table.lines().nth(1).context("df has no output")?;
         let numbers: Vec<u64> = line.split_whitespace().filter_map(|n| n.parse().ok()).collect();
         Ok((*numbers.first().context("no size")?, *numbers.get(1).context("nothing available")?))
     }
 
-    /// Sets the thresholds such that the disk is too full as it is, and that about this much more must
-    /// be available; answers how much must be.
+    /// Sets the thresholds so that the disk is above the high one, and this many more bytes must be available; returns
+    /// the bytes that must be available.
     fn want(&self, more: u64) -> Result<u64> {
         let ((capacity, _), used) = (self.disk()?, self.used()?);
         let low = used - (more * 100).div_ceil(capacity);
@@ -104,7 +103,7 @@ impl SmallNode {
         Ok(capacity * (100 - low) / 100)
     }
 
-    /// How much of the disk is used, in per cent, rounded up.
+    /// The usage of the disk in per cent, rounded up.
     fn used(&self) -> Result<u64> {
         let (capacity, available) = self.disk()?;
         Ok(100 - available * 100 / capacity)
@@ -117,7 +116,7 @@ impl SmallNode {
         Ok(images)
     }
 
-    /// Which of the four are there.
+    /// The remaining ones of the four images.
     fn left(&self) -> Result<Vec<&'static str>> {
         let images = self.images()?;
         let is_there = |name: &&str| images.contains(&tagged(name));
@@ -128,18 +127,18 @@ impl SmallNode {
         self.node.root_dir().join("ferrolet/state/image-use.json")
     }
 
-    /// An agent sees all images, with room in plenty, and ends once the pods run: an image that nobody uses
-    /// yet may go. The next one knows them already.
+    /// An agent observes all images while there is enough space, and stops once the pods run: unused images may be
+    /// removed. The next agent has their records.
     fn let_an_agent_see_all(&mut self, pods: &[&str]) -> Result<String> {
         self.node.configure("imageMinimumGCAge: 1ms\nimageGCHighThresholdPercent: 99")?;
         self.let_an_agent_see(NAMES.len(), pods)
     }
 
-    /// The same of so many images besides those that every instance has, as the agent is configured.
+    /// The same for this many images besides those of every instance, with the agent's current configuration.
     fn let_an_agent_see(&mut self, images: usize, pods: &[&str]) -> Result<String> {
         self.node.start_agent()?;
         let path = self.use_times();
-        let seen = self.node.explained(wait::until("all images are noted down", PASS, || {
+        let seen = self.node.explained(wait::until("all images are recorded", PASS, || {
             let text = fs::read_to_string(&path).unwrap_or_default();
             let count = text.matches("firstDetected").count();
             Ok(if count == images + 3 { Ok(text) } else { Err(text) })
@@ -155,22 +154,22 @@ impl SmallNode {
         self.node.explained(wait::until("there is room", PASS, || {
             let (_, available) = self.disk()?;
             let left = self.left()?;
-            let told = format!("{available} of {wanted} bytes, {left:?} left");
-            Ok(if available >= wanted { Ok(()) } else { Err(told) })
+            let state = format!("{available} of {wanted} bytes, {left:?} left");
+            Ok(if available >= wanted { Ok(()) } else { Err(state) })
         }))
     }
 
-    /// Settings of the agent's own that pin images; answers the flag that names them.
+    /// Writes settings of our agent that pin images; returns the flag for them.
     fn pin(&self, pins: &[&str]) -> Result<String> {
         own_settings(&self.node, &format!("gc: {{images: {{pin: {pins:?}}}}}"))
     }
 
-    /// What a pass says that is made now, whether or not it goes well.
+    /// The output of a pass that is requested now, even if it fails.
     fn pass_now(&self) -> String {
         self.node.ask(&["gc", "run"]).unwrap_or_else(|error| format!("{error:#}"))
     }
 
-    /// Of these images, those that are gone were removed for want of room, as far as the journal knows.
+    /// Checks that the journal has the removal of each missing one of these images, for lack of space.
     fn are_on_record(&self, before: &[String]) -> Result<()> {
         let left = self.images()?;
         for gone in before.iter().filter(|name| !left.contains(name)) {
@@ -181,14 +180,14 @@ impl SmallNode {
         Ok(())
     }
 
-    /// A fault of a method was met.
+    /// Checks that a fault of a method was met.
     fn met(&self, method: &str) -> Result<()> {
         let spoilt = self.proxy()?.spoilt()?;
         ensure!(spoilt.get(method).is_some_and(|calls| *calls > 0), "no {method}: {spoilt:?}");
         self.proxy()?.clear()
     }
 
-    /// Waits until the pass is over, whatever it came to.
+    /// Waits for the end of the pass, successful or not.
     fn wait_for_pass(&self) -> Result<String> {
         self.node.wait_for_log(&["image garbage collection"])
     }
@@ -206,12 +205,12 @@ spec:
     args: [sleep, forever]
 ";
 
-/// The thresholds of a node that sets none.
+/// The default thresholds of a node.
 const HIGH: u64 = 85;
 const LOW: u64 = 80;
 
-/// What keeps an image that shares nearly all that it is with those that may go: a pod, the runtime, and two
-/// pins of the agent's own.
+/// Images that share nearly everything with removable ones, and what keeps them: a pod, the runtime, and two pins of
+/// our agent.
 const KEPT: [(&str, &str); 4] = [
     ("used", "image-in-use"),
     ("pinned", "image-pinned"),
@@ -220,15 +219,15 @@ const KEPT: [(&str, &str); 4] = [
 ];
 const PINS: [&str; 2] = ["ferrolet.test/by-n*", "label:test.keep=yes"];
 
-/// Images that share a layer with the program that they all run.
+/// Images that share the layer of their program.
 struct Family {
     shared: Layer,
 }
 
 impl Family {
-    /// What they share, beside the program.
+    /// The size of their shared layer, beside the program.
     const SHARED: usize = 16 << 20;
-    /// What those have of their own that stay.
+    /// The size of the own layer of the kept images.
     const LITTLE: usize = 64 << 10;
 
     fn new(small: &mut SmallNode) -> Result<Self> {
@@ -249,7 +248,7 @@ impl Family {
         Image::new(&tagged(name), self.shared.clone()).entrypoint(&["/workload"])
     }
 
-    /// Four that nobody uses, and those that stay whatever happens.
+    /// Four unused images, and those that always stay.
     fn import(&self, small: &SmallNode) -> Result<()> {
         for name in NAMES {
             small.import(&self.member(name).padded(OWN))?;
@@ -267,8 +266,8 @@ impl Family {
     }
 }
 
-/// Adds images until the disk is well over the high threshold; tells how many. They share nothing: a layer
-/// that comes again lies there twice for a moment.
+/// Adds images until the disk is well above the high threshold; returns their number. They share nothing: a repeated
+/// layer is stored twice for a moment.
 fn fill(small: &SmallNode) -> Result<usize> {
     for number in 0.. {
         if small.used()? >= HIGH + 4 {
@@ -285,7 +284,7 @@ fn pod(name: &str, image: &str) -> String {
     POD.replace("name: web", &format!("name: {name}")).replace("workload:1", &format!("{image}:1"))
 }
 
-/// What the journal says of an image that went for want of room.
+/// Checks the journal's record of an image that was removed for lack of space.
 fn was_needed(small: &SmallNode, called: &str, wanted: u64) -> Result<()> {
     let why: Value = serde_json::from_str(&small.node.ask(&["gc", "why", called, "-o", "json"])?)?;
     let entry = &why["entries"][0];
@@ -298,7 +297,7 @@ fn was_needed(small: &SmallNode, called: &str, wanted: u64) -> Result<()> {
     Ok(())
 }
 
-/// The rule by which an image stays, or would go.
+/// The rule by which an image stays, or would be removed.
 fn rule_of(small: &SmallNode, name: &str) -> Result<String> {
     let plan: Value = serde_json::from_str(&small.node.ask(&["gc", "plan", "-o", "json"])?)?;
     let mut items = plan["items"].as_array().into_iter().flatten();
@@ -309,13 +308,13 @@ fn rule_of(small: &SmallNode, name: &str) -> Result<String> {
 
 // behaviour: IMG-6, IMG-10, IMG-28, IMG-40, IMG-44, IMG-50, IMG-51
 #[test]
-fn a_disk_that_images_have_filled_is_freed_to_the_low_threshold_and_no_further() -> Result<()> {
+fn image_gc_frees_a_full_disk_down_to_the_low_threshold() -> Result<()> {
     let mut small = SmallNode::bare()?;
     small.node.configure("imageMinimumGCAge: 1ms")?;
     Family::new(&mut small)?.import(&small)?;
     let seen = small.let_an_agent_see(NAMES.len() + KEPT.len(), &["web", "user"])?;
-    ensure!(small.used()? < HIGH, "there should be room: {:?}", small.disk()?);
-    ensure!(small.left()? == NAMES, "nothing goes while there is room");
+    ensure!(small.used()? < HIGH, "there should be space: {:?}", small.disk()?);
+    ensure!(small.left()? == NAMES, "nothing is removed while there is space");
     let new = fill(&small)?;
     let (capacity, before) = small.disk()?;
     let wanted = capacity * (100 - LOW) / 100;
@@ -326,18 +325,18 @@ fn a_disk_that_images_have_filled_is_freed_to_the_low_threshold_and_no_further()
     small.wait_for_pass()?;
     let (used, (_, available)) = (small.used()?, small.disk()?);
     ensure!(used <= LOW, "{used} % are used");
-    // By their sizes one image would do. What goes with one is its own layer, as it came and unpacked.
+    // By the reported sizes one image would be enough. Its removal frees only its own layer, compressed and unpacked.
     let one = 2 * OWN as u64 + MIB;
     ensure!(available < wanted + one, "{available} bytes are available, {wanted} would be enough");
     let left = small.left()?;
     ensure!((1..=2).contains(&left.len()), "{left:?} are left");
-    // Why an image went can be asked by each of its names.
+    // `image why` works with each of its names.
     for name in NAMES.into_iter().filter(|name| !left.contains(name)) {
         for called in [tagged(name), format!("also-{name}:2")] {
             was_needed(&small, &called, wanted)?;
         }
     }
-    // What is used or pinned stays, what sandboxes are made from, and what came a moment ago.
+    // Images in use, pinned images, the sandbox image and new images stay.
     let images = small.images()?;
     for name in (0..new).map(|number| format!("new{number}")).chain(["pause".to_owned()]) {
         ensure!(images.contains(&tagged(&name)), "{name} is not in {images:?}");
@@ -345,12 +344,12 @@ fn a_disk_that_images_have_filled_is_freed_to_the_low_threshold_and_no_further()
     for (name, rule) in KEPT {
         ensure!(rule_of(&small, name)? == rule, "{name} is kept by {}", rule_of(&small, name)?);
     }
-    // The last agent knew since when those are there that the one before it saw.
+    // The last agent had the first-seen times of the agent before it.
     let now = fs::read_to_string(small.use_times())?;
     let at = seen.find("firstDetected").context("when images were first seen")?;
     let first: String = seen[at..].chars().take(40).collect();
     ensure!(now.contains(&first), "{seen} became {now}");
-    // The layer that they share is whole.
+    // Their shared layer is complete.
     small.node.write_manifest("next.yaml", &pod("next", left[0]))?;
     for pod in ["web", "user", "next"] {
         small.node.wait_running(pod)?;

@@ -1,4 +1,4 @@
-//! Whom containers run as whose images say so, in which groups, and which of them must not run.
+//! Users and groups of containers whose images define them, and images that `runAsNonRoot` refuses.
 
 use anyhow::{Result, ensure};
 use e2e::node::{NODE_NAME, Node, PATIENCE};
@@ -10,15 +10,15 @@ use testbed::{Cache, wait};
 use crate::container::{lines, status};
 use crate::restarts::wait_for_status;
 
-/// The image that says a number, and the one that says the name of the same user.
+/// An image with a numeric user, and one with the name of the same user.
 const IMAGES: [&str; 2] = ["numbered-user", "named-user"];
 
-/// What a pod is called that has other names too.
+/// The `hostnameOverride` of a pod that has other names too.
 const HOST: &str = "some.where.else";
 
 const REFUSED_UID: &str = "0c6e5f5e-0000-4000-8000-0000000000b8";
 
-/// One of each image, which prints whom it runs as.
+/// A container of each image, which prints its user.
 const CONTAINERS: &str = "
   containers:
   - name: numbered
@@ -30,7 +30,7 @@ const CONTAINERS: &str = "
     args: [cat, /proc/self/status]
 ";
 
-/// Gives the runtime images that other tests have no use for.
+/// Imports images that only these tests need.
 pub(crate) fn import(node: &Node) -> Result<()> {
     let directory = Cache::from_env()?.parts().images_dir().join(EXTRA);
     for name in IMAGES {
@@ -38,7 +38,7 @@ pub(crate) fn import(node: &Node) -> Result<()> {
         let output = node.instance().ctr(&["images", "import", &archive])?;
         let stderr = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "import {archive}: {stderr}");
-        // The CRI learns of it a moment later.
+        // The CRI plugin sees it a moment later.
         let image = format!("ferrolet.test/{name}:1");
         wait::until(&format!("the runtime has {image}"), PATIENCE, || {
             let found = node.ask_runtime(async |runtime| Ok(runtime.image_status(&image).await?));
@@ -55,7 +55,7 @@ fn manifest(metadata: &str, spec: &str) -> String {
     )
 }
 
-/// Pods that differ in which groups count. The second has one name more than others.
+/// Pods with different policies for supplementary groups. The second has one more name.
 pub(crate) fn pods() -> [(&'static str, String); 2] {
     let merged = format!("\n  securityContext: {{supplementalGroups: [4000]}}{CONTAINERS}");
     let strict = format!(
@@ -72,22 +72,22 @@ pub(crate) fn pods() -> [(&'static str, String); 2] {
         .map(|(name, spec)| (name, manifest(&format!("name: {name}"), &spec)))
 }
 
-/// The pods have ended, and each container was the user of its image: the same one, as the image's own files say. Of
-/// the groups those of the image count in the first pod alone.
-pub(crate) fn were_who_their_images_say(node: &Node) -> Result<()> {
+/// The pods have ended, and each container had the user of its image: both images name the same user. The image's
+/// groups count only in the first pod.
+pub(crate) fn containers_have_the_users_of_their_images(node: &Node) -> Result<()> {
     for (pod, groups) in [("merged", "33 50 4000"), ("strict", "33 4000")] {
         for container in ["numbered", "named"] {
-            let told = lines(node, pod, container)?;
+            let found = lines(node, pod, container)?;
             let ids = "33 33 33 33";
             for (name, value) in [("Uid", ids), ("Gid", ids), ("Groups", groups)] {
-                ensure!(status(&told, name)? == value, "{name} of {pod}/{container}: {told:?}");
+                ensure!(status(&found, name)? == value, "{name} of {pod}/{container}: {found:?}");
             }
         }
     }
     Ok(())
 }
 
-/// The second of the pods has the name that goes before all others, and no domain.
+/// The hostname of the second pod is its override, without a domain.
 pub(crate) fn name_is_the_one_that_overrides(node: &Node) -> Result<()> {
     let hostname = lines(node, "strict", "hostname")?;
     ensure!(hostname == [HOST], "{hostname:?}");
@@ -97,7 +97,7 @@ pub(crate) fn name_is_the_one_that_overrides(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// A pod with two containers that must not be root: of one nobody can tell, and the other is.
+/// A pod with two containers that must not be root: the user of the first is unknown, the second is root.
 pub(crate) fn refused() -> String {
     let spec = "
   containers:
@@ -113,7 +113,7 @@ pub(crate) fn refused() -> String {
     manifest(&format!("name: refused, uid: {REFUSED_UID}"), spec)
 }
 
-/// Neither container of that pod is made, each for a reason of its own, in upstream's words.
+/// Neither container of that pod is created, each for another reason, with upstream's messages.
 pub(crate) fn are_refused(node: &Node) -> Result<()> {
     let of = |container: &str| {
         format!("(pod: \"refused-{NODE_NAME}_shop({REFUSED_UID})\", container: {container})")

@@ -1,4 +1,4 @@
-//! What the kernel keeps containers from, and which of its namespaces they share.
+//! Masked paths, seccomp, and shared host namespaces.
 
 use std::fs;
 
@@ -8,14 +8,14 @@ use e2e::node::{NODE_NAME, Node, one_running};
 
 use crate::container::{ended, lines, pod, status};
 
-/// A profile that forbids one thing that a server does.
+/// A profile that forbids one system call of a server.
 const NO_LISTENING: &str = r#"{
     "defaultAction": "SCMP_ACT_ALLOW",
     "syscalls": [{"names": ["listen"], "action": "SCMP_ACT_ERRNO"}]
 }"#;
 
 #[test]
-fn a_profile_of_the_nodes_own_and_an_unmasked_proc_take_effect() -> Result<()> {
+fn localhost_seccomp_profile_and_unmasked_proc_take_effect() -> Result<()> {
     let mut node = Node::start()?;
     let profiles = node.root_dir().join("seccomp/profiles");
     fs::create_dir_all(&profiles)?;
@@ -44,8 +44,8 @@ fn a_profile_of_the_nodes_own_and_an_unmasked_proc_take_effect() -> Result<()> {
     );
     ended(&mut node, &[("filtered", filtered), ("unmasked", unmasked)])?;
     for (container, mode) in [("status", "2"), ("free", "0")] {
-        let told = lines(&node, "filtered", container)?;
-        ensure!(status(&told, "Seccomp")? == mode, "{container}: {told:?}");
+        let found = lines(&node, "filtered", container)?;
+        ensure!(status(&found, "Seccomp")? == mode, "{container}: {found:?}");
     }
     let log = node.run("sh", &["-c", "cat /var/log/pods/shop_filtered-*/silenced/0.log"])?;
     ensure!(log.contains("Operation not permitted"), "{log}");
@@ -64,7 +64,7 @@ fn a_profile_of_the_nodes_own_and_an_unmasked_proc_take_effect() -> Result<()> {
 }
 
 #[test]
-fn only_who_asks_for_it_is_in_a_namespace_of_the_host() -> Result<()> {
+fn host_namespaces_are_shared_only_on_request() -> Result<()> {
     let mut node = Node::start()?;
     let run: &[_] = &[("main", "[sleep, forever]", ""), ("other", "[sleep, forever]", "")];
     let pods = [

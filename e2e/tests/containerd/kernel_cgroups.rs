@@ -1,4 +1,4 @@
-//! The contract of cgroups, kept by those of this machine's kernel.
+//! The contract of the cgroups port, on this machine's kernel.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,16 +25,16 @@ use runtime::PodCgroups;
 use runtime::decide::{PodCgroupSettings, class_cgroup};
 use testkit::clock::VirtualClock;
 use testkit::contract::assert_kept;
-use testkit::contract::cgroups::{World, play_all};
+use testkit::contract::cgroups::{Harness, play_all};
 use testkit::wanted::removal;
 
-/// How many pods come and go, and how many at a time.
+/// The number of pods, and how many exist at a time.
 const PODS: usize = 1000;
 const AT_A_TIME: usize = 8;
 /// How long all of them may take.
 const PATIENCE: Duration = Duration::from_mins(3);
 
-/// A cgroup of this machine, for this process alone.
+/// A cgroup of this machine, for this process only.
 struct Kernel {
     tree: Tree,
     cgroups: HostCgroups,
@@ -51,7 +51,7 @@ impl Kernel {
         Ok(Self { tree, cgroups, base, entered: Mutex::default() })
     }
 
-    /// A file of a cgroup, in whichever hierarchy it is.
+    /// A file of a cgroup, in any hierarchy.
     fn file(&self, name: &CgroupName, file: &str) -> Option<PathBuf> {
         let below = |root: &Path| root.join(name.to_string().trim_start_matches('/')).join(file);
         self.tree.roots().map(below).find(|path| path.exists())
@@ -87,7 +87,7 @@ impl Kernel {
         Ok(child)
     }
 
-    /// A pod goes that was frozen: no signal reaches what is, until it is not any more.
+    /// A frozen cgroup of a pod is removed: signals reach its processes only after the thaw.
     async fn play_frozen(&self) -> Result<()> {
         let pod = self.base.child("frozen")?;
         let container = pod.child("container")?;
@@ -100,19 +100,19 @@ impl Kernel {
         fs::write(&path, frozen).context("freeze a cgroup")?;
         let deadline = Instant::now() + Duration::from_secs(5);
         while fs::read_to_string(&path)?.trim() != frozen {
-            ensure!(Instant::now() < deadline, "{} does not freeze", path.display());
+            ensure!(Instant::now() < deadline, "{} was not frozen", path.display());
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         let removed = self.remove(&pod).await;
-        // Whatever came of it, nothing stays frozen. Mostly it is gone.
+        // Nothing stays frozen, even after a failure. Mostly it is gone.
         fs::write(&path, thawed).ok();
         removed?;
-        ensure!(self.all_are_dead().await?, "what was frozen outlives its cgroup");
+        ensure!(self.all_are_dead().await?, "a frozen process outlives its cgroup");
         Ok(())
     }
 
-    /// Pods come and go, several at a time, each in its cgroup as any pod's. Each leaves a process; whoever
-    /// ends the pod meets who looks for what is left.
+    /// Several pods at a time are created and deleted, each with its cgroup. Each leaves a process: the end of the pod and
+    /// the search for leftover cgroups remove the same cgroup at once.
     async fn play_pods(&self) -> Result<()> {
         let removals = Arc::new(Removals::default());
         let ledger = Arc::new(Ledger::new(Arc::clone(&removals) as _, &Registry::new())?);
@@ -125,7 +125,7 @@ impl Kernel {
         let all = PodCgroups::new(Arc::new(port), Arc::new(VirtualClock::new()), settings);
         let parent = class_cgroup(&self.base, QosClass::Burstable);
         let pods = stream::iter(0..PODS).map(async |number| {
-            // It may use more than it asks for.
+            // Its limit is above its request.
             let manifest = format!(
                 "apiVersion: v1\nkind: Pod\nmetadata: {{name: p, uid: u{number}}}\n\
                  spec: {{containers: [{{name: main, resources: {{requests: {{cpu: 100m}}}}}}]}}\n"
@@ -153,7 +153,7 @@ impl Kernel {
     }
 }
 
-/// How often each cgroup was removed; what could not be counts, too.
+/// How often each cgroup was removed; failed removals count, too.
 #[derive(Debug, Default)]
 struct Removals(Mutex<BTreeMap<String, usize>>);
 
@@ -176,7 +176,7 @@ async fn wait_dead(process: &mut Child) -> Result<()> {
 }
 
 #[async_trait]
-impl World for Kernel {
+impl Harness for Kernel {
     fn cgroups(&self) -> &dyn Cgroups {
         &self.cgroups
     }
@@ -217,7 +217,7 @@ impl World for Kernel {
     }
 
     async fn all_are_dead(&self) -> Result<bool> {
-        // A process that has left its cgroup may take another moment to be dead.
+        // A process that has left its cgroup may take another moment to end.
         let deadline = Instant::now() + Duration::from_secs(1);
         loop {
             let dead = self.ended()?;
@@ -231,12 +231,12 @@ impl World for Kernel {
 
 // behaviour: CGR-1, CGR-5
 #[tokio::test(flavor = "multi_thread")]
-async fn the_kernels_cgroups_keep_the_contract_and_a_thousand_pods_leave_none() -> Result<()> {
+async fn kernel_cgroups_pass_the_contract_and_1000_pods_leave_none() -> Result<()> {
     let kernel = Kernel::new().await?;
     let reports = play_all(&kernel).await;
     let frozen = kernel.play_frozen().await;
     let pods = tokio::time::timeout(PATIENCE, kernel.play_pods()).await;
-    // Whatever came of it, nothing of it stays.
+    // Nothing of it stays, even after a failure.
     kernel.remove(&kernel.base).await?;
     assert_eq!(assert_kept(&reports), []);
     frozen?;

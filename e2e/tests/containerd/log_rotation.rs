@@ -1,4 +1,4 @@
-//! Rotation of the log of a container that writes as fast as containers do.
+//! Rotation of the log of a fast container.
 
 mod soak;
 

@@ -21,6 +21,7 @@ mod kernel_cgroups;
 mod log_rotation;
 mod network;
 mod probes;
+mod pull_credentials;
 mod pulls;
 mod reserved;
 mod resize;

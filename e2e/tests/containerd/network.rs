@@ -1,4 +1,4 @@
-//! How pods are reached, and whom they ask for names.
+//! Ports and DNS of pods.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -10,7 +10,7 @@ use testbed::wait;
 
 use crate::container::{lines, pod};
 
-/// What a server says to a request.
+/// The response of a server.
 fn get(address: SocketAddr) -> Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
@@ -21,7 +21,7 @@ fn get(address: SocketAddr) -> Result<String> {
 }
 
 #[test]
-fn a_pod_is_reached_through_the_nodes_port_and_asks_whom_its_policy_says() -> Result<()> {
+fn host_port_reaches_the_pod_and_dns_policy_sets_name_servers() -> Result<()> {
     let mut node = Node::start()?;
     let resolver = node.instance().dir().join("node/resolv.conf");
     std::fs::write(&resolver, "nameserver 192.0.2.53\nsearch node.example\noptions timeout:3\n")?;
@@ -84,12 +84,12 @@ fn a_pod_is_reached_through_the_nodes_port_and_asks_whom_its_policy_says() -> Re
     }))?;
     node.remove_manifest("web.yaml")?;
     node.wait_for_log(&["pod has ended", "shop/web-"])?;
-    get(address).err().context("the port is open after the pod's end")?;
+    get(address).err().context("the port is open after the end of the pod")?;
     node.stop()
 }
 
 #[test]
-fn a_port_is_open_on_the_address_and_for_the_protocol_that_the_pod_says() -> Result<()> {
+fn host_port_is_open_on_its_address_and_protocol_only() -> Result<()> {
     let mut node = Node::start()?;
     let own = node.instance().node_ip();
     let ports = format!(
@@ -111,9 +111,9 @@ fn a_port_is_open_on_the_address_and_for_the_protocol_that_the_pod_says() -> Res
     }
     let rules =
         node.run("sh", &["-c", "iptables -t nat -S; nft list ruleset 2>/dev/null || true"])?;
-    let told =
+    let has_rule =
         |parts: &[&str]| rules.lines().any(|rule| parts.iter().all(|part| rule.contains(part)));
-    ensure!(told(&["udp", "8093"]) && !told(&["tcp", "8093"]), "{rules}");
-    ensure!(told(&["127.0.0.1", "tcp", "8092"]), "{rules}");
+    ensure!(has_rule(&["udp", "8093"]) && !has_rule(&["tcp", "8093"]), "{rules}");
+    ensure!(has_rule(&["127.0.0.1", "tcp", "8092"]), "{rules}");
     node.stop()
 }

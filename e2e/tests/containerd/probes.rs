@@ -30,7 +30,7 @@ spec:
     readinessProbe: {exec: {command: [/workload, sleep, 1234s]}, periodSeconds: 1}
 ";
 
-/// The status of a container in the agent's description of its pod.
+/// The status of a container in the output of the agent.
 fn container(node: &Node, name: &str) -> Result<Value> {
     let listed = node.wait_for_answer(&["get", "pods", "-o", "json"], "containerStatuses")?;
     let listed: Value = serde_json::from_str(&listed).with_context(|| listed.clone())?;
@@ -45,7 +45,7 @@ fn until(node: &Node, what: &str, is_so: impl Fn(&Node) -> Result<bool>) -> Resu
     node.explained(wait::until(what, PATIENCE, look))
 }
 
-/// How many commands of timed-out probes run.
+/// The number of running commands of timed-out probes.
 fn hung_commands(node: &Node) -> Result<usize> {
     let processes = node.run("ps", &["-eo", "args"])?;
     Ok(processes.lines().filter(|line| line.contains("sleep 1234s")).count())
@@ -53,7 +53,7 @@ fn hung_commands(node: &Node) -> Result<usize> {
 
 // behaviour: PRB-22, PRB-23
 #[test]
-fn each_handler_works_and_a_failed_liveness_probe_restarts_with_its_reason() -> Result<()> {
+fn probe_handlers_work_and_a_failed_liveness_probe_restarts_the_container() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("probed.yaml", POD)?;
     node.start_agent()?;
@@ -71,7 +71,7 @@ fn each_handler_works_and_a_failed_liveness_probe_restarts_with_its_reason() -> 
 
     node.kill_agent()?;
     node.start_agent()?;
-    node.wait_for_log(&["pod is as specified", "probed"])?;
+    node.wait_for_log(&["Pod synced", "probed"])?;
     ensure!(container(&node, "web")?["ready"] == true, "a restart of the agent keeps readiness");
 
     let (ferrolet, root) = (program("ferrolet")?, node.root_dir());

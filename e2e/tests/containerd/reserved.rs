@@ -1,5 +1,5 @@
-//! What is kept back from pods for the system and for Kubernetes: what the kernel has of it, and what of the node
-//! pods can have. The node has cgroups of its own, which go with it however a test ends.
+//! Reserved resources of the system and of Kubernetes: their cgroups, and what pods can allocate. The node has its own
+//! cgroups, which are removed however a test ends.
 
 use anyhow::{Context, Result, ensure};
 use e2e::containerd;
@@ -12,7 +12,7 @@ use crate::container::{lines, pod};
 const KUBE: &str = "/kube-reserved";
 const SYSTEM: &str = "/system-reserved";
 
-/// What is kept back, and for whom.
+/// Reserved resources, and their cgroups.
 const AMOUNTS: &str = "\
 kubeReserved: {cpu: 100m, memory: 64Mi, pid: '1000'}
 systemReserved: {cpu: 250m, memory: 128Mi, pid: '500'}
@@ -21,7 +21,7 @@ evictionHard: {memory.available: 100Mi}
 
 const MEBIBYTE: u64 = 1 << 20;
 
-/// So much of what can be shared out: thousandths of processors, bytes of memory, and processes.
+/// An amount of resources: millicores, bytes of memory, and processes.
 #[derive(Debug, Clone, Copy)]
 struct Share {
     milli: u64,
@@ -33,11 +33,11 @@ const OF_KUBE: Share = Share { milli: 100, memory: 64 * MEBIBYTE, processes: 100
 const OF_SYSTEM: Share = Share { milli: 250, memory: 128 * MEBIBYTE, processes: 500 };
 
 fn number(node: &Node, script: &str) -> Result<u64> {
-    let told = node.run("sh", &["-c", script])?;
-    told.trim().parse().with_context(|| format!("read a number of {script}: {told}"))
+    let output = node.run("sh", &["-c", script])?;
+    output.trim().parse().with_context(|| format!("read a number of {script}: {output}"))
 }
 
-/// What is left of the machine for pods where so many thousandths of processors are kept back.
+/// The allocatable resources of the machine with these reserved millicores.
 fn left(node: &Node, milli: u64) -> Result<Share> {
     let kibibytes = number(node, "awk '/^MemTotal:/ {print $2}' /proc/meminfo")?;
     let files = "/proc/sys/kernel/pid_max /proc/sys/kernel/threads-max";
@@ -49,7 +49,7 @@ fn left(node: &Node, milli: u64) -> Result<Share> {
     })
 }
 
-/// The kernel has of a cgroup's share what the arithmetic makes of it.
+/// Checks that a cgroup has the limits of its share.
 fn has_share(node: &Node, cgroup: &str, share: Share) -> Result<()> {
     let shares = (share.milli * 1024 / 1000).max(2);
     let weight = (1 + (shares - 2) * 9999 / 262_142).to_string();
@@ -64,7 +64,7 @@ fn has_share(node: &Node, cgroup: &str, share: Share) -> Result<()> {
     has(node, cgroup, &values)
 }
 
-/// Makes a cgroup in all hierarchies, as whoever it is for would.
+/// Makes a cgroup in all hierarchies, as its owner would.
 fn make(node: &Node, cgroup: &str) -> Result<()> {
     let roots = if is_v2() { "/sys/fs/cgroup" } else { "/sys/fs/cgroup/*" };
     let script = format!(
@@ -75,12 +75,12 @@ fn make(node: &Node, cgroup: &str) -> Result<()> {
     node.run("sh", &["-c", &script]).map(drop)
 }
 
-/// Where a cgroup is.
+/// The directories of a cgroup.
 fn places(node: &Node, cgroup: &str) -> Result<String> {
     node.run("sh", &["-c", &format!("find /sys/fs/cgroup -maxdepth 2 -type d -path '*{cgroup}'")])
 }
 
-/// A pod without limits: it hears what pods can have.
+/// A pod without limits, whose environment shows the allocatable resources.
 fn listener() -> String {
     let of = |name: &str, more: &str| {
         format!("valueFrom: {{resourceFieldRef: {{resource: limits.{name}{more}}}}}")
@@ -90,28 +90,28 @@ fn listener() -> String {
     pod("listener", "hostname: listener", &[("main", "[env]", &env)])
 }
 
-/// What pods can have, as they are told: eviction keeps some memory free, and huge pages are none.
+/// Checks the allocatable resources that a pod sees: without memory for eviction and huge pages.
 fn tells(node: &Node, left: Share) -> Result<()> {
     node.wait_for_log(&["pod has ended", &format!("shop/listener-{NODE_NAME}")])?;
-    let told = lines(node, "listener", "main")?;
+    let found = lines(node, "listener", "main")?;
     let sum = "awk '/^Hugetlb:/ {sum += $2} END {print sum + 0}' /proc/meminfo";
     let memory = left.memory - 100 * MEBIBYTE - 1024 * number(node, sum)?;
     for line in [format!("CPU={}", left.milli), format!("MEMORY={memory}")] {
-        ensure!(told.contains(&line), "no {line} in {told:?}");
+        ensure!(found.contains(&line), "no {line} in {found:?}");
     }
     Ok(())
 }
 
 // behaviour: CGR-8, CGR-20, CGR-22, CGR-23
 #[test]
-fn what_is_kept_back_limits_whom_it_is_for_and_the_pods() -> Result<()> {
+fn reserved_cgroups_and_pods_are_limited() -> Result<()> {
     let mut node = Node::start()?;
     node.configure(&format!(
         "{AMOUNTS}kubeReservedCgroup: {KUBE}\nsystemReservedCgroup: {SYSTEM}\n\
          enforceNodeAllocatable: [pods, kube-reserved, system-reserved]\n"
     ))?;
     node.write_manifest("listener.yaml", &listener())?;
-    // The first of both is limited; the other one is not there, and nobody but its owner makes it.
+    // The first of both is limited; the other one is missing, and only its owner may create it.
     make(&node, SYSTEM)?;
     node.start_agent()?;
     let failure = "Failed to enforce Kube Reserved Cgroup Limits on";
@@ -138,7 +138,7 @@ fn what_is_kept_back_limits_whom_it_is_for_and_the_pods() -> Result<()> {
     }
     tells(&node, left)?;
 
-    // Who asks for all of it is let in; nothing is left for another one.
+    // A pod with all of it is admitted; the next one is rejected.
     node.write_manifest("all.yaml", &asking("all", "", &format!("{}m", left.milli)))?;
     node.wait_running("all")?;
     node.write_manifest("more.yaml", &asking("more", "", "1m"))?;
@@ -150,7 +150,7 @@ fn what_is_kept_back_limits_whom_it_is_for_and_the_pods() -> Result<()> {
     );
     is_untouched(&node, "more")?;
 
-    // Whoever cleans the node up leaves to others what is theirs.
+    // Cleaning the node up keeps the cgroups of other owners.
     node.stop_agent()?;
     node.clean()?;
     let of_pods = places(&node, "/kubepods")?;
@@ -162,7 +162,7 @@ fn what_is_kept_back_limits_whom_it_is_for_and_the_pods() -> Result<()> {
 
 // behaviour: CGR-8, CGR-31
 #[test]
-fn processors_that_are_kept_back_are_so_many_whatever_the_amounts_say() -> Result<()> {
+fn reserved_cpu_list_overrides_the_reserved_amounts() -> Result<()> {
     let mut node = Node::start()?;
     node.configure(&format!("{AMOUNTS}reservedSystemCPUs: '0'\n"))?;
     node.write_manifest("listener.yaml", &listener())?;
@@ -171,7 +171,7 @@ fn processors_that_are_kept_back_are_so_many_whatever_the_amounts_say() -> Resul
     node.wait_for_log(&["NodeAllocatableEnforced", enforced])?;
     let left = left(&node, 1000)?;
     has_share(&node, "/kubepods", left)?;
-    // Nobody is pinned: pods may use any, just not as much.
+    // Pods are not pinned: they may use any CPU, within their share.
     let online = node.run("cat", &["/sys/devices/system/cpu/online"])?;
     let online = online.trim();
     has(&node, "/kubepods", &[("cpuset", "cpuset.cpus", online, "cpuset.cpus", online)])?;

@@ -1,4 +1,4 @@
-//! Pods whose resources change while they run, on a real kernel.
+//! Resizes of running pods, on a real kernel.
 
 mod soak;
 
@@ -9,7 +9,7 @@ use testbed::wait;
 
 use crate::cgroups::{Value, cgroup_of, has, wait_for_none};
 
-/// A pod whose uid stays, whatever else changes.
+/// A pod with a fixed UID.
 fn pod(resources: &str, more: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: web, uid: 11111111-2222-3333-4444-555555555555}}\n\
@@ -27,7 +27,7 @@ fn sized(cpu: u32, memory: u32) -> String {
     )
 }
 
-/// What the kernel has of such a size.
+/// Waits until a cgroup has a size.
 fn wait_sized(node: &Node, cgroup: &str, cpu: u32, memory: u32) -> Result<()> {
     let (quota, memory) = ((cpu * 200).to_string(), (u64::from(memory) << 21).to_string());
     let (shares, max) = (cpu * 1024 / 1000, format!("{quota} 100000"));
@@ -42,8 +42,7 @@ fn wait_sized(node: &Node, cgroup: &str, cpu: u32, memory: u32) -> Result<()> {
     }))
 }
 
-/// What the second version of cgroups has in place of shares: of a pod by the kubelet's arithmetic, of a
-/// container by the runtime's, which is another.
+/// The CPU weight in cgroup v2 in place of shares: of a pod by the kubelet's formula, of a container by the runtime's.
 fn weight(cgroup: &str, shares: u32) -> String {
     let is_pod = cgroup.rsplit('/').next().is_some_and(|name| name.starts_with("pod"));
     if is_pod {
@@ -54,21 +53,21 @@ fn weight(cgroup: &str, shares: u32) -> String {
 }
 
 #[test]
-fn shares_are_weights_by_the_arithmetic_of_who_writes_them() {
+fn cpu_shares_become_weights_by_the_writers_formula() {
     for (shares, of_pod, of_container) in [(51, "2", "11"), (102, "4", "17"), (256, "10", "35")] {
         assert_eq!(weight("/kubepods/burstable/pod1", shares), of_pod);
         assert_eq!(weight("/kubepods/burstable/pod1/2f", shares), of_container);
     }
 }
 
-/// What the agent tells of the pod.
+/// The status of the pod.
 fn status(node: &Node, pod: &str) -> Result<Json> {
-    let told = node.ask(&["get", "pods", "-o", "json"])?;
-    let told: Json = serde_json::from_str(&told).context("read what the agent tells")?;
+    let output = node.ask(&["get", "pods", "-o", "json"])?;
+    let list: Json = serde_json::from_str(&output).context("read the list of pods")?;
     let name = format!("{pod}-{NODE_NAME}");
-    let items = told["items"].as_array().context("there are pods")?;
+    let items = list["items"].as_array().context("there are pods")?;
     let pod = items.iter().find(|item| item["metadata"]["name"] == name.as_str());
-    Ok(pod.context("the pod is told")?["status"].clone())
+    Ok(pod.context("the pod is in the list")?["status"].clone())
 }
 
 fn condition(status: &Json, kind: &str) -> Option<(String, String)> {
@@ -86,7 +85,7 @@ fn wait_for_status(node: &Node, what: &str, is: impl Fn(&Json) -> bool) -> Resul
 
 // behaviour: RSZ-4, RSZ-12
 #[test]
-fn a_container_that_asks_for_it_starts_anew_and_what_cannot_be_is_told() -> Result<()> {
+fn resize_restarts_container_by_policy_and_reports_infeasible_ones() -> Result<()> {
     let mut node = Node::start()?;
     let policy = "resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}]";
     node.write_manifest("web.yaml", &pod(&sized(100, 32), policy))?;
@@ -99,24 +98,24 @@ fn a_container_that_asks_for_it_starts_anew_and_what_cannot_be_is_told() -> Resu
     })?;
     wait_sized(&node, &format!("{own}/{}", anew.id), 100, 64)?;
     wait_sized(&node, &own, 100, 64)?;
-    wait_for_status(&node, "it was started anew", |status| {
+    wait_for_status(&node, "it was restarted", |status| {
         status["containerStatuses"][0]["restartCount"] == 1
     })?;
-    // Guaranteed is another class.
+    // Guaranteed is another QoS class.
     node.write_manifest("web.yaml", &pod("limits: {cpu: 1, memory: 128Mi}", policy))?;
-    let told = wait_for_status(&node, "it is told", |status| {
+    let status = wait_for_status(&node, "the resize is pending", |status| {
         condition(status, "PodResizePending").is_some()
     })?;
     let message = "Pod QOS Class may not change as a result of resizing".to_owned();
     let expected = Some(("Infeasible".to_owned(), message));
-    ensure!(condition(&told, "PodResizePending") == expected, "{told}");
-    ensure!(node.wait_running("web")?.id == anew.id, "it goes on as it is");
-    // More than the node has: it waits.
+    ensure!(condition(&status, "PodResizePending") == expected, "{status}");
+    ensure!(node.wait_running("web")?.id == anew.id, "it keeps running");
+    // More than the node has: the resize is deferred.
     node.write_manifest("web.yaml", &pod(&sized(900_000, 64), policy))?;
-    let told = wait_for_status(&node, "it waits", |status| {
+    let status = wait_for_status(&node, "it waits", |status| {
         condition(status, "PodResizePending").is_some_and(|(reason, _)| reason == "Deferred")
     })?;
-    ensure!(told["phase"] == "Running", "{told}");
+    ensure!(status["phase"] == "Running", "{status}");
     node.remove_manifest("web.yaml")?;
     wait_for_none(&node)?;
     node.stop()

@@ -1,4 +1,4 @@
-//! Which containers run again, under which number, and what is written on them.
+//! Restarts of containers, their attempt numbers, and their labels and annotations.
 
 mod soak;
 
@@ -24,11 +24,11 @@ use tower::service_fn;
 use crate::actions::{IMAGE, UID, log, manifest, written};
 use crate::container::pod;
 
-/// How often a container is restarted within a minute if it waits a second each time. With upstream's own
-/// back-off the fourth time comes after more than a minute, the fifth after two and a half.
+/// The restarts within a minute with a back-off of a second. With upstream's own back-off the fourth comes after more
+/// than a minute, the fifth after two and a half.
 const OFTEN: u32 = 5;
 
-/// The log files of a container by number, in the log directories of pods whose names begin so.
+/// The log files of a container by number, in the log directories with this prefix.
 fn logs(node: &Node, pods: &str, container: &str) -> Result<BTreeMap<u32, String>> {
     let root = "/var/log/pods";
     let mut logs = BTreeMap::new();
@@ -54,7 +54,7 @@ pub(crate) fn wait_for_restarts(node: &Node, pods: &str, container: &str) -> Res
     }))
 }
 
-/// Waits until the status that the agent tells of a pod is as it should be.
+/// Waits until the status of a pod in the agent's output is as it should be.
 pub(crate) fn wait_for_status(
     node: &Node,
     pod: &str,
@@ -63,15 +63,15 @@ pub(crate) fn wait_for_status(
 ) -> Result<()> {
     let name = format!("{pod}-{NODE_NAME}");
     node.explained(wait::until(what, PATIENCE, || {
-        let told = node.ask(&["get", "pods", "-A", "-o", "json"])?;
-        let told: Value = serde_json::from_str(&told).context("read the pod list")?;
-        let mut pods = told["items"].as_array().into_iter().flatten();
+        let output = node.ask(&["get", "pods", "-A", "-o", "json"])?;
+        let list: Value = serde_json::from_str(&output).context("read the pod list")?;
+        let mut pods = list["items"].as_array().into_iter().flatten();
         let status = pods.find(|pod| pod["metadata"]["name"] == name).map(|pod| &pod["status"]);
-        Ok(if status.is_some_and(&mut is_so) { Ok(()) } else { Err(format!("{told:#}")) })
+        Ok(if status.is_some_and(&mut is_so) { Ok(()) } else { Err(format!("{list:#}")) })
     }))
 }
 
-/// A pod with an init container, which says how it ends and when it runs again.
+/// A pod with an init container, with its exit and its restart policy.
 fn prepared(name: &str, policy: &str, how: &str) -> String {
     let init = format!("initContainers: [{{name: prepare, image: '{IMAGE}', {how}}}]");
     pod(name, &init, &[("main", "[sleep, forever]", "")]).replacen("Never", policy, 1)
@@ -79,7 +79,7 @@ fn prepared(name: &str, policy: &str, how: &str) -> String {
 
 // behaviour: ACT-22, ACT-27, ACT-71, ACT-75
 #[test]
-fn an_init_container_that_fails_runs_again_if_it_may_and_else_ends_its_pod() -> Result<()> {
+fn failed_init_container_is_retried_or_fails_the_pod() -> Result<()> {
     let mut node = Node::start()?;
     node.configure("crashLoopBackOff: {maxContainerRestartPeriod: 1s}")?;
     let rule = "restartPolicy: Never, restartPolicyRules: \
@@ -100,7 +100,7 @@ fn an_init_container_that_fails_runs_again_if_it_may_and_else_ends_its_pod() -> 
     })?;
     for name in ["retried", "ruled"] {
         wait_for_restarts(&node, &format!("shop_{name}-"), "prepare")?;
-        wait_for_status(&node, name, "it is tried again and again", |status| {
+        wait_for_status(&node, name, "there are several retries", |status| {
             let count = status["initContainerStatuses"][0]["restartCount"].as_i64();
             status["phase"] == "Pending" && count >= Some(i64::from(OFTEN))
         })?;
@@ -109,7 +109,7 @@ fn an_init_container_that_fails_runs_again_if_it_may_and_else_ends_its_pod() -> 
     ensure!(!logs.contains("/main/"), "started beside its init container: {logs}");
     let of_over: Vec<&str> = logs.lines().filter(|log| log.contains("shop_over-")).collect();
     ensure!(of_over.len() == 1 && of_over[0].ends_with("/prepare/0.log"), "{logs}");
-    // Of those that ended only the last is kept, beside the one that is made next.
+    // Of the dead instances only the last is kept, beside the running one.
     for name in ["retried", "ruled"] {
         let count = logs.lines().filter(|log| log.contains(&format!("shop_{name}-"))).count();
         ensure!((1..=3).contains(&count), "{logs}");
@@ -117,8 +117,8 @@ fn an_init_container_that_fails_runs_again_if_it_may_and_else_ends_its_pod() -> 
     node.stop()
 }
 
-/// When the instances of a pod's container wrote their first lines, by number, as far as their logs were there when
-/// somebody looked: those of earlier instances go. Looks until the one with this number has written.
+/// The times of the first log lines of a container's instances, by number. Logs of earlier instances may be removed
+/// before they are seen. Polls until the instance with this number has logged.
 fn beginnings(node: &Node, pod: &str, last: u32) -> Result<BTreeMap<u32, Timestamp>> {
     let pods = format!("shop_{pod}-{NODE_NAME}_");
     let mut times: BTreeMap<u32, Timestamp> = BTreeMap::new();
@@ -138,27 +138,27 @@ fn beginnings(node: &Node, pod: &str, last: u32) -> Result<BTreeMap<u32, Timesta
 
 // behaviour: ACT-57
 #[test]
-fn a_container_that_ended_is_away_as_long_as_its_node_says() -> Result<()> {
+fn container_restarts_after_the_configured_back_off() -> Result<()> {
     let mut node = Node::start()?;
-    // How many seconds number 1 and those after it are waited for to be followed; number 0 is followed at once.
+    // The back-off in seconds after instance 1 and the later ones; instance 0 is followed at once.
     let rows: [(&str, &str, &[i64]); 2] = [
         ("bounded", "crashLoopBackOff: {maxContainerRestartPeriod: 2s}", &[2]),
         ("reduced", "featureGates: {ReduceDefaultCrashLoopBackOffDecay: true}", &[1, 2]),
     ];
     for (name, settings, waits) in rows {
         node.configure(settings)?;
-        // Its first line is half a second older than its end: whoever writes the log is never that late.
+        // Its first line is half a second older than its end: the writer of the log is never that late.
         let ending = pod(name, "", &[("main", "[logs, --rate, '2', --count, '2']", "")]);
         let file = format!("{name}.yaml");
         node.write_manifest(&file, &ending.replacen("Never", "Always", 1))?;
         node.start_agent()?;
         let times = beginnings(&node, name, u32::try_from(waits.len())? + 1)?;
         let time = |number: u32| {
-            times.get(&number).with_context(|| format!("nobody saw number {number}: {times:?}"))
+            times.get(&number).with_context(|| format!("number {number} was not seen: {times:?}"))
         };
         for (number, least) in (1..).zip(waits) {
             let between = time(number + 1)?.duration_since(*time(number)?);
-            // Without the settings it would be 10 s and more.
+            // With default settings it would be 10 s and more.
             let expected = SignedDuration::from_secs(*least)..SignedDuration::from_secs(10);
             ensure!(expected.contains(&between), "{name}: {between:?} after {number}: {times:?}");
         }
@@ -169,14 +169,14 @@ fn a_container_that_ended_is_away_as_long_as_its_node_says() -> Result<()> {
     node.stop()
 }
 
-/// The sandboxes of the runtime.
+/// The ids of the sandboxes.
 fn sandboxes(node: &Node) -> Result<Vec<String>> {
     let mut all = containerd::containers(node.instance())?;
     all.retain(containerd::RuntimeContainer::is_sandbox);
     Ok(all.into_iter().map(|sandbox| sandbox.id).collect())
 }
 
-/// What is written on an instance of the container of the pod `marked`.
+/// Checks the annotations of an instance of the container of the pod `marked`.
 fn is_marked(node: &Node, id: &str, number: u32) -> Result<()> {
     let mut found =
         node.ask_runtime(async |runtime| Ok(runtime.container_status(&id.into()).await?))?;
@@ -206,7 +206,7 @@ fn is_marked(node: &Node, id: &str, number: u32) -> Result<()> {
     Ok(())
 }
 
-/// What is written on all of the pod `marked`.
+/// The labels of everything of the pod `marked`.
 fn of_pod() -> [(&'static str, &'static str); 3] {
     [
         ("io.kubernetes.pod.name", "marked-e2e"),
@@ -219,14 +219,14 @@ fn texts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// What is written on the sandbox of the pod `marked`: what the pod has, and what its source wrote on it.
+/// Checks the labels and annotations of the sandbox of the pod `marked`: those of the pod, and those of its source.
 fn sandbox_is_marked(node: &Node, id: &str) -> Result<()> {
     let found = containerd::labels(node.instance(), id)?;
     let pod = of_pod();
     ensure!(found == texts(&[&pod[..], &[("app", "web")]].concat()), "{found:#?}");
     let mut found = sandbox_annotations(node, id)?;
     found.remove(labels::POD_SIZES).context("it has no sizes")?;
-    let seen = found.remove("kubernetes.io/config.seen").context("nobody saw it")?;
+    let seen = found.remove("kubernetes.io/config.seen").context("it has no time")?;
     seen.parse::<Timestamp>().with_context(|| format!("{seen} is no time"))?;
     let annotations = [
         ("kubernetes.io/config.hash", UID),
@@ -271,7 +271,7 @@ fn forget_containers(node: &Node) -> Result<()> {
 
 // behaviour: ACT-300, CON-10, CON-11, CON-14
 #[test]
-fn marks_are_upstreams_and_numbers_go_on_also_where_the_runtime_has_forgotten_all() -> Result<()> {
+fn annotations_are_upstreams_and_restart_counts_survive_a_lost_runtime() -> Result<()> {
     let mut node = Node::start()?;
     let spec = "
   terminationGracePeriodSeconds: 7
@@ -282,7 +282,7 @@ fn marks_are_upstreams_and_numbers_go_on_also_where_the_runtime_has_forgotten_al
     ports: [{name: web, containerPort: 80}]
     lifecycle: {preStop: {exec: {command: [/workload, exit, '0']}}}
 ";
-    // The second label is a name of the agent's own.
+    // The second label is one of the agent's own names.
     let own = "annotations: {note: its own}, \
                labels: {app: web, io.kubernetes.pod.name: somebody-else}, uid:";
     node.write_manifest("marked.yaml", &manifest("marked", spec).replacen("uid:", own, 1))?;

@@ -15,7 +15,7 @@ fn sleeper(name: &str) -> String {
 }
 
 #[test]
-fn a_manifest_that_breaks_keeps_its_pod_also_over_a_restart_of_the_agent() -> Result<()> {
+fn invalid_manifest_keeps_its_pod_across_agent_restart() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("web.yaml", &sleeper("web"))?;
     node.start_agent()?;
@@ -24,7 +24,7 @@ fn a_manifest_that_breaks_keeps_its_pod_also_over_a_restart_of_the_agent() -> Re
     node.wait_for_log(&["web.yaml", "line"])?;
     node.kill_agent()?;
     node.start_agent()?;
-    node.wait_for_log(&["pod is as specified", "web"])?;
+    node.wait_for_log(&["Pod synced", "web"])?;
     let after = node.wait_running("web")?;
     ensure!(before == after, "{before:?}, then {after:?}");
     node.stop()
@@ -32,7 +32,7 @@ fn a_manifest_that_breaks_keeps_its_pod_also_over_a_restart_of_the_agent() -> Re
 
 // behaviour: SRC-67
 #[test]
-fn unsupported_edit_keeps_the_container_also_over_a_restart_of_the_agent() -> Result<()> {
+fn unsupported_edit_keeps_the_container_across_agent_restart() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("web.yaml", &sleeper("web"))?;
     node.start_agent()?;
@@ -50,7 +50,7 @@ fn unsupported_edit_keeps_the_container_also_over_a_restart_of_the_agent() -> Re
     node.wait_for_answer(&["get", "pods"], "Running")?;
     let after = node.wait_running("web")?;
     ensure!(before == after, "{before:?}, then {after:?}");
-    // The mended manifest takes effect.
+    // The corrected manifest takes effect.
     node.write_manifest("web.yaml", &sleeper("web").replace("\"10\"", "\"20\""))?;
     node.wait_for_containers("web", "the mended version runs", |containers| {
         one_running(containers).filter(|now| now.id != before.id)
@@ -59,7 +59,7 @@ fn unsupported_edit_keeps_the_container_also_over_a_restart_of_the_agent() -> Re
 }
 
 #[test]
-fn a_hundred_bad_manifests_keep_thirty_good_pods_from_nothing() -> Result<()> {
+fn hundred_invalid_manifests_delay_no_valid_pod() -> Result<()> {
     let mut node = Node::start()?;
     for bad in 0..100 {
         let text = match bad % 4 {
@@ -80,10 +80,10 @@ fn a_hundred_bad_manifests_keep_thirty_good_pods_from_nothing() -> Result<()> {
     node.stop()
 }
 
-/// How long the runtime is away.
+/// The length of the outage of the runtime.
 const OUTAGE: Duration = Duration::from_secs(20);
 
-/// What the agent answers on its health port.
+/// The response of the agent's health port.
 fn get(node: &Node, path: &str) -> Result<String> {
     let ask = format!(
         "exec 3<>/dev/tcp/127.0.0.1/10248; printf 'GET {path} HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3"
@@ -93,7 +93,7 @@ fn get(node: &Node, path: &str) -> Result<String> {
 
 // behaviour: WRK-22
 #[test]
-fn twenty_seconds_without_a_runtime_cost_no_pod_and_few_words() -> Result<()> {
+fn runtime_outage_of_20s_restarts_no_pod_and_logs_little() -> Result<()> {
     let mut node = Node::start()?;
     for pod in ["stays", "victim", "leaves"] {
         node.write_manifest(&format!("{pod}.yaml"), &sleeper(pod))?;
@@ -141,7 +141,7 @@ fn twenty_seconds_without_a_runtime_cost_no_pod_and_few_words() -> Result<()> {
 }
 
 #[test]
-fn the_agent_says_on_its_port_that_it_is_well_and_nothing_else() -> Result<()> {
+fn healthz_port_serves_health_only() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("web.yaml", &sleeper("web"))?;
     node.start_agent()?;
@@ -158,7 +158,7 @@ fn the_agent_says_on_its_port_that_it_is_well_and_nothing_else() -> Result<()> {
 }
 
 #[test]
-fn the_commands_show_a_pod_and_clean_up_after_it() -> Result<()> {
+fn commands_show_a_pod_and_node_clean_removes_it() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("web.yaml", &sleeper("web"))?;
     node.start_agent()?;
@@ -193,19 +193,22 @@ fn the_commands_show_a_pod_and_clean_up_after_it() -> Result<()> {
 }
 
 #[test]
-fn a_copy_of_a_manifest_never_takes_the_place_of_the_pod_that_runs() -> Result<()> {
+fn copy_of_a_manifest_does_not_replace_the_running_pod() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("web.yaml", &sleeper("web"))?;
     node.start_agent()?;
     let before = node.wait_running("web")?;
     node.write_manifest("a-copy.yaml", &sleeper("web").replace("\"10\"", "\"20\""))?;
-    let list = node.wait_for_answer(&["get", "pods", "-o", "json"], "is the pod of")?;
-    ensure!(list.contains("/a-copy.yaml") && list.contains("/web.yaml already"), "{list}");
-    // Nor does it by being read first after a restart.
+    let list = node.wait_for_answer(&["get", "pods", "-o", "json"], "is already the pod of")?;
+    let holder =
+        list.split("is already the pod of ").nth(1).and_then(|rest| rest.split('"').next());
+    let is_first = holder.is_some_and(|holder| holder.ends_with("/web.yaml"));
+    ensure!(list.contains("/a-copy.yaml") && is_first, "{list}");
+    // Nor does it after a restart, when it is read first.
     node.kill_agent()?;
     node.start_agent()?;
-    node.wait_for_log(&["pod is as specified", "web"])?;
-    node.wait_for_answer(&["get", "pods", "-o", "json"], "is the pod of")?;
+    node.wait_for_log(&["Pod synced", "web"])?;
+    node.wait_for_answer(&["get", "pods", "-o", "json"], "is already the pod of")?;
     let after = node.wait_running("web")?;
     ensure!(before == after, "{before:?}, then {after:?}");
     node.remove_manifest("web.yaml")?;
@@ -213,20 +216,20 @@ fn a_copy_of_a_manifest_never_takes_the_place_of_the_pod_that_runs() -> Result<(
         one_running(containers).filter(|now| now.id != before.id)
     })?;
     let list = node.ask(&["get", "pods", "-o", "json"])?;
-    ensure!(!list.contains("is the pod of"), "{list}");
+    ensure!(!list.contains("is already the pod of"), "{list}");
     node.stop()
 }
 
 #[test]
-fn a_refused_manifest_and_an_image_that_cannot_be_pulled_are_seen_by_who_looks() -> Result<()> {
+fn rejected_manifest_and_failed_pull_are_shown_by_commands() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("web.yaml", &sleeper("web"))?;
     node.start_agent()?;
     node.wait_running("web")?;
     node.write_manifest("web.yaml", &sleeper("web").replace("image:", "imagine:"))?;
     let described = node.wait_for_answer(&["describe", "pod", "web"], "Refused Manifest:")?;
-    ensure!(described.contains("web.yaml is not taken"), "{described}");
-    ensure!(described.contains(&format!("default/web-{NODE_NAME} stays as it was")), "{described}");
+    ensure!(described.contains("web.yaml was refused"), "{described}");
+    ensure!(described.contains(&format!("default/web-{NODE_NAME} is unchanged")), "{described}");
     node.write_manifest("new.yaml", "kind: [")?;
     node.wait_for_answer(&["get", "pods", "-o", "json"], "/new.yaml")?;
     let described = node.ask(&["describe", "new"])?;
@@ -241,14 +244,14 @@ fn a_refused_manifest_and_an_image_that_cannot_be_pulled_are_seen_by_who_looks()
 }
 
 #[test]
-fn systemd_hears_when_the_agent_is_ready_well_and_stopping() -> Result<()> {
+fn systemd_is_notified_of_ready_watchdog_and_stopping() -> Result<()> {
     let mut node = Node::start()?;
     let path = node.instance().dir().join("notify.sock");
-    let socket = UnixDatagram::bind(&path).context("listen as systemd does")?;
+    let socket = UnixDatagram::bind(&path).context("open the notification socket")?;
     socket.set_read_timeout(Some(PATIENCE)).context("set a deadline")?;
     let next = || -> Result<String> {
         let mut buffer = [0; 4096];
-        let count = socket.recv(&mut buffer).context("hear from the agent")?;
+        let count = socket.recv(&mut buffer).context("read the agent's output")?;
         Ok(String::from_utf8_lossy(&buffer[..count]).into_owned())
     };
     node.start_agent_with(&[

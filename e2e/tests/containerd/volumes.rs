@@ -57,7 +57,7 @@ spec:
     - {name: all, mountPath: /all}
 ";
 
-/// A pod whose volume is not what it says.
+/// A pod whose volume source does not match its declared type.
 const WAITING: &str = "
 apiVersion: v1
 kind: Pod
@@ -140,7 +140,7 @@ fn static_pod_finds_its_volumes_also_after_a_crash_and_leaves_no_mounts() -> Res
     let (mounts, table) = (pod_mounts(&node)?, files.table()?);
     node.kill_agent()?;
     node.start_agent()?;
-    node.wait_for_log(&["pod is as specified", "volumes"])?;
+    node.wait_for_log(&["Pod synced", "volumes"])?;
     let files = ContainerFiles::of(&node, before.pid);
     let after = node.wait_container_running("volumes", "main")?;
     ensure!(before == after, "{before:?}, then {after:?}");

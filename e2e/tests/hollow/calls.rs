@@ -1,5 +1,5 @@
-//! How many calls to the runtime a node with many pods makes while little happens. A whole minute with 1,000 pods is
-//! tested with a clock that the test moves (`crates/ferrolet/tests/agent/calls.rs`).
+//! The number of runtime calls of a node with many pods while little happens. A whole minute with 1,000 pods is tested
+//! with a simulated clock (`crates/ferrolet/tests/agent/calls.rs`).
 
 use std::fs;
 use std::process::Stdio;
@@ -27,7 +27,7 @@ fn total(counts: &Value) -> u64 {
     methods.map(|(method, _)| calls(counts, method)).sum()
 }
 
-/// Waits until nothing was called for two seconds.
+/// Waits until there was no call for two seconds.
 fn quiet(hollow: &Hollow) -> Result<()> {
     let mut last = total(&hollow.ask("")?);
     let mut still = 0;
@@ -41,9 +41,9 @@ fn quiet(hollow: &Hollow) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn idle_pods_cost_few_calls_and_a_death_no_unfiltered_list() -> Result<()> {
-    let place = tempfile::tempdir().context("make a place")?;
+    let place = tempfile::tempdir().context("make a directory")?;
     let (root, manifests) = (place.path(), place.path().join("manifests"));
-    fs::create_dir(&manifests).context("make a place for manifests")?;
+    fs::create_dir(&manifests).context("make a directory for manifests")?;
     for pod in 0..PODS {
         let manifest = format!(
             "apiVersion: v1\nkind: Pod\nmetadata: {{name: pod-{pod}}}\nspec:\n  containers:\n  \
@@ -78,7 +78,7 @@ async fn idle_pods_cost_few_calls_and_a_death_no_unfiltered_list() -> Result<()>
     hollow.ask("reset")?;
     std::thread::sleep(IDLE);
     let idle = hollow.ask("reset")?;
-    // A list of everything, which takes two calls, and a question how the runtime is.
+    // A relist, which takes two calls, and a status call.
     ensure!(total(&idle) <= 3, "{idle}");
 
     let containers = hollow.client()?.list_containers(&ContainerFilter::default()).await?;
@@ -94,7 +94,7 @@ async fn idle_pods_cost_few_calls_and_a_death_no_unfiltered_list() -> Result<()>
     std::thread::sleep(Duration::from_secs(2));
     let death = hollow.ask("reset")?;
     eprintln!("idle: {idle}\ndeath and restart: {death}");
-    // A relist may have come in between; it is told from looks by what it asks for.
+    // A relist may have come in between; its requests differ from those of status calls.
     let unfiltered =
         |method: &str| calls(&death, method) - death[method]["filtered"].as_u64().unwrap_or(0);
     ensure!(unfiltered("ListContainers") <= 1 && unfiltered("ListPodSandbox") <= 1, "{death}");

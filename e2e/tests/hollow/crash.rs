@@ -11,7 +11,7 @@ const LAST: usize = 45;
 
 // behaviour: WRK-23, GC-79, GC-102
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn next_agent_reaches_the_same_state_when_the_agent_was_killed() -> Result<()> {
+async fn next_agent_converges_after_a_crash_at_each_effect() -> Result<()> {
     let begun = Instant::now();
     let moments = (1..=LAST).step_by(4).zip([Moment::Before, Moment::After].into_iter().cycle());
     let moments: Vec<Moment> = moments.map(|(effect, at)| at(effect)).collect();

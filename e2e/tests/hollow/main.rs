@@ -1,5 +1,5 @@
-//! The agent as a process of its own on a runtime without containers: real files, a real socket, real
-//! time, and none of a real runtime's weight.
+//! The agent as a process on a runtime without containers: real files, a real socket and real time, but a light
+//! runtime.
 #![allow(clippy::disallowed_methods, reason = "tests on real files, processes and time")]
 
 mod calls;

@@ -14,7 +14,7 @@ fn program_is_killed_when_its_starter_ends() -> Result<()> {
         let program = Program::start(Path::new("sleep"), |sleep| sleep.arg("600"))?;
         let name = format!("/proc/{}/comm", program.id());
         wait::until("the program runs", LONG, || {
-            let name = std::fs::read_to_string(&name).context("look at a program")?;
+            let name = std::fs::read_to_string(&name).context("inspect a program")?;
             Ok(if name == "sleep\n" { Ok(()) } else { Err(name) })
         })?;
         Ok(program)

@@ -1,4 +1,4 @@
-//! Spans of garbage collection, as a collector gets them.
+//! Spans of garbage collection, as a collector receives them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,16 +31,16 @@ const CONTAINERS: (&str, &str) =
     ("k8s.io/kubernetes/pkg/kubelet/kuberuntime", "Containers/GarbageCollect");
 const IMAGES: (&str, &str) = ("k8s.io/kubernetes/pkg/kubelet/images", "Images/GarbageCollect");
 
-/// How long an agent may take to end: not as long as it would wait for a collector.
+/// The timeout of the agent's end: shorter than its wait for a collector would be.
 const END: Duration = Duration::from_secs(9);
 
 /// More than a test sends.
 const MOST: usize = 1000;
 
-/// What a collector was sent.
+/// The requests that a collector received.
 type Sent = mpsc::Receiver<ExportTraceServiceRequest>;
 
-/// A collector that passes on what it is sent.
+/// A collector that forwards its requests to the test.
 #[derive(Debug)]
 struct Collector(mpsc::Sender<ExportTraceServiceRequest>);
 
@@ -76,7 +76,7 @@ fn on_a_socket(path: &str) -> Result<Sent> {
     Ok(sent)
 }
 
-/// A node whose agent is configured by a test.
+/// A node whose agent is configured by the test.
 struct Node {
     place: TempDir,
     hollow: Hollow,
@@ -84,8 +84,8 @@ struct Node {
 
 impl Node {
     fn start() -> Result<Self> {
-        let place = tempfile::tempdir().context("make a place")?;
-        fs::create_dir(place.path().join("manifests")).context("make a place for manifests")?;
+        let place = tempfile::tempdir().context("make a directory")?;
+        fs::create_dir(place.path().join("manifests")).context("make a directory for manifests")?;
         let hollow = Hollow::start(place.path(), &["--image", "ferrolet.test/workload:1"])?;
         Ok(Self { place, hollow })
     }
@@ -94,7 +94,7 @@ impl Node {
         self.place.path().join(name)
     }
 
-    /// An agent that has begun its first passes. How full the disk is must not count.
+    /// An agent that has started its first passes, for any usage of the disk.
     fn agent(&self, more: &str, environment: &str) -> Result<Program> {
         let config = format!(
             "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
@@ -115,7 +115,7 @@ impl Node {
             command.env("OTEL_EXPORTER_OTLP_ENDPOINT", environment);
             command.stdout(Stdio::null()).stderr(log)
         })?;
-        wait::until("passes are made", LONG, || {
+        wait::until("passes run", LONG, || {
             let calls = self.hollow.ask("")?;
             let looked = ["ListImages", "ImageFsInfo", "ListPodSandbox"]
                 .iter()
@@ -125,16 +125,16 @@ impl Node {
         Ok(agent)
     }
 
-    /// Has a pass made, over containers and then over images.
+    /// Requests a pass over containers and then over images.
     fn pass(&self) -> Result<()> {
         let mut command = Command::new(program("ferrolet")?);
         command.args(["gc", "run", "--root-dir"]).arg(self.path("root"));
-        let output = command.output().context("have a pass made")?;
+        let output = command.output().context("request a pass")?;
         ensure!(output.status.success(), "{output:?}");
         Ok(())
     }
 
-    /// How often the agent said something.
+    /// How often the agent logged these words.
     fn said(&self, words: &str) -> Result<usize> {
         let log = fs::read_to_string(self.path("log")).context("read the log")?;
         Ok(log.lines().filter(|line| line.contains(words)).count())
@@ -156,7 +156,7 @@ fn texts(attributes: &[KeyValue]) -> BTreeMap<String, String> {
     attributes.iter().filter_map(text).collect()
 }
 
-/// The scopes and names of spans in a message, which must be as upstream's are.
+/// The scopes and names of spans in a message, which must equal upstream's.
 fn spans(message: ExportTraceServiceRequest) -> Result<Vec<(String, String)>> {
     let mut spans = Vec::new();
     for resource in message.resource_spans {
@@ -176,7 +176,7 @@ fn spans(message: ExportTraceServiceRequest) -> Result<Vec<(String, String)>> {
     Ok(spans)
 }
 
-/// Waits for spans until each of those expected came; no others may.
+/// Waits until all expected spans have arrived; others are an error.
 async fn expect(sent: &mut Sent, expected: &[(&str, &str)]) -> Result<()> {
     let mut missing = expected.to_vec();
     while !missing.is_empty() {
@@ -193,7 +193,7 @@ async fn expect(sent: &mut Sent, expected: &[(&str, &str)]) -> Result<()> {
 
 // behaviour: GC-85, IMG-59
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn passes_are_traced_as_upstream_traces_them() -> Result<()> {
+async fn gc_passes_have_the_spans_of_upstream() -> Result<()> {
     let (address, mut sent) = on_a_port().await?;
     let node = Node::start()?;
     let tracing = format!("tracing: {{endpoint: '{address}', samplingRatePerMillion: 1000000}}");
@@ -201,22 +201,22 @@ async fn passes_are_traced_as_upstream_traces_them() -> Result<()> {
     expect(&mut sent, &[CONTAINERS, IMAGES]).await?;
     node.pass()?;
     expect(&mut sent, &[CONTAINERS]).await?;
-    ensure!(node.said("settings have no effect")? == 0 && node.said("cannot send traces")? == 0);
+    ensure!(node.said("Settings have no effect")? == 0 && node.said("cannot send traces")? == 0);
     ends_at_once(agent)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn nothing_is_sent_that_is_not_asked_for() -> Result<()> {
+async fn spans_are_sent_only_when_sampled() -> Result<()> {
     let (address, mut sent) = on_a_port().await?;
     let environment = format!("http://{address}");
     let node = Node::start()?;
-    // Nothing asks for traces, and nothing says how many.
+    // Tracing is off, or its sampling rate is 0.
     for tracing in ["", "tracing: {}", "tracing: {samplingRatePerMillion: 0}"] {
         let agent = node.agent(tracing, &environment)?;
         node.pass()?;
         ends_at_once(agent)?;
     }
-    // Were there any, they would have been sent there: so is what comes first now.
+    // Spans of these agents would have arrived before those of the next one.
     ensure!(sent.is_empty(), "{:?}", sent.recv().await);
     let agent = node.agent("tracing: {samplingRatePerMillion: 1000000}", &environment)?;
     expect(&mut sent, &[CONTAINERS, IMAGES]).await?;
@@ -225,23 +225,25 @@ async fn nothing_is_sent_that_is_not_asked_for() -> Result<()> {
 
 // behaviour: GC-86
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_collector_that_is_not_there_costs_one_warning() -> Result<()> {
+async fn missing_trace_collector_logs_one_warning() -> Result<()> {
     let node = Node::start()?;
     let socket = node.path("collector.sock").display().to_string();
     let tracing =
         format!("tracing: {{endpoint: 'unix://{socket}', samplingRatePerMillion: 1000000}}");
     let agent = node.agent(&tracing, "")?;
     let warned = || Ok(if node.said("cannot send traces")? > 0 { Ok(()) } else { Err("no word") });
-    wait::until("it is said", LONG, || warned().map(|said| said.map_err(str::to_owned)))?;
+    wait::until("the message is logged", LONG, || {
+        warned().map(|said| said.map_err(str::to_owned))
+    })?;
     for _ in 0..3 {
         node.pass()?;
     }
-    // Once it is there it gets what is new.
+    // A collector that starts later gets new spans.
     let mut sent = on_a_socket(&socket)?;
     wait::until("traces are sent again", LONG, || {
         node.pass()?;
         let again = node.said("traces are sent again")?;
-        Ok(if again > 0 { Ok(()) } else { Err("nothing is said".to_owned()) })
+        Ok(if again > 0 { Ok(()) } else { Err("nothing is logged".to_owned()) })
     })?;
     expect(&mut sent, &[CONTAINERS]).await?;
     ensure!(node.said("cannot send traces")? == 1);
@@ -250,7 +252,7 @@ async fn a_collector_that_is_not_there_costs_one_warning() -> Result<()> {
 
 // behaviour: GC-86
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_collector_that_never_answers_holds_nothing_up() -> Result<()> {
+async fn unresponsive_trace_collector_delays_nothing() -> Result<()> {
     let node = Node::start()?;
     let socket = node.path("collector.sock");
     let listener = DeafListener::bind(&socket).context("listen")?;
@@ -259,10 +261,12 @@ async fn a_collector_that_never_answers_holds_nothing_up() -> Result<()> {
         socket.display()
     );
     let agent = node.agent(&tracing, "")?;
-    // The agent has dialled, and is not spoken to.
+    // The collector accepts the connection and never answers.
     let deaf = tokio::task::spawn_blocking(move || listener.accept());
-    let deaf =
-        tokio::time::timeout(LONG, deaf).await.context("nobody dials")??.context("accept")?;
+    let deaf = tokio::time::timeout(LONG, deaf)
+        .await
+        .context("the agent does not connect")??
+        .context("accept")?;
     for _ in 0..3 {
         let begun = Instant::now();
         node.pass()?;

@@ -1,4 +1,4 @@
-//! The node is cut off from its API server for so long that the store forgets where the node was.
+//! The node is cut off from its API server for so long that the store compacts the node's resource version.
 
 use anyhow::{Context, Result, ensure};
 use e2e::api::{Patch, status_code};
@@ -7,15 +7,14 @@ use e2e::node::PATIENCE;
 use serde_json::{Value, json};
 use testbed::{ControlPlaneOptions, wait};
 
-/// An API server that keeps nothing in memory, and compacts its store every second: what was before that cannot be watched
-/// from.
+/// An API server without a watch cache that compacts its store every second: watches from older versions fail.
 fn forgetful() -> ControlPlaneOptions {
     let flags = ["--watch-cache=false", "--etcd-compaction-interval=1s"];
     let api_server = flags.map(ToOwned::to_owned).to_vec();
     ControlPlaneOptions { api_server, ..ControlPlaneOptions::default() }
 }
 
-/// Adds or removes a rule by which nobody on the node reaches the API server.
+/// Adds or removes a rule that blocks the node's way to the API server.
 fn cut_off(cluster: &ClusterNode, how: &str) -> Result<()> {
     let node = cluster.node();
     let server = cluster.control_plane().server();
@@ -30,11 +29,11 @@ fn version(object: &Value) -> Result<String> {
     Ok(object["metadata"]["resourceVersion"].as_str().context("a version")?.to_owned())
 }
 
-/// Writes until the store has forgotten a version.
+/// Writes until the store has compacted a version.
 fn wait_forgotten(cluster: &ClusterNode, pod: &str, version: &str) -> Result<()> {
     let then = format!("{PODS}?resourceVersion={version}&resourceVersionMatch=Exact");
     let mut number = 0;
-    wait::until("the store has forgotten", PATIENCE, || {
+    wait::until("the store was compacted", PATIENCE, || {
         number += 1;
         let change = json!({ "metadata": { "annotations": { "n": number.to_string() } } });
         cluster.api().patch(pod, Patch::Merge, &change)?;
@@ -47,7 +46,7 @@ fn wait_forgotten(cluster: &ClusterNode, pod: &str, version: &str) -> Result<()>
 
 // behaviour: API-35
 #[test]
-fn a_node_whose_place_was_forgotten_meanwhile_hears_all_anew() -> Result<()> {
+fn watch_with_expired_resource_version_lists_again() -> Result<()> {
     let mut cluster = ClusterNode::start(&forgetful())?;
     cluster.start_agent()?;
     cluster.wait_node_ready()?;
@@ -60,7 +59,7 @@ fn a_node_whose_place_was_forgotten_meanwhile_hears_all_anew() -> Result<()> {
 
     cut_off(&cluster, "--insert")?;
     let of_pods = "pods of this node";
-    cluster.node().wait_for_log(&[of_pods, "the API server tells no changes"])?;
+    cluster.node().wait_for_log(&[of_pods, "Watch failed, retrying"])?;
     cluster.api().delete_with_grace(&goes, 0)?;
     let made = cluster.make_pod("comes", &["sleep", "forever"])?;
     wait_forgotten(&cluster, &stays, &version(&made)?)?;
@@ -68,13 +67,13 @@ fn a_node_whose_place_was_forgotten_meanwhile_hears_all_anew() -> Result<()> {
     cut_off(&cluster, "--delete")?;
 
     cluster.wait_ready(&comes)?;
-    cluster.node().wait_for_log(&[of_pods, "the server has forgotten where we were"])?;
-    cluster.node().explained(wait::until("what was deleted has ended", PATIENCE, || {
+    cluster.node().wait_for_log(&[of_pods, "Resource version is expired, listing again"])?;
+    cluster.node().explained(wait::until("the deleted pods have ended", PATIENCE, || {
         let left = cluster.containers("goes")?;
         let has_ended = left.iter().all(|one| !one.is_alive());
         Ok(if has_ended { Ok(()) } else { Err(format!("{left:?}")) })
     }))?;
-    ensure!(cluster.running("stays")? == running, "it was touched");
+    ensure!(cluster.running("stays")? == running, "it was changed");
     cluster.remove_pods(&["stays", "comes"])?;
     cluster.stop()
 }

@@ -1,4 +1,4 @@
-//! The node's API on port 10250: kubectl through the real API server, and clients that must not get in.
+//! The node's API on port 10250: kubectl through the real API server, and clients that must be refused.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -130,7 +130,7 @@ fn https_api_lets_in_only_clients_that_the_api_server_allows() -> Result<()> {
     cluster.kill_api_server()?;
     let port = Port::new(&cluster, node)?.self_signed();
     ensure!(port.get(&Who::Token("other".to_owned()), "/metrics")?.0 == 401, "API server away");
-    // What was decided is remembered; what was not is not allowed.
+    // Cached decisions stay in effect; without one, access is denied.
     ensure!(port.get(&scraper, "/metrics")?.0 == 200, "cached");
     let (status, text) = port.get(&admin, "/configz")?;
     ensure!(status == 500 && text.starts_with("Authorization error (user="), "{status} {text}");
@@ -141,7 +141,7 @@ fn https_api_lets_in_only_clients_that_the_api_server_allows() -> Result<()> {
 fn slow_request(address: SocketAddr) -> Result<Duration> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    // The handshake never ends: its first message is announced and not sent.
+    // A handshake that never ends: its first message is announced and not sent.
     stream.write_all(&[22, 3, 1, 2, 0])?;
     let (begun, mut rest) = (Instant::now(), Vec::new());
     stream.read_to_end(&mut rest).context("wait for the end of the connection")?;

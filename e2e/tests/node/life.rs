@@ -7,7 +7,7 @@ use e2e::cluster_node::ClusterNode;
 use e2e::node::PATIENCE;
 use testbed::ControlPlaneOptions;
 
-/// How long it may take until the node is ready, on a machine that is slow and shared. It is a second, mostly.
+/// How long the node may take to become ready on a slow, shared machine. Mostly it takes a second.
 const READY: Duration = Duration::from_secs(10);
 
 /// The connections of the agent to its API server.
@@ -22,7 +22,7 @@ fn connections(cluster: &ClusterNode) -> Result<Vec<String>> {
 
 // behaviour: API-6, API-9, NODE-38, NODE-51, NODE-53, STW-11, STW-12, STW-13
 #[test]
-fn a_pod_runs_outlives_the_agent_and_goes_when_it_is_deleted() -> Result<()> {
+fn pod_runs_survives_agent_restart_and_is_deleted() -> Result<()> {
     let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
     cluster.put_identity_into_one_file()?;
     let begun = Instant::now();
@@ -46,7 +46,7 @@ fn a_pod_runs_outlives_the_agent_and_goes_when_it_is_deleted() -> Result<()> {
 
     cluster.kill_agent()?;
     cluster.start_agent()?;
-    // A second pod shows that the new agent has heard the API and acts.
+    // A second pod shows that the new agent watches the API and acts.
     cluster.make_pod("second", &["sleep", "forever"])?;
     cluster.wait_ready(&ClusterNode::pod_path("second"))?;
     ensure!(cluster.running("sleeper")?.id == container.id, "the container was restarted");
@@ -57,7 +57,7 @@ fn a_pod_runs_outlives_the_agent_and_goes_when_it_is_deleted() -> Result<()> {
     api.delete(&path)?;
     cluster.wait_gone(&path, PATIENCE)?;
     ensure!(cluster.containers("sleeper")?.iter().all(|one| !one.is_alive()), "it still runs");
-    // At once, and whatever becomes of it.
+    // A forced deletion, at once.
     let second = ClusterNode::pod_path("second");
     api.delete_with_grace(&second, 0)?;
     cluster.node().wait_for_log(&["pod has ended", "shop/second"])?;

@@ -1,4 +1,4 @@
-//! What the agent makes of the machine that it runs on.
+//! The agent's changes of the machine.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use e2e::cluster_node::ClusterNode;
 use e2e::node::PATIENCE;
 use testbed::{ControlPlaneOptions, wait};
 
-/// What others find in the packet filter.
+/// The iptables chains that other components expect.
 const CHAINS: [&str; 12] = [
     "ip6tables filter -N KUBE-KUBELET-CANARY",
     "ip6tables mangle -N KUBE-IPTABLES-HINT",
@@ -24,7 +24,7 @@ const CHAINS: [&str; 12] = [
     "iptables nat -N KUBE-KUBELET-CANARY",
 ];
 
-/// The settings of the kernel and what they become.
+/// The kernel parameters and their values.
 const SETTINGS: [(&str, &str); 6] = [
     ("vm/overcommit_memory", "1"),
     ("vm/panic_on_oom", "0"),
@@ -43,10 +43,10 @@ fn wait_for_chains(cluster: &ClusterNode) -> Result<()> {
     })
 }
 
-/// Starts an agent that cannot start, and waits until the cluster has heard of it and the agent has ended.
-fn cannot_start(cluster: &mut ClusterNode, flags: &[&str], told: &[(&str, &str)]) -> Result<()> {
+/// Starts an agent that cannot start, and waits until the cluster has its events and the agent has ended.
+fn cannot_start(cluster: &mut ClusterNode, flags: &[&str], events: &[(&str, &str)]) -> Result<()> {
     cluster.start_agent_with_flags(flags)?;
-    for (reason, part) in told {
+    for (reason, part) in events {
         cluster.wait_for_node_event(reason, part)?;
     }
     let ended = cluster.wait_agent_ends()?;
@@ -56,14 +56,14 @@ fn cannot_start(cluster: &mut ClusterNode, flags: &[&str], told: &[(&str, &str)]
 
 // behaviour: CGR-23, NODE-42, NODE-54, NODE-57, NODE-58
 #[test]
-fn the_agent_sets_the_kernel_if_it_may_and_makes_the_chains_of_a_node_once() -> Result<()> {
+fn agent_sets_sysctls_and_creates_the_iptables_chains_once() -> Result<()> {
     let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
-    // What is written here is the instance's own.
+    // These changes are inside the instance.
     let other = "echo 0 > /proc/sys/kernel/panic; echo 2 > /proc/sys/vm/overcommit_memory";
     cluster.node().run("sh", &["-c", other])?;
     let refused = "invalid kernel flag: kernel/panic, expected value: 10, actual value: 0";
-    let told = [("KubeletSetupFailed", refused)];
-    cannot_start(&mut cluster, &["--protect-kernel-defaults"], &told)?;
+    let events = [("KubeletSetupFailed", refused)];
+    cannot_start(&mut cluster, &["--protect-kernel-defaults"], &events)?;
     ensure!(cluster.chains()?.is_empty(), "it did not start: {:?}", cluster.chains()?);
 
     cluster.start_agent()?;
@@ -73,17 +73,17 @@ fn the_agent_sets_the_kernel_if_it_may_and_makes_the_chains_of_a_node_once() -> 
         let found = cluster.node().run("cat", &[&format!("/proc/sys/{name}")])?;
         ensure!(found.trim() == value, "{name} is {found}");
     }
-    // The next agent minds nothing, makes what is missing, and nothing twice.
+    // The next agent accepts the machine, creates what is missing, and nothing twice.
     cluster.kill_agent()?;
     cluster.node().run("iptables", &["-w", "5", "-t", "mangle", "-X"])?;
     cluster.start_agent_with_flags(&["--protect-kernel-defaults"])?;
-    cluster.node().wait_for_log(&["the chains of a node are there", "IPv6"])?;
+    cluster.node().wait_for_log(&["iptables chains are set up", "IPv6"])?;
     wait_for_chains(&cluster)?;
-    // Another one would have to limit a cgroup that nobody has made.
+    // Another agent would have to limit a cgroup that does not exist.
     cluster.kill_agent()?;
     let flags = ["--enforce-node-allocatable=pods,kube-reserved", "--kube-reserved-cgroup=/kube"];
     let missing = "Failed to enforce Kube Reserved Cgroup Limits on \"/kube\"";
-    let told = ["FailedNodeAllocatableEnforcement", "KubeletSetupFailed"];
-    cannot_start(&mut cluster, &flags, &told.map(|reason| (reason, missing)))?;
+    let events = ["FailedNodeAllocatableEnforcement", "KubeletSetupFailed"];
+    cannot_start(&mut cluster, &flags, &events.map(|reason| (reason, missing)))?;
     cluster.stop()
 }

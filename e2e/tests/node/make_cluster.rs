@@ -1,4 +1,4 @@
-//! `make cluster`, as people use it: it comes up, is asked, and goes with all it brought.
+//! `make cluster`, as users run it: it starts, answers commands, and leaves nothing.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
@@ -11,20 +11,20 @@ use e2e::node::program;
 use rustix::process::{Pid, Signal, kill_process_group};
 use testbed::wait;
 
-/// How long it takes until all is up at most, and how long until all is gone.
+/// The timeout of its start, and of its end.
 const UP: Duration = Duration::from_mins(3);
 const GONE: Duration = Duration::from_mins(1);
-/// A look starts a program.
+/// Each check starts a program.
 const PAUSE: Duration = Duration::from_millis(500);
 
 fn tree() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// What `make cluster` does, a command on each line.
+/// The commands of `make cluster`, one on each line.
 fn recipe() -> Result<Vec<String>> {
     let mut make = Command::new("make");
-    // A `make` around the test has told its wishes to its children.
+    // A `make` around the test passes its flags to its children.
     make.args(["--dry-run", "--no-print-directory", "cluster"]).current_dir(tree());
     for inherited in ["MAKEFLAGS", "MFLAGS", "MAKELEVEL"] {
         make.env_remove(inherited);
@@ -36,7 +36,7 @@ fn recipe() -> Result<Vec<String>> {
 
 /// The sample cluster: the last command of the recipe, on the programs that were built with this test.
 struct Sample {
-    /// Of a process group of its own, as a shell would start it.
+    /// In its own process group, as a shell would start it.
     child: Child,
     directory: tempfile::TempDir,
     programs: PathBuf,
@@ -63,7 +63,7 @@ impl Sample {
         Ok(Self { child, directory, programs, over: false })
     }
 
-    /// What it has said so far.
+    /// Its output so far.
     fn said(&self) -> String {
         fs::read_to_string(self.directory.path().join("said")).unwrap_or_default()
     }
@@ -72,7 +72,7 @@ impl Sample {
         self.directory.path().join("note")
     }
 
-    /// The answer to a question that people have scripts for; else what is wrong.
+    /// The output of a script, or its error.
     fn ask(&self, script: &str, args: &[&str]) -> Result<Result<String, String>> {
         let output = Command::new(format!("scripts/{script}.sh"))
             .args(args)
@@ -86,7 +86,7 @@ impl Sample {
         Ok(if output.status.success() { Ok(answer) } else { Err(text(&output.stderr)) })
     }
 
-    /// Asks until the answer is the right one.
+    /// Runs a script until its output is right.
     fn wait_for(&mut self, script: &str, args: &[&str], right: fn(&str) -> bool) -> Result<String> {
         wait::every(PAUSE, &format!("{script} {args:?}"), UP, || {
             if let Some(status) = self.child.try_wait()? {
@@ -106,11 +106,12 @@ impl Sample {
         kill_process_group(group, signal).context("signal the sample cluster")
     }
 
-    /// Ends it as ^C does.
+    /// Stops it as ^C does.
     fn interrupt(&mut self) -> Result<ExitStatus> {
         self.signal(Signal::INT)?;
-        let status =
-            wait::until("it ends", GONE, || Ok(self.child.try_wait()?.ok_or_else(|| self.said())))?;
+        let status = wait::until("it exits", GONE, || {
+            Ok(self.child.try_wait()?.ok_or_else(|| self.said()))
+        })?;
         self.over = true;
         Ok(status)
     }
@@ -125,11 +126,11 @@ impl Drop for Sample {
     }
 }
 
-/// The processes that have a path among their words.
+/// The processes with a path in their command line.
 fn processes_with(path: &str) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")? {
-        // Processes come and go while they are listed.
+        // A process may end meanwhile.
         let words = fs::read(entry?.path().join("cmdline")).unwrap_or_default();
         let words = String::from_utf8_lossy(&words).replace('\0', " ");
         if words.contains(path) {
@@ -140,7 +141,7 @@ fn processes_with(path: &str) -> Result<Vec<String>> {
 }
 
 #[test]
-fn make_cluster_runs_its_deployment_answers_scripts_and_leaves_nothing() -> Result<()> {
+fn make_cluster_runs_its_deployment_serves_scripts_and_leaves_nothing() -> Result<()> {
     let recipe = recipe()?;
     let [parts, images, run] = recipe.as_slice() else { bail!("{recipe:#?}") };
     ensure!(parts.starts_with("e2e/parts/build.sh ") && images.starts_with("e2e/build-images.sh "));

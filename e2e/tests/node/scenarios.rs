@@ -1,4 +1,4 @@
-//! What a cluster asks of a node. `make soak` asks upstream the same, and compares what is seen.
+//! Scenarios of a node in a cluster. `make soak` runs them with upstream too, and compares the observations.
 
 use anyhow::Result;
 use e2e::agent::Agent;
@@ -16,12 +16,12 @@ use e2e::scenarios::{of_controllers, of_pods};
 // behaviour: PRS-1, PRS-2, PRS-4, PRS-5, PRS-6, PRS-7
 // behaviour: API-34, NODE-43
 #[test]
-fn pods_of_the_api_get_what_they_ask_for() -> Result<()> {
+fn scenarios_of_api_pods_pass() -> Result<()> {
     of_pods(Agent::Ferrolet, |_| Ok(()))
 }
 
 // behaviour: API-16, API-17, API-18, API-19, API-34, NODE-43
 #[test]
-fn controllers_and_the_scheduler_get_what_they_ask_for() -> Result<()> {
+fn scenarios_of_controllers_and_scheduler_pass() -> Result<()> {
     of_controllers(Agent::Ferrolet, |_| Ok(()))
 }

@@ -1,4 +1,4 @@
-//! What the agent asks of the API server first.
+//! The agent's first API requests.
 
 use anyhow::Result;
 use e2e::agent::Agent;
@@ -6,6 +6,6 @@ use e2e::first_requests::in_order;
 
 // behaviour: API-31, NODE-50
 #[test]
-fn the_agents_first_requests_are_in_the_order_of_their_needs() -> Result<()> {
+fn first_api_requests_of_the_agent_are_in_order() -> Result<()> {
     in_order(Agent::Ferrolet)
 }

@@ -10,14 +10,14 @@ use e2e::node::PATIENCE;
 use serde_json::{Value, json};
 use testbed::{ControlPlaneOptions, wait};
 
-/// How long a change may take until the container sees it. It is a fraction of a second, on a machine that is not busy.
+/// The timeout until a container sees a change. On an idle machine it is a fraction of a second.
 const UPDATE: Duration = Duration::from_secs(5);
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 fn make_objects(cluster: &ClusterNode) -> Result<()> {
     let objects = [
         ("configmaps", "ConfigMap", "settings", json!({ "data": { "colour": "red" } })),
-        // A controller makes this one in a complete cluster.
+        // In a complete cluster a controller creates this one.
         (
             "configmaps",
             "ConfigMap",
@@ -35,7 +35,7 @@ fn make_objects(cluster: &ClusterNode) -> Result<()> {
     Ok(())
 }
 
-/// A pod as `kubectl create deployment` makes it, with a volume of every kind besides.
+/// A pod as `kubectl create deployment` makes it, with a volume of every kind.
 fn default_pod() -> Value {
     let mut pod = pod("web", &["sleep", "forever"]);
     pod["metadata"]["labels"] = json!({ "app": "web" });
@@ -62,7 +62,7 @@ fn default_pod() -> Value {
     pod
 }
 
-/// The API server accepts a token, for this audience, as one of the pod.
+/// Checks that the API server accepts a token for this audience as one of the pod.
 fn token_is_valid(cluster: &ClusterNode, token: &str, audience: Option<&str>) -> Result<()> {
     let mut spec = json!({ "token": token });
     if let Some(audience) = audience {
@@ -130,7 +130,7 @@ fn wait_content(
 
 // behaviour: VOL-72, VOL-73, VOL-74
 #[test]
-fn default_pod_has_its_token_and_follows_its_objects_across_a_crash() -> Result<()> {
+fn default_pod_has_its_token_and_updated_volumes_after_a_crash() -> Result<()> {
     let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
     make_objects(&cluster)?;
     cluster.start_agent()?;

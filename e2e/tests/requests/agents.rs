@@ -1,4 +1,4 @@
-//! Both agents side by side, each on a runtime in memory that records what it is asked for.
+//! Both agents side by side, each on an in-memory runtime that records its requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +15,7 @@ use crate::requests::{self, Request};
 /// The node's name for both, which is part of their pods' names and uids.
 pub(crate) const NODE_NAME: &str = "cmp";
 
-/// What somebody is told about a pod.
+/// An event of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Event {
     pub(crate) pod: String,
@@ -29,13 +29,13 @@ pub(crate) struct Agent {
     directory: PathBuf,
     process: Process,
     _runtime: Process,
-    /// What its log calls the message of an event.
+    /// The field of its log with the message of an event.
     message: &'static str,
-    /// What its log calls the pod of an event.
+    /// The field of its log with the pod of an event.
     pod: &'static str,
 }
 
-/// Both.
+/// Both agents.
 #[derive(Debug)]
 pub(crate) struct Both {
     instance: Instance,
@@ -44,8 +44,8 @@ pub(crate) struct Both {
     pub(crate) upstream: Agent,
 }
 
-/// The sandboxes, containers and pulls that the manifests ask for and the node allows. Of an image that is fetched
-/// once for all it is chance who fetches it.
+/// The sandboxes, containers and pulls of the manifests that the node admits. An image that is pulled once for all pods
+/// may be pulled by any of them.
 pub(crate) fn wanted_requests() -> Result<BTreeSet<String>> {
     let mut wanted = BTreeSet::new();
     for path in manifests()? {
@@ -90,7 +90,7 @@ impl Both {
         Ok(Self { instance, manifests, ours, upstream })
     }
 
-    /// The uids of the pods of which upstream has a hosts file.
+    /// The UIDs of the pods with a hosts file of upstream's.
     pub(crate) fn pod_uids(&self) -> Result<Vec<String>> {
         let pods = self.upstream.directory.join("root/pods");
         let mut uids = Vec::new();
@@ -106,7 +106,7 @@ impl Both {
     }
 
     pub(crate) fn stop(self) -> Result<()> {
-        ensure!(self.manifests.exists(), "the manifests went away meanwhile");
+        ensure!(self.manifests.exists(), "the manifests are missing");
         Ok(self.instance.stop()?)
     }
 }
@@ -129,19 +129,19 @@ fn manifests() -> Result<Vec<PathBuf>> {
 fn copy_manifests(into: &Path) -> Result<()> {
     fs::create_dir_all(into)?;
     for (number, path) in manifests()?.into_iter().enumerate() {
-        // A uid that a manifest does not name, each agent makes up in its own way.
+        // Each agent generates the UID of a manifest without one in its own way.
         let uid = format!("uid: 00000000-0000-4000-8000-{number:012}");
         let text = fs::read_to_string(&path)?;
         let text = text
             .replacen("namespace: shop}", &format!("namespace: shop, {uid}}}"), 1)
             .replacen("\n  namespace: shop\n", &format!("\n  namespace: shop\n  {uid}\n"), 1);
-        ensure!(text.contains(&uid), "{} has no place for a uid", path.display());
+        ensure!(text.contains(&uid), "{} has no line for a UID", path.display());
         fs::write(into.join(path.file_name().context("a file has a name")?), text)?;
     }
     Ok(())
 }
 
-/// What an agent is started with.
+/// The setup of an agent.
 struct Setup<'a> {
     instance: &'a Instance,
     directory: PathBuf,
@@ -215,7 +215,7 @@ impl<'a> Setup<'a> {
 }
 
 impl Agent {
-    /// What it asked of its runtime so far.
+    /// Its runtime requests so far.
     pub(crate) fn requests(&self) -> Result<BTreeMap<String, Request>> {
         requests::read(&self.directory.join("requests"), &self.directory)
     }
@@ -229,7 +229,7 @@ impl Agent {
         }
     }
 
-    /// What it said so far about pods, for these reasons.
+    /// Its events of pods so far, with these reasons.
     pub(crate) fn events(&self, reasons: &[&str]) -> BTreeSet<Event> {
         let log = self.process.log();
         let events = log.lines().filter_map(|line| {
@@ -241,7 +241,7 @@ impl Agent {
         events.collect()
     }
 
-    /// Waits for a value; says what the agent said last if it does not come.
+    /// Waits for a value; a timeout error has the end of the agent's log.
     pub(crate) fn wait<T>(
         &self,
         what: &str,

@@ -1,6 +1,6 @@
-//! This agent and the upstream kubelet, given the same manifests, ask the same of the runtime: every
-//! field of every request is compared, and so are the files and events that go with them. Needs root
-//! and the parts that `make testbed` builds.
+//! This agent and the upstream kubelet, with the same manifests, send the same runtime requests: every field of every
+//! request is compared, with the files and events that belong to it. Needs root and the parts that `make testbed`
+//! builds.
 #![allow(
     clippy::disallowed_methods,
     reason = "tests on the real thing: real files, processes and time"
@@ -16,28 +16,28 @@ use agents::{Agent, Both, NODE_NAME, wanted_requests};
 use anyhow::{Result, ensure};
 use requests::Request;
 
-/// Events that say why something is not as asked; upstream's and ours have the same words.
+/// Reasons of events about refusals and limits; upstream's and our messages are equal.
 const REASONS: [&str; 5] =
     ["DNSConfigForming", "Failed", "FailedCreatePodSandBox", "InspectFailed", "SysctlForbidden"];
 
-/// Pods that run with less than they ask for, or not at all: how many events tell of it.
-const TOLD: [(&str, usize); 5] = [
+/// Pods that run with less than they ask for, or not at all, and the number of events about it.
+const EXPECTED_EVENTS: [(&str, usize); 5] = [
     ("a-name-of-more-than-sixty-four-characters-with-its-domain", 1),
     ("dns-too-much", 2),
-    // Why each image is no name, and that containers wait for that.
+    // For each image why its name is invalid, and that containers wait for it.
     ("image-name", 9),
     ("root", 3),
     ("sysctl", 1),
 ];
 
 #[test]
-fn the_runtime_is_asked_for_the_same_as_by_the_upstream_kubelet() -> Result<()> {
+fn runtime_requests_equal_those_of_the_upstream_kubelet() -> Result<()> {
     let both = Both::start()?;
     let wanted = wanted_requests()?;
     ensure!(wanted.len() > 40, "only {} requests are compared", wanted.len());
-    let told: BTreeMap<&str, usize> = TOLD.into();
-    let ours = settled(&both.ours, &wanted, &told)?;
-    let upstreams = settled(&both.upstream, &wanted, &told)?;
+    let expected: BTreeMap<&str, usize> = EXPECTED_EVENTS.into();
+    let ours = settled(&both.ours, &wanted, &expected)?;
+    let upstreams = settled(&both.upstream, &wanted, &expected)?;
     let mut differences = String::new();
     for (key, upstream) in upstreams.iter().filter(|(key, _)| wanted.contains(*key)) {
         let differing = differing_lines(&ours[key].text(), &upstream.text());
@@ -54,27 +54,27 @@ fn the_runtime_is_asked_for_the_same_as_by_the_upstream_kubelet() -> Result<()> 
     }
     let (ours, upstreams) = (both.ours.events(&REASONS), both.upstream.events(&REASONS));
     for event in ours.difference(&upstreams) {
-        writeln!(differences, "only this agent says {event:?}")?;
+        writeln!(differences, "only this agent has {event:?}")?;
     }
     for event in upstreams.difference(&ours) {
-        writeln!(differences, "only upstream says {event:?}")?;
+        writeln!(differences, "only upstream has {event:?}")?;
     }
     ensure!(differences.is_empty(), "\n{differences}");
     both.stop()
 }
 
-/// Waits until an agent has asked for all that is wanted and said why the rest is not there.
+/// Waits until an agent has sent all wanted requests and recorded the events for the others.
 fn settled(
     agent: &Agent,
     wanted: &BTreeSet<String>,
-    told: &BTreeMap<&str, usize>,
+    expected: &BTreeMap<&str, usize>,
 ) -> Result<BTreeMap<String, Request>> {
     agent.wait("all requests and events", || {
         let requests = agent.requests()?;
         let lacking: Vec<&String> =
             wanted.iter().filter(|key| !requests.contains_key(*key)).collect();
         let events = agent.events(&REASONS);
-        let silent: Vec<&&str> = told
+        let silent: Vec<&&str> = expected
             .iter()
             .filter(|(pod, count)| {
                 let name = format!("shop/{pod}-{NODE_NAME}");
@@ -90,24 +90,24 @@ fn settled(
     })
 }
 
-/// Lines of one text that the other has not at that place, ours first.
+/// Differing lines of two texts, ours first.
 fn differing_lines(ours: &str, upstreams: &str) -> String {
     if ours == upstreams {
         return String::new();
     }
-    let mut told = String::new();
+    let mut differing = String::new();
     let lines: BTreeSet<&str> = upstreams.lines().collect();
     for line in ours.lines().filter(|line| !lines.contains(line)) {
-        writeln!(told, "  this agent: {line}").expect("writing to a string does not fail");
+        writeln!(differing, "  this agent: {line}").expect("writing to a string does not fail");
     }
     let lines: BTreeSet<&str> = ours.lines().collect();
     for line in upstreams.lines().filter(|line| !lines.contains(line)) {
-        writeln!(told, "  upstream:   {line}").expect("writing to a string does not fail");
+        writeln!(differing, "  upstream:   {line}").expect("writing to a string does not fail");
     }
-    if told.is_empty() {
-        told = format!(
+    if differing.is_empty() {
+        differing = format!(
             "  the same lines in another order; this agent:\n{ours}\nupstream:\n{upstreams}\n"
         );
     }
-    told
+    differing
 }

@@ -1,4 +1,4 @@
-//! A recorded request, with what need not be the same taken out. Each such place says why.
+//! A recorded request, without values that may differ. Each such place says why.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,11 +8,10 @@ use anyhow::{Context, Result, bail};
 use prost::Message;
 use proto::runtime_v1 as cri;
 
-/// The pods' network of the hollow runtime: addresses are given in the order of the sandboxes, and
-/// which of several pods comes first is chance.
+/// The hollow runtime's pod network: addresses follow the order of sandboxes, which depends on timing.
 const POD_NETWORK: &str = "10.0.0.";
 
-/// A request to make something.
+/// A request to create something.
 #[derive(Debug)]
 pub(crate) enum Request {
     Sandbox(Box<cri::RunPodSandboxRequest>),
@@ -21,7 +20,7 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// All of it, a field on each line.
+    /// The whole request, a field on each line.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Sandbox(request) => format!("{request:#?}"),
@@ -80,7 +79,7 @@ pub(crate) fn read(directory: &Path, own: &Path) -> Result<BTreeMap<String, Requ
     Ok(requests)
 }
 
-/// Each agent has a directory of its own.
+/// Each agent has its own directory.
 fn without(own: &Path, text: &mut String) {
     *text = text.replace(&own.display().to_string(), "OWN");
 }
@@ -97,7 +96,7 @@ fn normalize_sandbox(config: &mut cri::PodSandboxConfig, own: &Path) {
     without(own, &mut config.log_directory);
     normalize_annotations(&mut config.annotations);
     if let Some(dns) = &mut config.dns_config {
-        // Upstream keeps options in a map of Go, whose order is chance.
+        // Upstream iterates over a Go map of options, in random order.
         dns.options.sort();
     }
     let linux = config.linux.get_or_insert_default();
@@ -106,9 +105,9 @@ fn normalize_sandbox(config: &mut cri::PodSandboxConfig, own: &Path) {
 }
 
 fn normalize_annotations(annotations: &mut BTreeMap<String, String>) {
-    // What upstream keeps in a file.
+    // Upstream stores it in a file.
     annotations.remove("io.ferrolet.pod.sizes");
-    // When the agent first saw the pod; upstream writes it in the machine's own time zone.
+    // The time at which the agent first saw the pod; upstream writes it in the machine's time zone.
     if let Some(seen) = annotations.get_mut("kubernetes.io/config.seen")
         && seen.parse::<jiff::Timestamp>().is_ok()
     {
@@ -122,8 +121,8 @@ fn normalize_namespaces(options: Option<&mut cri::NamespaceOption>) {
     normalize_ids(&mut users.gids);
 }
 
-/// Upstream takes a range at random, this agent the first that is free; both take one that begins at
-/// a multiple of its length and not at 0.
+/// Upstream takes a random range, this agent the first free one; both take one that begins at a multiple of its length
+/// and not at 0.
 fn normalize_ids(ids: &mut [cri::IdMapping]) {
     for range in ids {
         if range.host_id >= range.length && range.host_id % range.length == 0 {
@@ -138,22 +137,21 @@ fn namespaces_of(config: &cri::ContainerConfig) -> cri::NamespaceOption {
 }
 
 fn normalize_container(config: &mut cri::ContainerConfig, own: &Path) {
-    // Upstream keeps the environment in a map of Go, whose order is chance.
+    // Upstream iterates over a Go map of variables, in random order.
     config.envs.sort_by(|one, other| one.key.cmp(&other.key));
     for env in &mut config.envs {
         env.value = without_address(&String::from_utf8_lossy(&env.value)).into_bytes();
     }
-    // A pod on the host's network has the node's address. Upstream tells that only in a cluster, this
-    // agent always.
+    // A pod on the host's network has the node's address. Upstream reports it only in a cluster, this agent always.
     let on_host = namespaces_of(config).network() == cri::NamespaceMode::Node;
     config.envs.retain(|env| !(on_host && env.key == "POD_IP"));
-    // What upstream keeps in a file.
+    // Upstream stores it in a file.
     config.annotations.remove("io.ferrolet.container.size");
-    let last_words = config.annotations.get("io.kubernetes.container.terminationMessagePath");
+    let message_path = config.annotations.get("io.kubernetes.container.terminationMessagePath");
     for mount in &mut config.mounts {
         without(own, &mut mount.host_path);
-        // The file for a container's last words has a name by chance.
-        if Some(&mount.container_path) == last_words {
+        // The termination message file has a random name.
+        if Some(&mount.container_path) == message_path {
             let directory = mount.host_path.rsplit_once('/').map(|(directory, _)| directory);
             mount.host_path = format!("{}/BY-CHANCE", directory.unwrap_or_default());
         }
@@ -161,7 +159,7 @@ fn normalize_container(config: &mut cri::ContainerConfig, own: &Path) {
         normalize_ids(&mut mount.gid_mappings);
     }
     let linux = config.linux.get_or_insert_default();
-    // Upstream has them in the order in which a directory lists them.
+    // Upstream has them in the order of a directory listing.
     let resources = linux.resources.get_or_insert_default();
     resources.hugepage_limits.sort_by(|one, other| one.page_size.cmp(&other.page_size));
     let context = linux.security_context.get_or_insert_default();

@@ -6,11 +6,11 @@ use anyhow::{Result, ensure};
 use e2e::crashes::kill_at;
 use testkit::crash_point::Moment;
 
-/// More than an agent has.
+/// More effects than an agent has.
 const EFFECTS: usize = 200;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn next_agent_reaches_the_same_state_whenever_the_agent_was_killed() -> Result<()> {
+async fn next_agent_converges_after_a_crash_at_any_effect() -> Result<()> {
     let begun = Instant::now();
     let moments = (1..=EFFECTS).flat_map(|effect| [Moment::Before(effect), Moment::After(effect)]);
     let deaths = kill_at(moments).await?;

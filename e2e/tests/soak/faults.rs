@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use e2e::faults::{Fault, FaultyNode, METHODS, slow_start, told_of_addresses};
+use e2e::faults::{Fault, FaultyNode, METHODS, pod_cidr_faults, slow_start};
 
-/// The same pod again and again, so that nothing of a round may be in the way of the next.
+/// The same pod again and again, so that leftovers of a round would affect the next.
 fn one_by_one(faults: impl IntoIterator<Item = Result<Fault>>) -> Result<()> {
     let mut node = FaultyNode::start()?;
     for fault in faults {
@@ -13,7 +13,7 @@ fn one_by_one(faults: impl IntoIterator<Item = Result<Fault>>) -> Result<()> {
         node.round(&["web"], &[fault]).with_context(|| fault.to_string())?;
         println!("{fault}: {:.0?}", begun.elapsed());
     }
-    node.round(&["web"], &[]).context("nothing goes wrong any more")?;
+    node.round(&["web"], &[]).context("no call fails any more")?;
     node.check_methods()?;
     node.stop()
 }
@@ -23,49 +23,49 @@ fn every_method(kind: &'static str) -> Result<()> {
 }
 
 #[test]
-fn every_method_is_unavailable_once() -> Result<()> {
+fn agent_recovers_when_a_method_is_unavailable_once() -> Result<()> {
     every_method("unavailable")
 }
 
 #[test]
-fn every_method_finds_nothing_once() -> Result<()> {
+fn agent_recovers_when_a_method_returns_not_found_once() -> Result<()> {
     every_method("not-found")
 }
 
 #[test]
-fn every_method_says_once_that_it_took_too_long() -> Result<()> {
+fn agent_recovers_when_a_method_returns_deadline_exceeded_once() -> Result<()> {
     every_method("deadline")
 }
 
 #[test]
-fn every_method_hangs_once() -> Result<()> {
+fn agent_recovers_when_a_method_hangs_once() -> Result<()> {
     every_method("hang")
 }
 
 #[test]
-fn every_method_is_once_done_too_late() -> Result<()> {
+fn agent_recovers_when_a_method_completes_after_its_deadline() -> Result<()> {
     every_method("late")
 }
 
-/// The agent gives up after 2 s, a sandbox after 4 s, and tries again after 10 to 15 s, or when it sees
-/// something of the pod change.
+/// The agent's calls time out after 2 s, those for a sandbox after 4 s. It retries after 10 to 15 s, or when something
+/// of the pod changes.
 #[test]
-fn what_is_done_too_late_meets_the_next_try() -> Result<()> {
+fn late_completion_coincides_with_the_retry() -> Result<()> {
     let changes = ["CreateContainer", "StartContainer", "RemoveContainer", "StopContainer"];
     let changes = ["RunPodSandbox", "StopPodSandbox"].into_iter().chain(changes);
     let delays = ["late after=2200ms", "late after=5s", "late after=12s", "late after=20s"];
     one_by_one(changes.flat_map(|method| delays.map(|late| Fault::new(method, late))))
 }
 
-/// The command that a container runs right after its start.
+/// The `postStart` command of a container.
 #[test]
-fn a_command_after_the_start_goes_wrong() -> Result<()> {
+fn post_start_hook_fails() -> Result<()> {
     one_by_one(KINDS.into_iter().map(Fault::after_start))
 }
 
-/// The second and the last of the pod's containers, and looks that come later than the first.
+/// The second and the last of the pod's containers, and status calls later than the first.
 #[test]
-fn a_later_call_goes_wrong() -> Result<()> {
+fn later_call_fails() -> Result<()> {
     let methods = ["CreateContainer", "StartContainer", "ContainerStatus"];
     let second = ["not-found skip=1", "deadline skip=1", "hang skip=1", "late skip=1"];
     let last = ["not-found skip=3", "deadline skip=3", "hang skip=3", "late skip=3"];
@@ -79,31 +79,31 @@ fn a_later_call_goes_wrong() -> Result<()> {
 
 /// The init container, and those after it.
 #[test]
-fn the_runtime_takes_too_long_to_start_a_later_container() -> Result<()> {
+fn start_of_a_later_container_times_out() -> Result<()> {
     (3..=5).try_for_each(|nth| slow_start(nth).with_context(|| format!("creation {nth}")))
 }
 
-/// How calls go wrong.
+/// The kinds of faults.
 const KINDS: [&str; 5] = ["unavailable", "not-found", "deadline", "hang", "late"];
 
-/// As long as several tries, so that whatever waits longer after each is seen to come back.
+/// As long as several retries, so that each back-off is seen to end.
 const OUTAGE: Duration = Duration::from_secs(40);
 
 #[test]
-fn nothing_works_for_a_while() -> Result<()> {
+fn all_calls_fail_for_a_while() -> Result<()> {
     let mut node = FaultyNode::start()?;
     for kind in KINDS {
         let begun = Instant::now();
         node.round_with_an_outage(kind, OUTAGE).with_context(|| kind.to_owned())?;
         println!("all={kind}: {:.0?}", begun.elapsed());
     }
-    // Of the pods that came and went meanwhile no name is taken either.
-    node.round(&["before", "after"], &[]).context("nothing goes wrong any more")?;
+    // No names of the pods that were removed meanwhile are reserved, either.
+    node.round(&["before", "after"], &[]).context("no call fails any more")?;
     node.stop()
 }
 
-/// The method that only the agent of a node of a cluster calls.
+/// The method that only the agent of a node in a cluster calls.
 #[test]
-fn the_runtime_hears_of_the_addresses_of_pods_whatever_goes_wrong() -> Result<()> {
-    told_of_addresses(&KINDS)
+fn pod_cidr_reaches_the_runtime_after_any_fault() -> Result<()> {
+    pod_cidr_faults(&KINDS)
 }

@@ -1,12 +1,12 @@
-//! Where our agent is not as the upstream kubelet, and why that is right.
+//! Accepted differences between our agent and the upstream kubelet.
 
 use e2e::differences::Known;
 
-const HUGE: &str = "upstream's is a defect: that memory has no limit is told as a number of the kernel, once it has heard \
-     back that the pod is Running";
+const HUGE: &str = "upstream's is a defect: a missing memory limit is reported as the kernel's largest number, once the \
+     pod is Running";
 const OWN_FILES: &str =
     "promised in docs/gc.md, docs/resize.md and docs/standalone.md: what is ours alone is there";
-const OWN_RESOURCES: &str = "promised in docs/resize.md: ours are in other files, which stop nobody from starting \
+const OWN_RESOURCES: &str = "promised in docs/resize.md: ours are in other files, which do not prevent a start \
      when they are damaged; upstream's are neither read nor written";
 const NO_SERVER: &str =
     "upstream's is a defect: a certificate for a port that stays closed (enableServer: false)";
@@ -26,15 +26,15 @@ const fn of_upstream(path: &'static str, why: &'static str) -> Known {
     Known { path, ours: "", upstream: "there", why }
 }
 
-const DNS_AGAIN: &str = "upstream's is a defect: it is told when the configuration of a sandbox is composed, which each \
-     sync of the pod does again for its containers, the first one twice; none is made";
-const CONDITIONS_AGAIN: &str = "upstream's is a defect: a node that is composed tells its conditions as new, also those that \
-     its own parts need before the one that is registered";
-const DEADLINE_AGAIN: &str = "upstream's is a defect: it is told whenever the status of the pod is composed, from the sync that \
-     ends it to the last one";
+const DNS_AGAIN: &str = "upstream's is a defect: the event comes with each composed sandbox configuration. Each sync of the \
+     pod composes one for its containers, the first sync two, without making a sandbox";
+const CONDITIONS_AGAIN: &str = "upstream's is a defect: each Node object that is composed has its conditions as new, also those \
+     that internal parts use before the node is registered";
+const DEADLINE_AGAIN: &str = "upstream's is a defect: the event comes whenever the status of the pod is composed, from the sync \
+     that ends it to the last one";
 
-/// What happened once and is told once by ours.
-const fn told_again(path: &'static str, why: &'static str) -> Known {
+/// An event that our agent records once.
+const fn repeated_upstream(path: &'static str, why: &'static str) -> Known {
     Known { path, ours: "*, once", upstream: "*, more than once", why }
 }
 
@@ -43,9 +43,9 @@ const OFF: &str = "upstream's is a defect: the state of a manager that is off, w
 const NO_CLAIMS: &str = "promised in docs/configuration.md: where this file is, a kubelet has prepared claims that are \
      to be released; upstream writes one that says nothing";
 
-/// On every node, and in every play: the files are there when the agent has started and let a pod in, the conditions
-/// are told before the node is registered, and of name servers each pod tells that has a network of its own. Whether
-/// one tells that it has no limit depends on when it is looked at.
+/// On every node, in every scenario: the files exist once the agent has started and admitted a pod, the conditions are
+/// recorded before the node is registered, and each pod with its own network has the event about name servers. Whether
+/// a missing limit is reported depends on the time of the look.
 pub(crate) const OF_A_NODE: &[Known] = &[
     NO_LIMIT,
     of_upstream("/the node/directories/files/root cpu_manager_state f 600 ", OFF),
@@ -55,20 +55,26 @@ pub(crate) const OF_A_NODE: &[Known] = &[
     of_upstream("/the node/directories/files/root actuated_pods_state f 600 ", OWN_RESOURCES),
     of_upstream("/the node/directories/files/root allocated_pods_state f 600 ", OWN_RESOURCES),
     of_upstream("/the node/directories/files/root pki*", NO_SERVER),
-    told_again("/*/pod */events/Warning MissingClusterDNS of -: *", DNS_AGAIN),
-    told_again(
+    repeated_upstream("/*/pod */events/Warning MissingClusterDNS of -: *", DNS_AGAIN),
+    repeated_upstream(
         "/the node/node e2e/events/Normal NodeHasSufficientMemory of -: *",
         CONDITIONS_AGAIN,
     ),
-    told_again("/the node/node e2e/events/Normal NodeHasNoDiskPressure of -: *", CONDITIONS_AGAIN),
-    told_again("/the node/node e2e/events/Normal NodeHasSufficientPID of -: *", CONDITIONS_AGAIN),
-    // Now and then.
+    repeated_upstream(
+        "/the node/node e2e/events/Normal NodeHasNoDiskPressure of -: *",
+        CONDITIONS_AGAIN,
+    ),
+    repeated_upstream(
+        "/the node/node e2e/events/Normal NodeHasSufficientPID of -: *",
+        CONDITIONS_AGAIN,
+    ),
+    // Only sometimes.
     Known {
         path: "/the node/node e2e/events/Normal NodeReady of -: *",
         ours: "*, once",
         upstream: "*",
-        why: "upstream's is a defect: it is told when a status is composed, again if that is done anew because it was not \
-              written, or from a node as it was seen before",
+        why: "upstream's is a defect: the event comes when a status is composed, and again if the status was not written, \
+              or was composed from an older Node object",
     },
 ];
 
@@ -82,30 +88,30 @@ const NOT_STARTED: Known = Known {
 const ADDRESS: &str = "upstream's is a defect: a look at a pod that is being stopped may find its sandbox without its network, \
      and then the address of the pod is forgotten";
 
-/// That of a pod that has ended. Now and then it is not told.
+/// The address of a pod that has ended. Sometimes upstream does not report it.
 const fn address(path: &'static str) -> Known {
     Known { path, ours: "POD-IP", upstream: "|POD-IP", why: ADDRESS }
 }
 
-/// Of the scenarios with pods of the API server.
+/// For the scenarios with API pods.
 pub(crate) const OF_PODS: &[Known] = &[
     NOT_STARTED,
-    told_again(
+    repeated_upstream(
         "/pods of all kinds/pod late/events/Normal DeadlineExceeded of -: *",
         DEADLINE_AGAIN,
     ),
     address("/deletion/pod */object/status/podIP"),
     address("/deletion/pod */object/status/podIPs/0/ip"),
-    // Now and then.
+    // Only sometimes.
     Known {
         path: "/a resize/pod grows/events/Normal ResizeCompleted of -: Pod resize completed: {*\"cpu\":\"100m\"*",
         ours: "",
         upstream: "*",
-        why: "upstream's is a defect: a resize that has not begun is told to be complete, with the old sizes",
+        why: "upstream's is a defect: a resize that has not begun is reported as complete, with the old sizes",
     },
 ];
 
-/// Of answers of the node's API.
+/// For responses of the node's API.
 pub(crate) const OF_REQUESTS: &[Known] = &[
     Known {
         path: "/*/headers/x-content-type-options",

@@ -1,4 +1,4 @@
-//! What takes too long for `make test`: run by `make soak`.
+//! Tests that take too long for `make test`: run by `make soak`.
 #![allow(clippy::disallowed_methods, reason = "tests on the real thing take real time")]
 
 mod crashes;

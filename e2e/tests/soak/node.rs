@@ -1,33 +1,32 @@
-//! A node of a cluster: the same is asked of our agent and of the upstream kubelet, and what is seen of it must be the
-//! same.
+//! A node of a cluster: our agent and the upstream kubelet get the same requests, and the observations must be equal.
 
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use e2e::absence::without_the_api_server;
 use e2e::agent::Agent;
+use e2e::api_outage::without_the_api_server;
 use e2e::cluster_node::ClusterNode;
 use e2e::differences::{Known, differences, leaves};
 use e2e::first_requests::in_order;
-use e2e::node_told::{DIFFERENT, told};
+use e2e::node_values::{DIFFERENT, node_values};
+use e2e::observations::Observations;
 use e2e::scenarios::{of_controllers, of_pods};
-use e2e::seen::Seen;
 
 use crate::known::{OF_A_NODE, OF_PODS};
 
-/// Plays with both agents at the same time, each on a node and in a cluster of its own, and compares what was seen.
-fn same(known: &[Known], play: impl Fn(Agent) -> Result<Seen> + Sync) -> Result<()> {
+/// Runs scenarios with both agents at the same time, each on its own node and cluster, and compares the observations.
+fn same(known: &[Known], play: impl Fn(Agent) -> Result<Observations> + Sync) -> Result<()> {
     let play = &play;
     let [ours, upstream] = thread::scope(|threads| {
         let plays = [Agent::Ferrolet, Agent::Upstream]
             .map(|agent| threads.spawn(move || play(agent).with_context(|| agent.name())));
-        plays.map(|played| played.join().expect("a play does not panic"))
+        plays.map(|played| played.join().expect("a run does not panic"))
     });
     let (ours, upstream) = (ours?, upstream?);
     ours.ensure_whole().context("ours")?;
     upstream.ensure_whole().context("upstream's")?;
-    let mut found = differences(&told(&ours.node), &told(&upstream.node), DIFFERENT);
+    let mut found = differences(&node_values(&ours.node), &node_values(&upstream.node), DIFFERENT);
     let (ours, upstream) = (serde_json::to_value(ours.play)?, serde_json::to_value(upstream.play)?);
     let (ours, upstream) = (leaves(&ours), leaves(&upstream));
     println!("{} values of ours and {} of upstream's compared", ours.len(), upstream.len());
@@ -37,23 +36,23 @@ fn same(known: &[Known], play: impl Fn(Agent) -> Result<Seen> + Sync) -> Result<
 }
 
 #[test]
-fn pods_of_the_api_get_the_same_of_both_agents_and_the_same_is_told_of_them() -> Result<()> {
+fn pods_and_their_statuses_are_the_same_with_both_agents() -> Result<()> {
     same(&[OF_A_NODE, OF_PODS].concat(), |agent| of_pods(agent, ClusterNode::seen))
 }
 
 #[test]
-fn controllers_and_the_scheduler_get_the_same_of_both_agents() -> Result<()> {
+fn controllers_and_scheduler_get_the_same_with_both_agents() -> Result<()> {
     same(OF_A_NODE, |agent| of_controllers(agent, ClusterNode::seen))
 }
 
 #[test]
-fn without_the_api_server_for_a_minute_pods_go_on_with_both_agents() -> Result<()> {
+fn pods_keep_running_for_a_minute_without_api_server_with_both_agents() -> Result<()> {
     same(OF_A_NODE, |agent| {
         without_the_api_server(agent, Duration::from_mins(1), ClusterNode::seen)
     })
 }
 
 #[test]
-fn the_first_requests_of_upstream_are_in_the_order_that_ours_keep() -> Result<()> {
+fn first_api_requests_of_upstream_are_in_our_order() -> Result<()> {
     in_order(Agent::Upstream)
 }

@@ -3,5 +3,6 @@
 mod clients;
 mod commands;
 mod latency;
+mod local;
 mod python;
 mod requests;

@@ -1,5 +1,4 @@
-//! What only the kernel of a virtual machine has: the second version of cgroups at work, how it chooses whom
-//! to kill, `AppArmor`, and a real systemd.
+//! Features that only the kernel of a virtual machine has: cgroup v2, the OOM killer, `AppArmor`, and a real systemd.
 
 mod apparmor;
 mod limits;
@@ -7,8 +6,7 @@ mod resize;
 mod scores;
 mod systemd;
 
-/// A pod that is not started again. It has the machine's network: one of its own takes longer than all the
-/// rest.
+/// A pod that is not restarted. It has the machine's network: setting up another one takes longer than everything else.
 fn pod(name: &str, args: &str, more: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  restartPolicy: Never\n  \

@@ -1,4 +1,4 @@
-//! Volumes with both agents: the same on disk, and the same after one has taken over from the other.
+//! Volumes with both agents: the same on disk, also after one agent has replaced the other.
 
 mod kinds;
 mod many;
@@ -16,10 +16,10 @@ use e2e::volume_pods::{VolumePod, volume_pods};
 use serde_json::{Value, json};
 use testbed::{ControlPlaneOptions, Options, wait};
 
-/// How long a change may take: upstream writes it with the next sync of the pod.
+/// The timeout of an update: upstream writes it with the next sync of the pod.
 const UPDATE: Duration = Duration::from_mins(3);
 
-/// Where our volumes are not as upstream's, and why that is right.
+/// Accepted differences between our volumes and upstream's.
 const KNOWN: &[Known] = &[];
 
 fn layouts(agent: Agent) -> Result<Value> {
@@ -43,7 +43,7 @@ fn twenty_five_pods_have_the_same_files_and_mounts_with_both_agents() -> Result<
     let [ours, upstream] = thread::scope(|threads| {
         let plays = [Agent::Ferrolet, Agent::Upstream]
             .map(|agent| threads.spawn(move || layouts(agent).with_context(|| agent.name())));
-        plays.map(|played| played.join().expect("a play does not panic"))
+        plays.map(|played| played.join().expect("a run does not panic"))
     });
     let (ours, upstream) = (leaves(&ours?), leaves(&upstream?));
     println!("{} values of ours and {} of upstream's compared", ours.len(), upstream.len());
@@ -72,7 +72,7 @@ fn ensure_untouched(
     Ok(())
 }
 
-/// Makes a pod: that it becomes ready shows that the agent has read the API and acts.
+/// Creates a pod: its readiness shows that the agent watches the API and acts.
 fn agent_acts(cluster: &ClusterNode, name: &str) -> Result<()> {
     cluster.api().create(PODS, &pod(name, &["sleep", "forever"]))?;
     cluster.wait_ready_at_last(&ClusterNode::pod_path(name)).map(drop)
@@ -93,9 +93,10 @@ fn change_is_followed(cluster: &ClusterNode, colour: &str, pods: &[&str]) -> Res
 }
 
 #[test]
-fn volumes_stay_as_they_are_when_the_agents_take_over_from_one_another() -> Result<()> {
+fn volumes_stay_unchanged_when_the_agents_replace_each_other() -> Result<()> {
     let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
-    // Upstream may look for its own node before it has made it, and then takes minutes to look again: it finds one.
+    // Upstream may look up its own node before it has created it, and then takes minutes to look again: here it finds
+    // one.
     cluster.start_agent()?;
     cluster.wait_node_ready()?;
     cluster.hand_over_to(Agent::Upstream)?;

@@ -1,4 +1,4 @@
-//! Configurations that the kubelet takes: what it shows at `/configz` is what we say is in effect.
+//! Accepted configurations: the kubelet's `/configz` equals the configuration that our program reports.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,15 +14,15 @@ use serde_json::Value;
 use crate::case;
 use crate::upstream::Place;
 
-/// How many kubelets run at once, each in an instance of its own.
+/// How many kubelets run at once, each in its own instance.
 const AT_A_TIME: usize = 2;
 
-/// Asked of the runtime by a kubelet that starts, so that no file can tell.
+/// A kubelet asks the runtime for it at its start, so it is in no file.
 const ASKED_OF_THE_RUNTIME: &str = "cgroupDriver";
 
 // behaviour: CFG-71
 #[test]
-fn the_kubelet_and_we_have_the_same_configuration_in_effect() {
+fn effective_configuration_equals_the_kubelets() {
     let cases = case::all("accepted").unwrap();
     assert!(cases.len() >= 30, "{} cases", cases.len());
     let left = Mutex::new(cases.iter());
@@ -46,7 +46,7 @@ fn the_kubelet_and_we_have_the_same_configuration_in_effect() {
 }
 
 #[test]
-fn the_cases_have_every_field_in_them() {
+fn accepted_cases_cover_every_field() {
     let mut text = String::new();
     for case in case::all("accepted").unwrap() {
         collect(&case, &mut text).unwrap();
@@ -75,14 +75,14 @@ fn collect(directory: &Path, text: &mut String) -> Result<()> {
 }
 
 fn next<'a>(left: &Mutex<impl Iterator<Item = &'a PathBuf>>) -> Option<&'a Path> {
-    left.lock().expect("nobody panics with it").next().map(PathBuf::as_path)
+    left.lock().expect("no thread panics with it").next().map(PathBuf::as_path)
 }
 
 fn compare(place: &Place, stored: &Path) -> Result<()> {
     let case = place.lay_out(stored)?;
     let output = place.check(&case, &["-o", "json"])?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "refused by us: {told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "refused by us: {stderr}");
     let mut ours: Value = serde_json::from_slice(&output.stdout).context("read our answer")?;
     let port = ours["port"].as_u64().and_then(|port| u16::try_from(port).ok());
     let mut theirs = place.configz(&case, port.context("our answer has no port")?)?;

@@ -1,13 +1,13 @@
-//! Which fields a kubelet blames when it ends at its start.
+//! The fields that a kubelet names when its start fails.
 //!
-//! It has no form for this: most messages name the field, some a flag, some only speak of it.
+//! There is no format for this: most messages name the field, some a flag, some only describe it.
 
 use std::collections::BTreeSet;
 
 use config::KubeletConfiguration;
 use config::flags::{Target, known};
 
-/// How the kubelet speaks of fields that it does not name; the first that fits counts.
+/// Descriptions of fields that the kubelet does not name; the first match counts.
 const SPOKEN_OF: &[(&str, &str)] = &[
     ("unknown authorization mode", "authorization.mode"),
     ("using cgroup v1", "failCgroupV1"),
@@ -37,14 +37,14 @@ const SPOKEN_OF: &[(&str, &str)] = &[
     ("sysctls", "allowedUnsafeSysctls"),
     ("invalid taint", "registerWithTaints"),
     ("taint.TimeAdded", "registerWithTaints"),
-    // Nothing but the value is said; the cases have one field of this kind.
+    // The message has only the value; the cases have one field of this kind.
     ("time: invalid duration \"soon\"", "evictionSoftGracePeriod"),
     ("quantities must match", "evictionHard"),
 ];
 
-/// What is blamed: paths of fields, flags with their hyphens, or files with their paths.
+/// The named paths of fields, flags with their hyphens, or files with their paths.
 pub(crate) fn blamed(stderr: &str) -> Option<BTreeSet<String>> {
-    let message = last_words(stderr)?;
+    let message = final_error(stderr)?;
     let message = message.as_str();
     if let Some(blamed) = field_of_the_wrong_type(message)
         .or_else(|| feature(message))
@@ -59,8 +59,8 @@ pub(crate) fn blamed(stderr: &str) -> Option<BTreeSet<String>> {
     pieces(list).into_iter().map(|piece| named_in(&piece).or_else(|| spoken_of(&piece))).collect()
 }
 
-/// The error with which the kubelet ended, without its quotation marks.
-fn last_words(stderr: &str) -> Option<String> {
+/// The error with which the kubelet exited, without its quotation marks.
+fn final_error(stderr: &str) -> Option<String> {
     let lines: Vec<&str> = stderr.lines().collect();
     let (index, line) = lines
         .iter()
@@ -117,7 +117,7 @@ fn flag(message: &str) -> Option<String> {
     if message.contains("labels specified with --node-labels") {
         return Some("--node-labels".to_owned());
     }
-    // Named by the flag, though it came from a file.
+    // Named by the flag, although it came from a file.
     let (before, _) = message.split_once(" value failed to parse")?;
     let name = before.rsplit("--").next()?;
     let flag = known().iter().find(|flag| flag.name == name)?;
@@ -151,7 +151,7 @@ fn pieces(list: &str) -> Vec<String> {
     pieces
 }
 
-/// The first field that a message names, in the capital letters of a file.
+/// The first field that a message names, in the spelling of a file.
 fn named_in(message: &str) -> Option<String> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '[' | ']');
     let words = message.split(|c: char| !is_part(c)).map(|word| word.trim_end_matches('.'));
@@ -173,7 +173,7 @@ fn spoken_of(message: &str) -> Option<String> {
 }
 
 #[test]
-fn fields_are_found_in_what_a_kubelet_says() {
+fn field_names_are_found_in_kubelet_errors() {
     let failed =
         |error: &str| format!("I1 x] \"a\"\nE1 run.go:72] \"command failed\" err={error}\n");
     let invalid = "failed to validate kubelet configuration, error: ";

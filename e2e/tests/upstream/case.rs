@@ -1,4 +1,4 @@
-//! A stored case: what a kubelet is started with.
+//! A stored case: the configuration and flags of a kubelet.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Stands for the directory of the case in flags.
+/// A placeholder for the directory of the case in flags.
 const DIRECTORY: &str = "@DIR@";
 
 /// The directories below `cases/<kind>`, by name.
@@ -19,7 +19,7 @@ pub(crate) fn all(kind: &str) -> Result<Vec<PathBuf>> {
     Ok(cases)
 }
 
-/// A case, laid out where it is used.
+/// A case, copied to where it is used.
 #[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) name: String,
@@ -28,7 +28,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// Copies a case to a place below `target`, which an instance can see.
+    /// Copies a case to a directory below `target`, which an instance can see.
     pub(crate) fn lay_out(stored: &Path, target: &Path) -> Result<Self> {
         let name = stored.file_name().context("a case has a name")?.to_string_lossy().into_owned();
         let directory = target.join(short(&name));
@@ -51,7 +51,7 @@ impl Case {
     }
 }
 
-/// The name of a case's directory. The kubelet makes a socket below it, whose path has 107 bytes at most. Files of a
+/// The name of a case's directory. The kubelet creates a socket below it, whose path has at most 107 bytes. Files of a
 /// case may refer to a directory with a short name.
 fn short(name: &str) -> String {
     if name.len() <= 8 {

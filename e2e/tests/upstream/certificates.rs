@@ -1,4 +1,4 @@
-//! Certificates: an authority, a client and a server of it, and a client that shows its own.
+//! Certificates: an authority, a server certificate, and a client that presents its own.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -16,10 +16,10 @@ use rustls::crypto::ring::default_provider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
 
-/// How long one answer may take.
+/// The timeout of a response.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// The most that an answer may have.
+/// The maximum size of a response.
 const MOST: u64 = 1 << 20;
 
 /// An authority with a certificate for a client and one for a server.
@@ -64,7 +64,7 @@ impl Certificates {
         Ok(())
     }
 
-    /// Gets a path over HTTPS, showing the client's certificate.
+    /// Gets a path over HTTPS with the client's certificate.
     pub(crate) fn get(&self, address: SocketAddr, path: &str) -> Result<String> {
         let tcp = TcpStream::connect_timeout(&address, ANSWER)?;
         tcp.set_read_timeout(Some(ANSWER))?;
@@ -74,19 +74,19 @@ impl Certificates {
         let mut stream = StreamOwned::new(tls, tcp);
         write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
         let mut answer = String::new();
-        // The other end may hang up without a word of goodbye.
+        // The peer may close the connection without a TLS alert.
         let read = stream.take(MOST).read_to_string(&mut answer);
-        let (head, body) = answer.split_once("\r\n\r\n").context("an answer without an end")?;
+        let (head, body) = answer.split_once("\r\n\r\n").context("a response without an end")?;
         let status = head.lines().next().unwrap_or_default();
         ensure!(status.contains(" 200 "), "{path}: {status}: {body}");
         if read.is_err() {
-            serde_json::from_str::<serde_json::Value>(body).context("an answer cut short")?;
+            serde_json::from_str::<serde_json::Value>(body).context("an incomplete response")?;
         }
         Ok(body.to_owned())
     }
 }
 
-/// The form in which the kubelet reads certificates and keys.
+/// The format in which the kubelet reads certificates and keys.
 fn pem(label: &str, content: &[u8]) -> String {
     let text = STANDARD.encode(content);
     let lines: Vec<&str> =
@@ -94,7 +94,7 @@ fn pem(label: &str, content: &[u8]) -> String {
     format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
 }
 
-/// Takes every server for the one: it was started by the test, in a network of its own.
+/// Accepts every server certificate: the test started the server in its own network.
 #[derive(Debug)]
 struct AnyServer;
 

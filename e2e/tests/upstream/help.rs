@@ -1,4 +1,4 @@
-//! What the kubelet says of its own flags and features is what we know of them.
+//! The known flags and feature gates equal those in the kubelet's help.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -11,7 +11,7 @@ use testbed::Cache;
 /// The only flag that the kubelet does not have.
 const OURS: &str = "ferrolet-config";
 
-/// What `kubelet --help` says.
+/// The output of `kubelet --help`.
 fn help() -> Result<String> {
     let kubelet = Cache::from_env()?.parts().program("kubelet");
     let output = Command::new(&kubelet).arg("--help").output();
@@ -21,8 +21,8 @@ fn help() -> Result<String> {
 }
 
 /// The flags of a help text, each with whether it is deprecated.
-fn told_flags(help: &str) -> BTreeMap<&str, bool> {
-    let mut told = BTreeMap::new();
+fn flags_of(help: &str) -> BTreeMap<&str, bool> {
+    let mut found = BTreeMap::new();
     let mut last = None;
     for line in help.lines() {
         let start = line.trim_start();
@@ -33,28 +33,28 @@ fn told_flags(help: &str) -> BTreeMap<&str, bool> {
         }
         // A flag goes on until the next one begins.
         if let Some(name) = last {
-            *told.entry(name).or_insert(false) |= line.contains("(DEPRECATED:");
+            *found.entry(name).or_insert(false) |= line.contains("(DEPRECATED:");
         }
     }
-    told
+    found
 }
 
 // behaviour: CFG-47
 #[test]
-fn the_kubelets_flags_are_those_that_we_know_and_the_same_ones_are_deprecated() {
+fn known_flags_and_deprecations_equal_the_kubelets() {
     let help = help().unwrap();
     let ours = flags::known().iter().filter(|flag| flag.name != OURS);
     let ours: BTreeMap<&str, bool> =
         ours.map(|flag| (flag.name, flag.advice().is_some())).collect();
-    let (_, told) = help.split_once("\nFlags:\n").expect("it tells its flags");
-    assert_eq!(ours, told_flags(told));
+    let (_, flags) = help.split_once("\nFlags:\n").expect("the help text has flags");
+    assert_eq!(ours, flags_of(flags));
 }
 
 // behaviour: CFG-55
 #[test]
-fn the_kubelets_features_are_those_that_we_know_with_the_same_stages_and_defaults() {
+fn known_feature_gates_have_the_kubelets_stages_and_defaults() {
     let help = help().unwrap();
-    let told: BTreeMap<&str, (&str, bool)> = help
+    let theirs: BTreeMap<&str, (&str, bool)> = help
         .lines()
         .filter_map(|line| {
             let (name, rest) = line.trim_start().split_once("=true|false (")?;
@@ -62,24 +62,24 @@ fn the_kubelets_features_are_those_that_we_know_with_the_same_stages_and_default
             Some((name, (stage, rest.starts_with("true"))))
         })
         .collect();
-    // Of features that are here to stay, or to go, the kubelet does not speak.
-    let is_told = |stage| matches!(stage, Stage::Alpha | Stage::Beta);
-    let ours = gates::known().iter().filter(|gate| is_told(gate.stage));
+    // The kubelet's help lists no GA or deprecated features.
+    let is_listed = |stage| matches!(stage, Stage::Alpha | Stage::Beta);
+    let ours = gates::known().iter().filter(|gate| is_listed(gate.stage));
     let ours = ours.map(|gate| (gate.name, (gate.stage.to_string(), gate.default)));
     let groups = [("AllAlpha", Stage::Alpha), ("AllBeta", Stage::Beta)];
     let groups = groups.map(|(name, stage)| (name, (stage.to_string(), false)));
     let ours: BTreeMap<&str, (String, bool)> = ours.chain(groups).collect();
     let ours: BTreeMap<&str, (&str, bool)> =
         ours.iter().map(|(name, (stage, on))| (*name, (stage.as_str(), *on))).collect();
-    assert_eq!(ours, told);
+    assert_eq!(ours, theirs);
 }
 
 #[test]
-fn flags_are_found_in_a_help_text() {
+fn flags_are_read_from_a_help_text() {
     let help = "Usage: --not\n\nFlags:\n      --address ip      Where (default 0.0.0.0) (DEPRECATED: no\n\
                 more.)\n      --cert-dir string      A --directory\n  -v, --v Level      How much\n\
                 \x20     --vmodule pattern=N,...   a list\n                of (DEPRECATED: x)\n";
     let (_, flags) = help.split_once("Flags:").unwrap();
-    let told: Vec<(&str, bool)> = told_flags(flags).into_iter().collect();
-    assert_eq!(told, [("address", true), ("cert-dir", false), ("v", false), ("vmodule", true)]);
+    let found: Vec<(&str, bool)> = flags_of(flags).into_iter().collect();
+    assert_eq!(found, [("address", true), ("cert-dir", false), ("v", false), ("vmodule", true)]);
 }

@@ -1,4 +1,4 @@
-//! Configurations that the kubelet does not take: we do not either, and blame the same fields.
+//! Configurations that the kubelet rejects: we reject them too, and name the same fields.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::upstream::Place;
 
 // behaviour: CFG-72
 #[test]
-fn the_kubelet_and_we_refuse_the_same_for_the_same_fields() {
+fn rejected_configurations_name_the_same_fields_as_the_kubelet() {
     let cases = case::all("refused").unwrap();
     assert!(cases.len() >= 20, "{} cases", cases.len());
     let place = Place::start().unwrap();
@@ -30,27 +30,28 @@ fn the_kubelet_and_we_refuse_the_same_for_the_same_fields() {
 fn compare(place: &Place, stored: &Path) -> Result<()> {
     let case = place.lay_out(stored)?;
     let said = place.refusal(&case)?;
-    let theirs = blamed(&said).with_context(|| format!("upstream blames nothing:\n{said}"))?;
+    let theirs =
+        blamed(&said).with_context(|| format!("upstream's error names no field:\n{said}"))?;
     let output = place.check(&case, &["-o", "json"])?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.code() == Some(1), "not refused by us, but with {theirs:?}: {told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.code() == Some(1), "not refused by us, but with {theirs:?}: {stderr}");
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let ours: Vec<Blamed> = match answer["errors"].as_array() {
         Some(errors) => errors.iter().map(Blamed::of).collect(),
-        // A command line that is not understood is refused before any field is looked at.
-        None => vec![Blamed { field: String::new(), text: told.trim().to_owned() }],
+        // An invalid command line is rejected before any field is validated.
+        None => vec![Blamed { field: String::new(), text: stderr.trim().to_owned() }],
     };
     let same = theirs.iter().all(|theirs| ours.iter().any(|ours| ours.is(theirs)))
         && ours.iter().all(|ours| theirs.iter().any(|theirs| ours.is(theirs)));
-    ensure!(same, "ours {ours:?}, theirs {theirs:?}\n{told}{said}");
+    ensure!(same, "ours {ours:?}, theirs {theirs:?}\n{stderr}{said}");
     Ok(())
 }
 
-/// A field that we blame.
+/// A field in an error of ours.
 #[derive(Debug)]
 struct Blamed {
     field: String,
-    /// Who set it, and what is wrong with it.
+    /// Its source, and the error.
     text: String,
 }
 
@@ -63,13 +64,13 @@ impl Blamed {
         }
     }
 
-    /// Whether this is what the kubelet blames, or a part of it.
+    /// Whether it is the field that the kubelet names, or a part of it.
     fn is(&self, theirs: &str) -> bool {
         let is_part = |rest: &str| rest.is_empty() || rest.starts_with(['.', '[']);
         if theirs.starts_with(['-', '/']) || theirs.contains(' ') {
             self.field == theirs || self.text.contains(theirs)
         } else {
-            // Where a value is of the wrong type, the kubelet does not say which one of a list.
+            // For a value of the wrong type, the kubelet does not say which item of a list has it.
             let plain: String =
                 self.field.split(']').filter_map(|part| part.split('[').next()).collect();
             [&self.field, &plain]

@@ -13,7 +13,7 @@ use testbed::{Cache, Command, Instance, Options, Process, Runtime};
 use crate::case::Case;
 use crate::certificates::Certificates;
 
-/// A place to start kubelets in, one after the other, so that their ports never meet.
+/// A place to start kubelets in, one after the other, so that their ports do not conflict.
 pub(crate) struct Place {
     instance: Instance,
     kubelet: String,
@@ -46,14 +46,14 @@ impl Place {
         })
     }
 
-    /// Lays out a stored case in this place.
+    /// Copies a stored case to this place.
     pub(crate) fn lay_out(&self, stored: &Path) -> Result<Case> {
         let case = Case::lay_out(stored, &self.instance.dir().join("cases"))?;
         self.certificates.write(&case.directory)?;
         Ok(case)
     }
 
-    /// What a kubelet is told besides the case: nothing of it is in the configuration.
+    /// Flags of a kubelet besides those of the case; the configuration has none of them.
     fn surroundings(&self, case: &Case) -> [String; 3] {
         [
             format!("--node-ip={}", self.instance.node_ip()),
@@ -70,7 +70,7 @@ impl Place {
             .current_dir(&case.directory)
     }
 
-    /// What `ferrolet config check` says of the case.
+    /// The output of `ferrolet config check` for the case.
     pub(crate) fn check(&self, case: &Case, ours: &[&str]) -> Result<Output> {
         let command = Command::new(program("ferrolet")?.display().to_string())
             .args(["config", "check"])
@@ -82,7 +82,7 @@ impl Place {
         Ok(self.instance.run(&command)?)
     }
 
-    /// Starts the kubelet, gets its configuration from it, and ends it.
+    /// Starts the kubelet, reads its configuration, and stops it.
     pub(crate) fn configz(&self, case: &Case, port: u16) -> Result<Value> {
         let kubelet =
             self.instance.spawn(&format!("kubelet-{}", case.name), &self.kubelet(case))?;
@@ -93,7 +93,7 @@ impl Place {
             kubelet.wait(PATIENCE)?;
         }
         let answer =
-            answer.with_context(|| format!("its last words:\n{}", tail(&kubelet.log())))?;
+            answer.with_context(|| format!("the end of its log:\n{}", tail(&kubelet.log())))?;
         let mut answer: Value = serde_json::from_str(&answer).context("read /configz")?;
         Ok(answer["kubeletconfig"].take())
     }
@@ -105,21 +105,21 @@ impl Place {
         })
     }
 
-    /// Runs a kubelet that is to refuse its configuration, and answers what it says.
+    /// Runs a kubelet that rejects its configuration; returns its error.
     pub(crate) fn refusal(&self, case: &Case) -> Result<String> {
         let output = self.instance.run(&self.kubelet(case));
-        let output = output.with_context(|| format!("{}: the kubelet goes on", case.name))?;
-        ensure!(!output.status.success(), "{}: the kubelet ended well", case.name);
+        let output = output.with_context(|| format!("{}: the kubelet keeps running", case.name))?;
+        ensure!(!output.status.success(), "{}: the kubelet exited with 0", case.name);
         Ok(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
-    /// Takes the place down and fails if that left anything behind.
+    /// Stops the place. Fails if anything is left behind.
     pub(crate) fn stop(self) -> Result<()> {
         Ok(self.instance.stop()?)
     }
 }
 
-/// The last lines of a log, without the rules for its flags.
+/// The last lines of a log, without the usage text of its flags.
 fn tail(log: &str) -> String {
     let lines: Vec<&str> = log.lines().filter(|line| !line.contains("FLAG:")).collect();
     lines[lines.len().saturating_sub(12)..].join("\n")

@@ -1,4 +1,4 @@
-//! A pod with limits, and what the kernel has of them.
+//! A pod with limits, and its cgroups in the kernel.
 
 use anyhow::{Result, ensure};
 use e2e::vm_limits::{self, CGROUPFS};
@@ -6,8 +6,7 @@ use e2e::vm_node::VmNode;
 
 // behaviour: CGR-22, CGR-27
 #[test]
-fn a_pod_with_limits_runs_with_what_the_kernel_should_have_of_them_and_leaves_no_cgroup()
--> Result<()> {
+fn pod_with_limits_has_them_in_the_kernel_and_leaves_no_cgroup() -> Result<()> {
     let mut node = VmNode::start()?;
     vm_limits::play(&mut node, &CGROUPFS)?;
     let score = vm_limits::oom_score(&node, node.agent()?)?;

@@ -1,4 +1,4 @@
-//! What the machine's console printed: its end.
+//! The end of the machine's console output.
 
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// As much as is kept.
+/// The number of kept bytes.
 const KEPT: usize = 32 << 10;
 
 /// The end of what was printed so far.
@@ -14,7 +14,7 @@ const KEPT: usize = 32 << 10;
 pub(crate) struct Console(Arc<Mutex<Vec<u8>>>, Arc<AtomicBool>);
 
 impl Console {
-    /// Reads everything until its end, in a thread of its own: who prints is never held up.
+    /// Reads everything until its end, in a thread: writers are never blocked.
     pub(crate) fn read(mut from: impl Read + Send + 'static) -> Self {
         let console = Self(Arc::default(), Arc::default());
         let (kept, ended) = (Arc::clone(&console.0), Arc::clone(&console.1));
@@ -31,7 +31,7 @@ impl Console {
         console
     }
 
-    /// The text once all of it is read, which takes a moment after the end of the machine; in any case after a while.
+    /// The text once all of it is read, which takes a moment after the end of the machine; at most a while.
     pub(crate) fn last_text(&self) -> String {
         for _ in 0..100 {
             if self.1.load(Ordering::Acquire) {
@@ -55,13 +55,13 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn the_end_is_kept() {
+    fn console_keeps_its_end() {
         let (reader, mut writer) = std::io::pipe().unwrap();
         let console = Console::read(reader);
         writer.write_all(&vec![b'x'; 3 * KEPT]).unwrap();
         writer.write_all(b"end\r\n").unwrap();
         drop(writer);
-        testbed::wait::until("all is read", Duration::from_secs(10), || {
+        testbed::wait::until("everything is read", Duration::from_secs(10), || {
             let text = console.text();
             Ok(if text.ends_with("xend\n") { Ok(()) } else { Err(text.len().to_string()) })
         })

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 const FILE: u32 = 0o100_000;
 const DIRECTORY: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
-/// Names, and contents, begin at multiples of this.
+/// Names and contents are aligned to this.
 const ALIGNMENT: usize = 4;
 const TRAILER: &str = "TRAILER!!!";
 
-/// An archive that is being written. Directories come before what is in them.
+/// An archive that is being written. Directories precede their content.
 #[derive(Debug)]
 pub(crate) struct Archive<W> {
     out: W,
@@ -26,7 +26,7 @@ impl<W: Write> Archive<W> {
         self.entry(path, DIRECTORY | 0o755, &[])
     }
 
-    /// A file that everybody may read, and run if it is to be run.
+    /// A file that all users may read, and run if it is executable.
     pub(crate) fn file(&mut self, path: &str, content: &[u8], runs: bool) -> io::Result<()> {
         self.entry(path, FILE | if runs { 0o755 } else { 0o644 }, content)
     }
@@ -36,7 +36,7 @@ impl<W: Write> Archive<W> {
         self.entry(path, LINK | 0o777, target.as_bytes())
     }
 
-    /// Marks the end and hands the output back.
+    /// Writes the trailer and returns the output.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         self.inode = 0;
         self.header(TRAILER, 0, 0)?;
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_aligned_and_tell_their_lengths() {
+    fn entries_are_aligned_and_have_their_lengths() {
         let mut archive = Archive::new(Vec::new());
         archive.directory("bin").unwrap();
         archive.file("bin/x", b"hello", true).unwrap();

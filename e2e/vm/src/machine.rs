@@ -1,4 +1,4 @@
-//! How much of a machine it is, and how it is started.
+//! The size of a machine, and its start.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,22 +11,22 @@ use testbed::Cache;
 use crate::Root;
 use crate::modules::Modules;
 
-/// What a machine is made of.
+/// The parts of a machine.
 #[derive(Debug, Clone)]
 pub struct Machine {
-    /// Its memory, which holds its files too.
+    /// Its memory, which also holds its files.
     pub mebibytes: u32,
-    /// How many processors it has.
+    /// The number of its CPUs.
     pub processors: u32,
-    /// The kernel modules it needs, beyond those for the way to its holder.
+    /// The kernel modules it needs, beyond those for the connection to its holder.
     pub modules: Vec<&'static str>,
     /// The program that is pid 1; the guest's own without it.
     pub init: Option<String>,
-    /// What its kernel is told besides what all are, separated by blanks.
+    /// Further kernel parameters, separated by blanks.
     pub parameters: &'static str,
 }
 
-/// The way between holder and guest.
+/// The modules of the connection between holder and guest.
 const PORT_MODULES: [&str; 2] = ["virtio_pci", "virtio_console"];
 
 /// The parts of a machine that the cache holds.
@@ -59,8 +59,8 @@ impl Parts {
 }
 
 impl Machine {
-    /// Starts the machine on these files, which are put into an archive; its console is its output, and what
-    /// it says goes to `socket`.
+    /// Starts the machine with these files, which are put into an archive; its console is its output, and its serial
+    /// port is `socket`.
     pub(crate) fn start(&self, mut root: Root, archive: &Path, socket: &Path) -> Result<Child> {
         let parts = Parts::find()?;
         root.copy("/init", &parts.guest());
@@ -91,7 +91,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A processor of software is slow, but it is everywhere and the same everywhere.
+    /// An emulated CPU is slow, but available everywhere and the same everywhere.
     fn command(&self, kernel: &Path, archive: &Path, socket: &Path) -> Result<Command> {
         let init = self.init.as_ref().map(|init| format!(" {INIT}={init}")).unwrap_or_default();
         let mut command = Command::new(testbed::program()?);

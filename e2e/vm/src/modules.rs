@@ -1,4 +1,4 @@
-//! Which kernel modules a machine needs, in the order in which the kernel takes them.
+//! The kernel modules of a machine, in loading order.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// The modules that a kernel came with.
+/// The modules of a kernel.
 #[derive(Debug)]
 pub(crate) struct Modules {
     /// By name, with underscores.
@@ -26,7 +26,7 @@ impl Modules {
         Ok(Self { files, built_in })
     }
 
-    /// The files of these modules and of those they need, each after what it needs itself.
+    /// The files of these modules and of their dependencies, each after its own dependencies.
     pub(crate) fn in_order(&self, wanted: &[&str]) -> Result<Vec<PathBuf>> {
         let mut order = Vec::new();
         for name in wanted {
@@ -35,7 +35,7 @@ impl Modules {
         Ok(order)
     }
 
-    /// The kernel's build refuses circles.
+    /// Kernel builds have no cyclic dependencies.
     fn put(&self, name: &str, order: &mut Vec<PathBuf>) -> Result<()> {
         let Some(file) = self.files.get(name) else {
             if self.built_in.iter().any(|built_in| built_in == name) {
@@ -74,7 +74,7 @@ fn name(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().replace('-', "_")
 }
 
-/// What a module says of itself ends with a zero byte each, among it `depends=` and names.
+/// The dependencies in a module's information: entries such as `depends=`, each with a zero byte at its end.
 fn needs(module: &[u8]) -> Vec<String> {
     let key = b"depends=";
     let words = module.split(|byte| *byte == 0).filter_map(|word| word.strip_prefix(key));
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_module_comes_after_what_it_needs_and_once() {
+    fn module_follows_its_dependencies_and_is_listed_once() {
         let directory = tempfile::tempdir().unwrap();
         let below = directory.path().join("kernel/net");
         fs::create_dir_all(&below).unwrap();

@@ -18,14 +18,14 @@ enum Entry {
     Link(String),
 }
 
-/// The files of a machine, by their paths. It exists in memory alone, and is the machine's to change.
+/// The files of a machine, by their paths, in memory; the machine may change them.
 #[derive(Debug, Default)]
 pub struct Root {
     entries: BTreeMap<String, Entry>,
 }
 
 impl Root {
-    /// A directory; those above it come by themselves.
+    /// A directory, with its parents.
     pub fn directory(&mut self, path: &str) {
         self.put(path, Entry::Directory);
     }
@@ -45,7 +45,7 @@ impl Root {
         self.put(path, Entry::Copy(source.to_owned()));
     }
 
-    /// Copies of all files below a directory of the host; links are not followed and not taken along.
+    /// Copies all files below a directory of the host; links are skipped.
     pub fn tree(&mut self, path: &str, source: &Path) -> Result<()> {
         let list = || format!("list {}", source.display());
         self.directory(path);
@@ -62,7 +62,7 @@ impl Root {
         Ok(())
     }
 
-    /// A program of the host, and the libraries that it wants, where it wants them.
+    /// A program of the host with its libraries, at their paths.
     pub fn program(&mut self, path: &str, source: &Path) -> Result<()> {
         for library in libraries(source)? {
             self.copy(&library, Path::new(&library));
@@ -81,7 +81,7 @@ impl Root {
         self.entries.insert(path.to_owned(), entry);
     }
 
-    /// Writes it all as an archive. Paths are in order, so directories come first.
+    /// Writes everything as an archive. Paths are sorted, so directories come first.
     pub(crate) fn write(&self, to: &Path) -> Result<()> {
         let file = File::create(to).with_context(|| format!("make {}", to.display()))?;
         let mut archive = Archive::new(BufWriter::new(file));
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_are_those_with_a_file() {
+    fn libraries_without_a_file_are_skipped() {
         let lines = [
             ("\tlinux-vdso.so.1 (0x00007fbe86625000)", None),
             ("\tlibm.so.6 => /lib/x/libm.so.6 (0x00007fbe86514000)", Some("/lib/x/libm.so.6")),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_comes_with_everything_below_it() {
+    fn tree_is_copied_with_all_its_content() {
         let source = tempfile::tempdir().unwrap();
         fs::create_dir_all(source.path().join("a/b")).unwrap();
         fs::write(source.path().join("a/b/file"), "text").unwrap();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_above_a_file_come_with_it_and_before_it() {
+    fn parent_directories_precede_their_file() {
         let mut root = Root::default();
         root.text("/etc/x/config", "text");
         root.directory("/etc");

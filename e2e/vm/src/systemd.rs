@@ -8,20 +8,19 @@ use crate::Root;
 use guest::PROGRAM;
 
 const SYSTEMD: &str = "/lib/systemd/systemd";
-/// What newer versions start services with.
+/// The program with which newer versions start services.
 const EXECUTOR: &str = "/lib/systemd/systemd-executor";
 const SYSTEMCTL: &str = "/bin/systemctl";
 const BUS: &str = "/usr/bin/dbus-daemon";
 const BUS_CONFIG: &str = "/etc/dbus-1/system.conf";
 
-/// What systemd is to reach: the guest's program, a bus to be asked over, and nothing else of what a whole
-/// system has.
+/// The target of systemd: the guest's program and a message bus, without the other units of a system.
 const TARGET: &str = "[Unit]\nDescription=The machine of a test\nWants=dbus.service guest.service\nAfter=dbus.service\n";
 
 const BUS_SOCKET: &str = "[Unit]\nDescription=Where the bus is spoken to\nDefaultDependencies=no\n\n\
     [Socket]\nListenStream=/run/dbus/system_bus_socket\n";
 
-/// Everybody in the machine is its test.
+/// Every process in the machine may use the bus.
 const BUS_POLICY: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig>
@@ -45,7 +44,7 @@ fn bus() -> String {
     )
 }
 
-/// Whatever the test starts is in this unit's cgroup, and outlives none but the machine.
+/// Programs of the test are in this unit's cgroup, and end with the machine.
 fn service() -> String {
     format!(
         "[Unit]\nDescription=What does in the machine what the test asks for\nDefaultDependencies=no\nAfter=dbus.service\n\n\
@@ -54,7 +53,7 @@ fn service() -> String {
     )
 }
 
-/// Puts systemd into a machine's files; answers the program that is to be pid 1.
+/// Adds systemd to a machine's files; returns the path of pid 1.
 pub fn put_systemd(root: &mut Root) -> Result<String> {
     for program in [SYSTEMD, SYSTEMCTL, BUS] {
         ensure!(Path::new(program).exists(), "{program} is missing: run `make testbed`");

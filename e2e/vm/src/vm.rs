@@ -1,4 +1,4 @@
-//! A machine, as its holder sees it.
+//! A machine, from its holder's side.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -17,15 +17,15 @@ use crate::{Machine, Root};
 
 /// How long a machine may take to start: mostly some seconds, on a busy host much longer.
 const BOOT: Duration = Duration::from_mins(8);
-/// How much longer than asked the guest may take for an answer.
+/// How long the guest may take for a response beyond the requested time.
 const ANSWER: Duration = Duration::from_mins(2);
-/// How long it may take to go off.
+/// How long it may take to power off.
 const OFF: Duration = Duration::from_mins(2);
 
-/// The archive that the machine's files come in.
+/// The archive of the machine's files.
 const FILES: &str = "root.cpio";
 
-/// How a program in the machine ended, and what it printed.
+/// The exit and the output of a program in the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
     pub code: Option<i32>,
@@ -39,22 +39,22 @@ pub struct Ended {
 pub struct Vm {
     qemu: Child,
     console: Console,
-    /// One question at a time.
+    /// One request at a time.
     wire: Mutex<BufReader<UnixStream>>,
-    /// From the start of its kernel until it was there.
+    /// The time from the start of its kernel until it was ready.
     boot: Duration,
-    /// The socket it speaks over.
+    /// The directory of its socket.
     directory: TempDir,
 }
 
 impl Vm {
-    /// Starts a machine and waits until it is there.
+    /// Starts a machine and waits until it is ready.
     pub fn boot(machine: &Machine, root: Root) -> Result<Self> {
         let directory = tempfile::tempdir().context("make a directory")?;
         let socket = directory.path().join("guest");
         let listener = UnixListener::bind(&socket).context("listen for the machine")?;
         let mut qemu = machine.start(root, &directory.path().join(FILES), &socket)?;
-        let console = qemu.stdout.take().context("the console was asked for")?;
+        let console = qemu.stdout.take().context("the console is piped")?;
         let console = Console::read(console);
         let wire = accept(&listener, &mut qemu);
         let mut vm = match wire {
@@ -71,28 +71,28 @@ impl Vm {
             Answer::Ready { milliseconds } => vm.boot = Duration::from_millis(milliseconds),
             other => bail!("the machine began with {other:?}"),
         }
-        // They are in the machine's memory now.
+        // The files are in the machine's memory now.
         std::fs::remove_file(vm.directory.path().join(FILES))
             .context("remove the files of a machine")?;
         Ok(vm)
     }
 
-    /// How long it took from the start of the kernel until the machine was there.
+    /// The time from the start of the kernel until the machine was ready.
     pub fn boot_time(&self) -> Duration {
         self.boot
     }
 
-    /// The end of what the machine printed on its console.
+    /// The end of the machine's console output.
     pub fn console(&self) -> String {
         self.console.text()
     }
 
-    /// The process that is the machine.
+    /// The process of the machine.
     pub fn pid(&self) -> u32 {
         self.qemu.id()
     }
 
-    /// Puts a file in place.
+    /// Writes a file.
     pub fn write(&self, path: &str, text: &str) -> Result<()> {
         self.done(&Request::Write { path: path.to_owned(), text: text.to_owned() })
     }
@@ -102,7 +102,7 @@ impl Vm {
         self.done(&Request::Remove { path: path.to_owned() })
     }
 
-    /// The end of a file, or all of it.
+    /// The content of a file, or its end.
     pub fn read(&self, path: &str) -> Result<String> {
         match self.ask(&Request::Read { path: path.to_owned() }, Duration::ZERO)? {
             Answer::Text(text) => Ok(text),
@@ -118,20 +118,20 @@ impl Vm {
         }
     }
 
-    /// Runs a program to its end.
+    /// Runs a program and waits for its end.
     pub fn run(&self, argv: &[&str], time: Duration) -> Result<Ended> {
         let request = Request::Run { argv: owned(argv), milliseconds: milliseconds(time) };
         self.ended(&request, time)?.context("a program that is run has ended")
     }
 
-    /// Runs a program that has to succeed, and answers what it printed.
+    /// Runs a program that must succeed, and returns its output.
     pub fn output(&self, argv: &[&str], time: Duration) -> Result<String> {
         let ended = self.run(argv, time)?;
         ensure!(ended.code == Some(0), "{argv:?}: {ended:?}");
         Ok(ended.stdout)
     }
 
-    /// Starts a program whose output goes to a file; answers its process id.
+    /// Starts a program whose output goes to a file; returns its process id.
     pub fn spawn(&self, argv: &[&str], log: &str) -> Result<i32> {
         let request = Request::Spawn { argv: owned(argv), log: log.to_owned() };
         match self.ask(&request, Duration::ZERO)? {
@@ -150,13 +150,13 @@ impl Vm {
         self.ended(&Request::Wait { pid, milliseconds: milliseconds(time) }, time)
     }
 
-    /// Lets the machine go off, and fails if it does not.
+    /// Powers the machine off, and fails if it does not.
     pub fn stop(mut self) -> Result<()> {
         let wire = self.wire.get_mut().unwrap_or_else(PoisonError::into_inner);
         wire.get_ref().shutdown(std::net::Shutdown::Both).context("leave the machine")?;
         let (qemu, console) = (&mut self.qemu, &self.console);
         let status = wait::until("the machine is off", OFF, || {
-            let ended = qemu.try_wait().context("look at the machine")?;
+            let ended = qemu.try_wait().context("inspect the machine")?;
             Ok(ended.ok_or_else(|| console.text()))
         })?;
         ensure!(status.success(), "the machine ended with {status}: {}", self.console.text());
@@ -187,22 +187,22 @@ impl Vm {
             let mut wire = self.wire.lock().unwrap_or_else(PoisonError::into_inner);
             wire.get_mut().write_all(&line)
         };
-        said.with_context(|| self.unheard())?;
+        said.with_context(|| self.no_answer())?;
         match self.answer(time + ANSWER)? {
             Answer::Failed(why) => bail!("in the machine: {why}"),
             answer => Ok(answer),
         }
     }
 
-    /// The next answer. One that is late is never taken for that to the next question: the holder of a
-    /// machine that missed one has nothing more to ask.
+    /// The next answer. A late one is never taken for that to the next request: after a timeout, the holder sends no
+    /// more requests.
     fn answer(&self, time: Duration) -> Result<Answer> {
         let mut wire = self.wire.lock().unwrap_or_else(PoisonError::into_inner);
-        let heard = hear(&mut wire, time).with_context(|| self.unheard())?;
-        serde_json::from_str(&heard).with_context(|| format!("understand {heard:?}"))
+        let answer = hear(&mut wire, time).with_context(|| self.no_answer())?;
+        serde_json::from_str(&answer).with_context(|| format!("understand {answer:?}"))
     }
 
-    fn unheard(&self) -> String {
+    fn no_answer(&self) -> String {
         format!(
             "the machine does not answer; the end of its console:\n{}",
             self.console.last_text()
@@ -225,16 +225,16 @@ fn end(qemu: &mut Child) {
 fn accept(listener: &UnixListener, qemu: &mut Child) -> Result<UnixStream> {
     listener.set_nonblocking(true).context("listen for the machine")?;
     let stream = wait::until("the machine is started", ANSWER, || {
-        if let Some(status) = qemu.try_wait().context("look at the machine")? {
+        if let Some(status) = qemu.try_wait().context("inspect the machine")? {
             bail!("qemu ended at once: {status}");
         }
         Ok(listener.accept().map(|(stream, _)| stream).map_err(|error| error.to_string()))
     })?;
-    stream.set_nonblocking(false).context("speak to the machine")?;
+    stream.set_nonblocking(false).context("open the connection to the machine")?;
     Ok(stream)
 }
 
-/// A line, within a time.
+/// Reads a line, with a timeout.
 fn hear(wire: &mut BufReader<UnixStream>, time: Duration) -> Result<String> {
     let end = Instant::now() + time;
     let mut line = Vec::new();
@@ -243,7 +243,7 @@ fn hear(wire: &mut BufReader<UnixStream>, time: Duration) -> Result<String> {
             let left = end.saturating_duration_since(Instant::now());
             let mut watched = [PollFd::new(wire.get_ref(), PollFlags::IN)];
             let ready = poll(&mut watched, Some(&Timespec::try_from(left)?)).context("listen")?;
-            ensure!(ready > 0, "nothing was said for {time:?}");
+            ensure!(ready > 0, "no output for {time:?}");
         }
         let buffer = wire.fill_buf().context("listen")?;
         ensure!(!buffer.is_empty(), "the machine is off");
@@ -260,7 +260,7 @@ fn hear(wire: &mut BufReader<UnixStream>, time: Duration) -> Result<String> {
 }
 
 fn misfit<T>(answer: &Answer) -> Result<T> {
-    bail!("the machine gave an answer that does not fit the question: {answer:?}")
+    bail!("unexpected answer of the machine: {answer:?}")
 }
 
 fn owned(words: &[&str]) -> Vec<String> {

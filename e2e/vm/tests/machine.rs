@@ -1,4 +1,4 @@
-//! A machine without a node in it. Needs what `make testbed` puts into the cache.
+//! A machine without a node. Needs the parts that `make testbed` puts into the cache.
 #![allow(
     clippy::disallowed_methods,
     reason = "tests on the real thing: real files, processes and time"
@@ -17,14 +17,14 @@ fn small() -> Machine {
     Machine { mebibytes: 256, processors: 1, modules: vec!["overlay"], init: None, parameters: "" }
 }
 
-/// Whether a process is there, and is not just waiting for its end to be seen.
+/// Whether a process runs and is no zombie.
 fn runs(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     !stat.is_empty() && !stat.contains(") Z ")
 }
 
 #[test]
-fn a_machine_has_cgroup_v2_and_does_what_it_is_asked_and_ends_with_its_holder() -> Result<()> {
+fn machine_has_cgroup_v2_serves_requests_and_ends_with_its_holder() -> Result<()> {
     let mut root = Root::default();
     root.program("/bin/sh", Path::new("/bin/sh"))?;
     root.text("/etc/greeting", "hello\n");
@@ -56,7 +56,7 @@ fn a_machine_has_cgroup_v2_and_does_what_it_is_asked_and_ends_with_its_holder() 
     let failed = vm.wait(pid, LONG)?;
     ensure!(failed.is_some_and(|ended| ended.code != Some(0)), "there is no such file");
     let pid = vm.spawn(&["/bin/sh", "-c", "echo waits; while :; do :; done"], "/run/log")?;
-    wait::until("it says so", LONG, || {
+    wait::until("the log says so", LONG, || {
         let log = vm.read("/run/log")?;
         Ok(if log == "waits\n" { Ok(()) } else { Err(log) })
     })?;
@@ -69,7 +69,7 @@ fn a_machine_has_cgroup_v2_and_does_what_it_is_asked_and_ends_with_its_holder() 
 }
 
 #[test]
-fn a_machine_goes_when_it_is_dropped_and_when_its_holder_ends() -> Result<()> {
+fn machine_ends_when_dropped_and_when_its_holder_ends() -> Result<()> {
     let vm = Vm::boot(&small(), Root::default())?;
     let pid = vm.pid();
     ensure!(runs(pid));
@@ -91,13 +91,13 @@ fn a_machine_goes_when_it_is_dropped_and_when_its_holder_ends() -> Result<()> {
 }
 
 #[test]
-fn a_machine_that_cannot_start_says_why() -> Result<()> {
+fn machine_reports_why_it_cannot_start() -> Result<()> {
     let machine = Machine { modules: vec!["no_such_module"], ..small() };
     let error = Vm::boot(&machine, Root::default()).err().map(|error| format!("{error:#}"));
     ensure!(error.as_ref().is_some_and(|error| error.contains("no_such_module")), "{error:?}");
     let machine = Machine { init: Some("/no/such/init".to_owned()), ..small() };
     let error = Vm::boot(&machine, Root::default()).err().map(|error| format!("{error:#}"));
-    let told = error.as_ref().is_some_and(|error| error.contains("become /no/such/init"));
-    ensure!(told, "{error:?}");
+    let is_reported = error.as_ref().is_some_and(|error| error.contains("become /no/such/init"));
+    ensure!(is_reported, "{error:?}");
     Ok(())
 }

@@ -51,17 +51,17 @@ pub(crate) enum Command {
     },
     /// Prints the size of its terminal, now and after every change, until standard input ends.
     Terminal,
-    /// Prints what it reads.
+    /// Copies its standard input to its standard output.
     Copy,
     Tar(tar::Task),
 }
 
-/// What to do about trapped signals.
+/// The reaction to trapped signals.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Trap {
     pub(crate) signals: BTreeSet<Signal>,
     pub(crate) code: u8,
-    /// How long to go on after the first signal.
+    /// The delay after the first signal.
     pub(crate) delay: Duration,
 }
 

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use crate::signal::{ENDING, Inbox, Signal};
 use crate::wait::after;
 
-/// Lines written at most before looking at signals again.
+/// The largest number of lines between two checks for signals.
 const BATCH: u64 = 1000;
 
 /// What to write, and how fast.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) pace: Pace,
-    /// How many lines in all; without it, lines until a signal.
+    /// The number of lines; without it, lines until a signal.
     pub(crate) count: Option<u64>,
     pub(crate) stream: Stream,
     /// Bytes of a line with its line feed. A line whose number needs more is longer.
@@ -34,7 +34,7 @@ pub(crate) enum Stream {
 }
 
 impl Pace {
-    /// When line `number` is due, from the start; counted from zero, so the first is due at once.
+    /// The due time of line `number`, from the start; counted from zero, so the first is due at once.
     fn due(self, number: u64) -> Duration {
         match self {
             #[expect(
@@ -49,10 +49,10 @@ impl Pace {
     }
 }
 
-/// Writes lines until there were enough of them, or a signal ends it.
+/// Writes lines up to the count or until a signal.
 ///
-/// Each line has its time from the start, so that a late one does not put off those behind it. Lines
-/// that are due together are written together.
+/// Each line has a due time from the start, so that a late one does not delay later ones. Lines that are due together
+/// are written together.
 pub(crate) fn run(settings: &Settings) -> io::Result<i32> {
     let inbox = Inbox::catching(&BTreeSet::from(ENDING))?;
     let mut out: Box<dyn Write> = match settings.stream {
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_the_size_that_was_asked_for() {
+    fn line_has_the_requested_size() {
         assert_eq!(line(12, 8), b"12 ....\n");
         for size in 3..200 {
             assert_eq!(line(12, size).len(), size, "{size}");
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_never_too_short_for_its_number() {
+    fn line_is_never_too_short_for_its_number() {
         assert_eq!(line(1234, 0), b"1234\n");
         assert_eq!(line(1234, 3), b"1234\n");
         assert_eq!(line(1234, 6), b"1234 \n");
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unlimited_pace_never_waits() {
+    fn unlimited_rate_never_waits() {
         assert_eq!(Pace::Unlimited.due(u64::MAX), Duration::ZERO);
     }
 }

@@ -85,7 +85,7 @@ fn command_line() -> lexopt::Parser {
     lexopt::Parser::from_args(name.into_iter().chain(words))
 }
 
-/// Runs a command to its end and gives the exit code.
+/// Runs a command to its end and returns the exit code.
 fn run(command: Command) -> io::Result<i32> {
     match command {
         Command::Pause => pause::run(),

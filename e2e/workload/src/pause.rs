@@ -22,7 +22,7 @@ pub(crate) fn run() -> io::Result<i32> {
     Ok(0)
 }
 
-/// Collects every child that has ended. Several ends may be told by one signal.
+/// Reaps every child that has ended. One signal may stand for several of them.
 fn reap() {
     // An error means that there are no children at all, which is as good as none that ended.
     while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::wait;
 
-/// How long a client may take to say what it wants.
+/// How long a client may take to send its request.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest request that is read.
 const LONGEST: u64 = 64 << 10;
@@ -16,11 +16,11 @@ const LONGEST: u64 = 64 << 10;
 /// Answers every request with 200, one after the other, until a signal ends it.
 pub(crate) fn run(port: u16) -> io::Result<i32> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))?;
-    // The signal is waited for in a thread of its own: whoever accepts hears nothing else.
+    // A separate thread waits for the signal: accepting a connection blocks.
     thread::spawn(|| exit(wait::sleep(None, 0).unwrap_or(1)));
     writeln!(io::stdout(), "serving {port}")?;
     for stream in listener.incoming() {
-        // One that talks nonsense is not answered.
+        // A malformed request is not answered.
         answer(&stream?).ok();
     }
     Ok(0)

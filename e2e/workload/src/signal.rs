@@ -104,21 +104,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signal_is_named_with_or_without_its_prefix_or_by_number() {
+    fn signal_is_parsed_by_name_with_or_without_prefix_and_by_number() {
         for name in ["TERM", "SIGTERM", "sigterm", "term", "15"] {
             assert_eq!(Signal::named(name), Some(Signal::TERM), "{name}");
         }
     }
 
     #[test]
-    fn a_signal_that_cannot_be_caught_has_no_name() {
+    fn uncatchable_signal_is_rejected() {
         for name in ["KILL", "SIGKILL", "9", "STOP", "19", "", "SIG", "TERMS"] {
             assert_eq!(Signal::named(name), None, "{name}");
         }
     }
 
     #[test]
-    fn a_signal_prints_as_its_full_name() {
+    fn signal_prints_its_full_name() {
         assert_eq!(Signal::TERM.to_string(), "SIGTERM");
     }
 }

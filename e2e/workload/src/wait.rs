@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::command::Trap;
 use crate::signal::{ENDING, Inbox, Signal};
 
-/// Waits for a time, or for ever, and gives `code`; a signal that ends commands does so here.
+/// Waits for a time, or for ever, and returns `code`; a terminating signal ends the wait.
 pub(crate) fn sleep(time: Option<Duration>, code: i32) -> io::Result<i32> {
     let inbox = Inbox::catching(&BTreeSet::from(ENDING))?;
     let ended_by = inbox.next(time.and_then(after));
@@ -48,7 +48,7 @@ pub(crate) fn after(time: Duration) -> Option<Instant> {
     Instant::now().checked_add(time)
 }
 
-/// Prints a line at once, so that whoever follows the log sees it before the process can end.
+/// Prints a line and flushes it, so that readers of the log see it before the process can end.
 fn say(line: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;

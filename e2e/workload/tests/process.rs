@@ -60,7 +60,7 @@ impl Drop for Running {
 }
 
 #[test]
-fn exit_codes_are_those_asked_for() {
+fn exit_code_is_the_requested_one() {
     assert_eq!(code("exit 0"), Some(0));
     assert_eq!(code("exit 42"), Some(42));
     assert_eq!(code("sleep 1ms"), Some(0));
@@ -69,14 +69,14 @@ fn exit_codes_are_those_asked_for() {
 }
 
 #[test]
-fn a_wrong_command_line_is_explained() {
+fn wrong_command_line_is_explained() {
     let output = workload("sleep soon").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8(output.stderr).unwrap().contains("usage: workload"));
 }
 
 #[test]
-fn the_environment_is_printed_sorted() {
+fn environment_is_printed_sorted() {
     let printed = stdout(workload("env").env_clear().env("B", "2 3").env("A", "1").env("C", ""));
     assert_eq!(printed, "A=1\nB=2 3\nC=\n");
 }
@@ -103,7 +103,7 @@ fn sigterm_ends_logs_and_is_reported_as_the_exit_code() {
 }
 
 #[test]
-fn a_trapped_signal_is_printed_and_gives_the_exit_code() {
+fn trapped_signal_is_printed_and_sets_the_exit_code() {
     let mut trap = Running::start("trap USR1 --exit 5");
     assert_eq!(trap.line(), "trapping SIGUSR1");
     trap.send(Signal::USR1);
@@ -112,7 +112,7 @@ fn a_trapped_signal_is_printed_and_gives_the_exit_code() {
 }
 
 #[test]
-fn a_signal_that_is_not_trapped_still_ends_it() {
+fn untrapped_signal_ends_the_process() {
     let mut trap = Running::start("trap USR1 --exit 5");
     trap.line();
     trap.send(Signal::TERM);
@@ -131,7 +131,7 @@ fn signals_during_the_delay_are_printed_too() {
 }
 
 #[test]
-fn an_ignored_signal_does_nothing() {
+fn ignored_signal_has_no_effect() {
     let mut ignore = Running::start("ignore INT");
     assert_eq!(ignore.line(), "ignoring SIGINT");
     ignore.send(Signal::INT);
@@ -141,7 +141,7 @@ fn an_ignored_signal_does_nothing() {
 }
 
 #[test]
-fn pause_ends_well_on_sigterm() {
+fn pause_exits_with_zero_on_sigterm() {
     let mut pause = Running::start("pause");
     assert_handled(&pause, Signal::TERM);
     pause.send(Signal::TERM);
@@ -149,7 +149,7 @@ fn pause_ends_well_on_sigterm() {
 }
 
 #[test]
-fn sleep_ends_on_sigterm_with_a_code_of_its_own() {
+fn sleep_exits_on_sigterm_with_its_own_code() {
     let mut sleep = Running::start("sleep forever");
     assert_handled(&sleep, Signal::TERM);
     sleep.send(Signal::TERM);
@@ -174,7 +174,7 @@ fn assert_handled(running: &Running, signal: Signal) {
 }
 
 #[test]
-fn a_line_is_appended_to_a_file_and_the_exit_code_is_as_asked_for() {
+fn line_is_appended_to_a_file_and_exit_code_is_the_requested_one() {
     let file = std::env::temp_dir().join(format!("workload-write-{}", std::process::id()));
     let write = |rest: &str| code(&format!("write {} {rest}", file.display()));
     assert_eq!((write("one"), write("two --exit 3")), (Some(0), Some(3)));

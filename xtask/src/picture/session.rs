@@ -1,4 +1,4 @@
-//! `make run` in a terminal that remembers all it showed.
+//! `make run` in a terminal, with all its screens.
 
 use std::io::{Read, Write};
 use std::num::NonZeroU16;
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// How long anything may take.
+/// The timeout of each step.
 const PATIENCE: Duration = Duration::from_mins(5);
-/// How long it may take to end when something went wrong.
+/// The timeout of its end after a failure.
 const GOODBYE: Duration = Duration::from_mins(1);
-/// What comes within this time is one picture.
+/// Output within this time is one frame.
 const TOGETHER: Duration = Duration::from_millis(60);
 
-/// A screen, and for how long it is looked at.
+/// A screen, and how long it is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Frame {
     pub(super) rows: Vec<String>,
@@ -26,7 +26,7 @@ pub(super) struct Frame {
     pub(super) time: Duration,
 }
 
-/// A session under way.
+/// A running session.
 pub(super) struct Session {
     child: Child,
     keys: ChildStdin,
@@ -38,10 +38,10 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Begins. The programs are to be built before: that is no part of the picture.
+    /// Starts the session. The programs must be built before: the build is not shown.
     pub(super) fn start(root: &Path, columns: u16, rows: u16) -> Result<Self> {
         let line = format!("stty cols {columns} rows {rows}; exec make --no-print-directory run");
-        // The terminal is made by script(1), which passes on what is typed.
+        // script(1) provides the terminal and passes input on.
         let mut child = Command::new("script")
             .args(["-q", "-e", "-f", "-c", &line, "/dev/null"])
             .current_dir(root)
@@ -71,7 +71,7 @@ impl Session {
         let end = Instant::now() + PATIENCE;
         while !wanted(&self.text()) {
             if Instant::now() > end || !self.take(TOGETHER) {
-                bail!("waited in vain for {what}; the screen shows:\n{}", self.text());
+                bail!("{what}: not in time; the screen shows:\n{}", self.text());
             }
         }
         Ok(())
@@ -85,7 +85,7 @@ impl Session {
         }
     }
 
-    /// Something is typed in another terminal.
+    /// Types something in another terminal.
     pub(super) fn typed(&mut self, line: &str) {
         self.typed.push(line.to_owned());
         self.frame();
@@ -109,12 +109,12 @@ impl Session {
         Ok(())
     }
 
-    /// Takes in what comes; whether there may be more.
+    /// Reads output; returns whether there may be more.
     fn take(&mut self, time: Duration) -> bool {
         match self.output.recv_timeout(time) {
             Ok(bytes) => {
                 self.screen.process(&bytes);
-                // A screen that is being drawn is not looked at.
+                // A screen that is being drawn is not recorded.
                 while let Ok(bytes) = self.output.recv_timeout(TOGETHER / 3) {
                     self.screen.process(&bytes);
                 }
@@ -130,7 +130,7 @@ impl Session {
         self.screen.screen().contents()
     }
 
-    /// Keeps what is shown now, if it is different.
+    /// Records the current screen, if it is different.
     fn frame(&mut self) {
         let columns = self.screen.screen().size().1;
         let rows: Vec<String> = self.screen.screen().rows(0, columns.get()).collect();
@@ -145,8 +145,7 @@ impl Session {
         self.frames.push(Frame { rows, typed: self.typed.clone(), time: Duration::ZERO });
     }
 
-    /// The frames from the first table on, without what was said while building, and with some texts
-    /// replaced.
+    /// The frames from the first table on, without build output, and with some texts replaced.
     pub(super) fn frames(&self, replacements: &[(String, String)]) -> Vec<Frame> {
         let replaced = |text: &String| {
             let with = |text: String, (from, to): &(String, String)| text.replace(from, to);
@@ -168,7 +167,7 @@ impl Drop for Session {
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return;
         }
-        // Told to stop as a user would, it leaves nothing behind; only then is it killed.
+        // Interrupted as by a user, it leaves nothing behind. It is killed only if that does not end it.
         self.interrupt().ok();
         let end = Instant::now() + GOODBYE;
         while Instant::now() < end && self.take(TOGETHER) {}

@@ -1,4 +1,4 @@
-//! Frames as one animated SVG. Who cannot see animations sees the fullest frame.
+//! Frames as one animated SVG. Without animation, the fullest frame is shown.
 #![expect(clippy::cast_precision_loss, reason = "rows, columns and frames are few")]
 
 use std::cmp::Reverse;
@@ -11,14 +11,14 @@ use super::session::Frame;
 const CELL: f64 = 8.4;
 const LINE: f64 = 20.0;
 const FONT: u32 = 14;
-/// Around the text of a pane, and above it for its title.
+/// The margin around the text of a pane, and above it for its title.
 const MARGIN: f64 = 18.0;
 const TITLE: f64 = 34.0;
-/// Between the panes.
+/// The gap between the panes.
 const GAP: f64 = 14.0;
-/// How many typed lines are seen.
+/// The number of visible typed lines.
 const TYPED: usize = 3;
-/// No picture is looked at for longer or shorter than this, and the last one so long.
+/// The longest and the shortest time of a frame, and that of the last one.
 const LONGEST: Duration = Duration::from_millis(2600);
 const SHORTEST: Duration = Duration::from_millis(90);
 const LAST: Duration = Duration::from_secs(6);
@@ -35,10 +35,10 @@ const STYLE: &str = "
   @media (prefers-reduced-motion: reduce) { #film { animation: none; } }
 ";
 
-/// How far frames are from each other, in widths: what is too long must not reach the next.
+/// The distance between frames, in widths: long lines must not reach the next frame.
 const APART: f64 = 2.0;
 
-/// Draws them.
+/// Draws the frames.
 pub(super) fn draw(frames: &[Frame], columns: usize, rows: usize) -> String {
     let frames = timed(frames);
     let width = columns as f64 * CELL + 2.0 * MARGIN;
@@ -67,22 +67,22 @@ pub(super) fn draw(frames: &[Frame], columns: usize, rows: usize) -> String {
             lines.place(&mut strip, &format!("$ {text}"), "good", place);
         }
     }
-    writeln!(svg, "<defs>{}</defs>", lines.defined).expect("a string takes every text");
+    writeln!(svg, "<defs>{}</defs>", lines.defined).expect("writing to a string does not fail");
     let inner = width - 2.0;
     writeln!(
         svg,
         "<svg x=\"1\" y=\"0\" width=\"{inner:.0}\" height=\"{height:.0}\">\
          <g id=\"film\">\n{strip}</g></svg>\n</svg>"
     )
-    .expect("a string takes every text");
+    .expect("writing to a string does not fail");
     svg
 }
 
-/// The frames that are seen, each for a time that is neither too long nor too short.
+/// The visible frames, each with a time within the limits.
 fn timed(frames: &[Frame]) -> Vec<Frame> {
     let mut seen: Vec<Frame> = Vec::new();
     for frame in frames {
-        // What was there only for a blink is left out: the next one says more.
+        // A frame of a moment is left out: the next one shows more.
         if let Some(last) = seen.last_mut().filter(|last| last.time < SHORTEST) {
             *last = frame.clone();
         } else {
@@ -98,7 +98,7 @@ fn timed(frames: &[Frame]) -> Vec<Frame> {
     seen
 }
 
-/// The movement from frame to frame, and which one is seen without.
+/// The movement from frame to frame, and the one that is shown without animation.
 fn film(frames: &[Frame], width: f64) -> String {
     let whole: Duration = frames.iter().map(|frame| frame.time).sum();
     let mut steps = String::new();
@@ -107,7 +107,7 @@ fn film(frames: &[Frame], width: f64) -> String {
         let percent = past.as_secs_f64() * 100.0 / whole.as_secs_f64().max(f64::EPSILON);
         let left = index as f64 * width * APART;
         write!(steps, "{percent:.3}%{{transform:translateX(-{left:.1}px)}}")
-            .expect("a string takes every text");
+            .expect("writing to a string does not fail");
         past += frame.time;
     }
     let filled = |frame: &Frame| {
@@ -134,7 +134,7 @@ fn pane(svg: &mut String, title: &str, width: f64, height: f64, top: f64) {
         height - 2.0,
         top + 22.0,
     )
-    .expect("a string takes every text");
+    .expect("writing to a string does not fail");
     for (index, colour) in ["#ff5f57", "#febc2e", "#28c840"].iter().enumerate() {
         let x = 20.0 + index as f64 * 18.0;
         writeln!(
@@ -142,7 +142,7 @@ fn pane(svg: &mut String, title: &str, width: f64, height: f64, top: f64) {
             "<circle cx=\"{x:.1}\" cy=\"{:.1}\" r=\"5.5\" fill=\"{colour}\"/>",
             top + 18.0
         )
-        .expect("a string takes every text");
+        .expect("writing to a string does not fail");
     }
 }
 
@@ -150,7 +150,7 @@ fn baseline(top: f64, row: usize) -> f64 {
     top + TITLE + (row as f64 + 0.8) * LINE
 }
 
-/// How a line is coloured.
+/// The colour of a line.
 fn class(text: &str) -> &'static str {
     if text.starts_with("NAME") && text.contains("STATUS") {
         "head"
@@ -192,12 +192,12 @@ impl Lines {
                  textLength=\"{length:.1}\" lengthAdjust=\"spacingAndGlyphs\">{}</text>",
                 escaped(text)
             )
-            .expect("a string takes every text");
+            .expect("writing to a string does not fail");
             next
         });
         let Point { x, y } = at;
         writeln!(strip, "<use href=\"#t{number}\" x=\"{x:.1}\" y=\"{y:.1}\"/>")
-            .expect("a string takes every text");
+            .expect("writing to a string does not fail");
     }
 }
 

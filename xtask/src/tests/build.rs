@@ -20,7 +20,7 @@ pub(super) struct TestProgram {
     pub(super) executable: PathBuf,
 }
 
-/// The parts of cargo's report about an artifact that matter here.
+/// The relevant parts of cargo's report about an artifact.
 #[derive(Deserialize)]
 struct Artifact {
     #[serde(default)]

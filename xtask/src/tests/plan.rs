@@ -1,4 +1,4 @@
-//! Which tests a stage has, and how they are cut into jobs of the pool.
+//! The tests of a stage, and their jobs in the pool.
 
 use std::process::Command;
 
@@ -41,7 +41,7 @@ pub(super) fn full_name(program: &TestProgram, test: &str) -> String {
 pub(super) struct Job {
     pub(super) program: TestProgram,
     pub(super) tests: Vec<String>,
-    /// How many slots it takes.
+    /// The number of slots it takes.
     pub(super) weight: usize,
 }
 
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_jobs_run_first_and_repetitions_in_rounds() {
+    fn longest_jobs_run_first_and_repetitions_in_rounds() {
         let node = program("e2e", "node", true);
         let mut times = Times::default();
         times.set("node::t0", 1.0);

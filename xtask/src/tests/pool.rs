@@ -90,14 +90,14 @@ fn run_job(job: &Job, limit: Duration) -> Result<Finished> {
     let program = job.program.executable.display();
     let mut child = Command::new(&job.program.executable)
         .args(["--test-threads=1", "--exact"])
-        // A test that is killed would lose what libtest captured.
+        // The captured output of a killed test would be lost.
         .args((job.tests.len() == 1).then_some("--nocapture"))
         .args(&job.tests)
         .current_dir(&job.program.directory)
         // As cargo sets it: some tests look for files of their checkout.
         .env("CARGO_MANIFEST_DIR", &job.program.directory)
         .env("RUST_BACKTRACE", "1")
-        // Not of every error that a test prints.
+        // Backtraces only of panics.
         .env("RUST_LIB_BACKTRACE", "0")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

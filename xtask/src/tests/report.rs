@@ -4,7 +4,7 @@ use super::pool::TestResult;
 
 /// How many of the slowest tests are shown.
 const SLOWEST: usize = 15;
-/// Faster ones are not worth a line.
+/// Faster ones are not listed.
 const SLOW_SECONDS: f64 = 1.0;
 
 /// Prints the slowest tests and the totals, these as `cargo test` does.

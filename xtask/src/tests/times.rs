@@ -25,7 +25,7 @@ impl Times {
         let Some(cache) = std::env::var_os("FERROLET_CACHE") else { return Ok(Self::default()) };
         let file = PathBuf::from(cache).join(FILE);
         let seconds = match std::fs::read(&file) {
-            // A file that was cut short costs an order, no more.
+            // A truncated file costs only the order.
             Ok(text) => serde_json::from_slice(&text).unwrap_or_default(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
             Err(error) => return Err(error).with_context(|| format!("read {}", file.display())),

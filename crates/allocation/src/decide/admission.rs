@@ -1,13 +1,13 @@
-//! Whether the node lets a pod in: the predicates of upstream's kubelet, in its order and words.
+//! Decides whether the node admits a pod: the predicates of upstream's kubelet, in its order and words.
 //!
 //! ```text
 //!  pod ──> system ──> resources, affinity, name, ports, taints ──> admitted
 //!             │                    │ only resources, and the pod is critical
 //!             v                    v
-//!          rejected          who must make room ──> nobody can: rejected
+//!          rejected          preemption ──> not enough victims: rejected
 //! ```
 //!
-//! What a pod asks of the node's abilities is checked by [`features`].
+//! Features of the node that a pod needs are checked by [`features`].
 
 mod affinity;
 mod features;
@@ -26,32 +26,32 @@ pub use features::features;
 pub(super) use features::undeclared;
 pub use node::{Ability, Node};
 pub use occupancy::Occupancy;
-use preemption::{Preempting, victims};
+use preemption::{VictimSelection, victims};
 use resources::{Insufficient, insufficient};
 
-/// The system that all containers here are made for.
+/// The operating system of all containers.
 const OS: &str = "linux";
 const OS_LABEL: &str = "kubernetes.io/os";
 
 const AFFINITY: &str = "NodeAffinity";
 
-/// A predicate that upstream's scheduler has too.
+/// The rejection by a predicate that upstream's scheduler has too.
 fn failed_predicate(name: &'static str, why: &str) -> Rejection {
     Rejection::new(name, format!("Predicate {name} failed: {why}"))
 }
 
-/// What becomes of a pod that comes.
+/// The outcome of admission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// It is let in.
+    /// The pod is admitted.
     Admit,
-    /// It is not.
+    /// The pod is rejected.
     Reject(Rejection),
-    /// It is, after others have gone.
+    /// The pod is admitted after the victims have terminated.
     Preempt(Preemption),
 }
 
-/// Whether a pod is let in beside those that are there.
+/// Decides whether a pod is admitted in addition to the pods of the node.
 pub fn admission(pod: &Pod, there: &Occupancy, node: &Node) -> Decision {
     if let Some(rejection) = system(pod, node) {
         return Decision::Reject(rejection);
@@ -62,7 +62,7 @@ pub fn admission(pod: &Pod, there: &Occupancy, node: &Node) -> Decision {
         return Decision::Admit;
     }
     if view::is_critical(pod) {
-        // Room can be made; nothing else can be changed.
+        // Preemption frees resources only; no other failure can be resolved.
         return match others.into_iter().next() {
             Some(rejection) => Decision::Reject(rejection),
             None => make_room(pod, there, &lacking),
@@ -72,16 +72,16 @@ pub fn admission(pod: &Pod, there: &Occupancy, node: &Node) -> Decision {
     first.map_or(Decision::Admit, Decision::Reject)
 }
 
-/// Whether a pod is not let in for nothing but the node's labels, which may be others by now.
-pub fn only_labels_are_in_the_way(pod: &Pod, there: &Occupancy, node: &Node) -> bool {
+/// Whether a pod is rejected only for the node's labels, which may have changed meanwhile.
+pub fn only_labels_mismatch(pod: &Pod, there: &Occupancy, node: &Node) -> bool {
     let others = other_failures(pod, there, node);
     system(pod, node).is_none()
         && insufficient(pod, there, node).is_empty()
         && matches!(&others[..], [only] if only.reason == AFFINITY)
 }
 
-/// Whether a pod is for another operating system.
-pub fn other_system(pod: &Pod) -> Option<Rejection> {
+/// The rejection of a pod for another operating system.
+pub fn os_mismatch(pod: &Pod) -> Option<Rejection> {
     let label = pod.metadata.labels.as_ref().and_then(|labels| labels.get(OS_LABEL));
     if label.is_some_and(|label| label != OS) {
         let message =
@@ -96,9 +96,9 @@ pub fn other_system(pod: &Pod) -> Option<Rejection> {
     None
 }
 
-/// What no preemption helps against and is looked at first.
+/// The failures that preemption cannot resolve and that are checked first.
 fn system(pod: &Pod, node: &Node) -> Option<Rejection> {
-    if let Some(rejection) = other_system(pod) {
+    if let Some(rejection) = os_mismatch(pod) {
         return Some(rejection);
     }
     let context = view::spec(pod)?.security_context.as_ref();
@@ -110,7 +110,7 @@ fn system(pod: &Pod, node: &Node) -> Option<Rejection> {
     None
 }
 
-/// What fails besides resources, in order.
+/// The failures other than resources, in order.
 fn other_failures(pod: &Pod, there: &Occupancy, node: &Node) -> Vec<Rejection> {
     let named = view::spec(pod).and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
     let checks = [
@@ -141,11 +141,11 @@ fn other_failures(pod: &Pod, there: &Occupancy, node: &Node) -> Vec<Rejection> {
 
 fn make_room(pod: &Pod, there: &Occupancy, lacking: &[Insufficient]) -> Decision {
     match victims(pod, there.pods(), lacking) {
-        Preempting::Victims(victims) => {
+        VictimSelection::Victims(victims) => {
             let resource = lacking.first().map(|first| first.resource.clone());
             Decision::Preempt(Preemption { victims, resource: resource.unwrap_or_default() })
         }
-        Preempting::NotEnough(missing) => {
+        VictimSelection::NotEnough(missing) => {
             let lacking = lacking.iter().filter(|lack| missing.has(&lack.resource));
             let explained: Vec<String> = lacking.map(Insufficient::explained).collect();
             // Upstream's text comes first and unchanged.

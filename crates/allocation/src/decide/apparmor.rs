@@ -1,11 +1,11 @@
-//! Whether the machine can confine a pod by `AppArmor`.
+//! Checks whether the machine supports the `AppArmor` profile of a pod.
 
 use k8s_openapi::api::core::v1::{AppArmorProfile, Pod};
 use model::go_text::quoted;
 use podspec::apparmor::{APPARMOR_ANNOTATION, apparmor_profile, of_whole_pod};
 use podspec::view;
 
-/// Why a pod cannot be confined as it asks by `AppArmor` on a machine.
+/// Why the machine cannot apply the `AppArmor` profile of a pod, if so.
 pub fn apparmor_refusal(pod: &Pod, machine_has_it: bool) -> Option<String> {
     let confines = |profile: &AppArmorProfile| profile.type_ != "Unconfined";
     let ephemeral = view::ephemeral_containers(pod);
@@ -13,7 +13,7 @@ pub fn apparmor_refusal(pod: &Pod, machine_has_it: bool) -> Option<String> {
     let profiles: Vec<AppArmorProfile> =
         all.filter_map(|container| apparmor_profile(pod, container)).collect();
     let of_pod = of_whole_pod(pod);
-    // Whatever they say, and whichever container they name.
+    // Any annotation counts, for any container name.
     let mut annotations = pod.metadata.annotations.iter().flatten();
     let is_asked = |(name, value): (&String, &String)| {
         name.starts_with(APPARMOR_ANNOTATION) && value != "unconfined"
@@ -30,7 +30,7 @@ pub fn apparmor_refusal(pod: &Pod, machine_has_it: bool) -> Option<String> {
         profile.type_ == "Localhost" && name.trim().is_empty()
     };
     let nameless = profiles.iter().find(nameless)?;
-    // As upstream has it, which tells the whole profile and not its name.
+    // Like upstream, with the whole profile instead of its name.
     let name = nameless.localhost_profile.as_ref();
     let name = name.map_or_else(|| "nil".to_owned(), |name| format!("*{name}"));
     let profile = quoted(&format!("&AppArmorProfile{{Type:Localhost,LocalhostProfile:{name},}}"));
@@ -41,7 +41,7 @@ pub fn apparmor_refusal(pod: &Pod, machine_has_it: bool) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A pod of one container, from the security parts of a manifest.
+    /// A pod of one container, from the security contexts of a manifest.
     fn pod(context: &str, own: &str) -> Pod {
         let manifest = format!(
             "apiVersion: v1\nkind: Pod\nmetadata: {{name: web, namespace: shop, uid: u-1}}\n\
@@ -53,7 +53,7 @@ mod tests {
 
     // behaviour: CON-59
     #[test]
-    fn a_pod_that_must_be_confined_is_refused_where_nothing_confines() {
+    fn pod_with_apparmor_profile_is_refused_without_apparmor() {
         let refusal = "Cannot enforce AppArmor: AppArmor is not enabled on the host";
         let rows = [
             ("", "", false, None),
@@ -72,8 +72,8 @@ mod tests {
             ),
         ];
         for (context, own, has_it, expected) in rows {
-            let told = apparmor_refusal(&pod(context, own), has_it);
-            assert_eq!(told.as_deref(), expected, "{context} {own}");
+            let refusal = apparmor_refusal(&pod(context, own), has_it);
+            assert_eq!(refusal.as_deref(), expected, "{context} {own}");
         }
         let nameless = "Cannot enforce AppArmor: invalid empty AppArmor profile name: \
                         \"&AppArmorProfile{Type:Localhost,LocalhostProfile:*,}\"";
@@ -82,15 +82,15 @@ mod tests {
             ("main", "localhost/", false, Some(refusal)),
             ("main", "nonsense", false, Some(refusal)),
             ("main", "nonsense", true, None),
-            ("nobody", "runtime/default", false, Some(refusal)),
+            ("unknown", "runtime/default", false, Some(refusal)),
             ("main", "unconfined", false, None),
         ];
         for (container, value, has_it, expected) in rows {
             let mut pod = pod("", "");
             let name = format!("container.apparmor.security.beta.kubernetes.io/{container}");
             pod.metadata.annotations = Some([(name, value.to_owned())].into());
-            let told = apparmor_refusal(&pod, has_it);
-            assert_eq!(told.as_deref(), expected, "{container} {value} {has_it}");
+            let refusal = apparmor_refusal(&pod, has_it);
+            assert_eq!(refusal.as_deref(), expected, "{container} {value} {has_it}");
         }
     }
 }

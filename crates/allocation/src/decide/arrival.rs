@@ -1,33 +1,33 @@
-//! In which order pods that came are let in, and who needs no letting in.
+//! Orders arrived pods, and decides which of them need admission.
 
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use model::admission::{Preemption, Rejection};
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use podspec::restart::has_finished;
 use podspec::view;
 
 use super::admission::{Decision, Occupancy};
 use super::chain::AdmissionChain;
 
-/// Where a pod stands that came.
+/// The standing of an arrived pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
-    /// It runs: an earlier agent has let it in, and nobody ends it because the node has less by now.
+    /// It runs: an earlier agent admitted it, and it is not terminated because the node has less now.
     Runs,
-    /// It is over and takes nothing; it is looked after all the same.
+    /// It is terminal and uses no resources; it still gets a worker.
     Over,
-    /// It is to be let in.
+    /// It must be admitted.
     New,
 }
 
-/// Where a pod stands, by whether something of it lives and by its last known status.
-pub fn standing(pod: &Pod, lives: bool, status: Option<&PodStatus>) -> Standing {
+/// The standing of a pod, by whether something of it runs and by its last known status.
+pub fn standing(pod: &Pod, lives: bool, status: Option<&RuntimePodStatus>) -> Standing {
     if lives {
         Standing::Runs
     } else if view::is_being_deleted(pod)
-        || view::is_over(pod)
+        || view::is_terminal(pod)
         || status.is_some_and(|status| has_finished(pod, status))
     {
         Standing::Over
@@ -36,34 +36,34 @@ pub fn standing(pod: &Pod, lives: bool, status: Option<&PodStatus>) -> Standing 
     }
 }
 
-/// A pod that is to be admitted.
+/// A pod in admission.
 #[derive(Debug, Clone)]
 pub struct Arrival {
-    /// The pod, with what an earlier agent allocated.
+    /// The pod, with the resources that an earlier agent allocated.
     pub pod: Arc<Pod>,
-    /// Whether it has to be admitted at all.
+    /// Whether it needs admission.
     pub standing: Standing,
-    /// Whether nothing newer can be known of the node: its object was fetched for this pod, or there is none.
+    /// Whether the node object is current: it was fetched for this pod, or there is none.
     pub is_final: bool,
 }
 
-/// What becomes of a pod that is to be admitted.
+/// The outcome of the admission of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AdmissionDecision {
-    /// It is admitted.
+    /// The pod is admitted.
     Admit {
-        /// Whether it takes something of the node; one that has finished does not.
+        /// Whether it uses resources of the node; a finished one does not.
         occupies: bool,
     },
-    /// It is not admitted.
+    /// The pod is rejected.
     Reject(Rejection),
-    /// Only the node's labels are in the way: its object is fetched before the pod is rejected.
+    /// Only the node's labels do not match: the node object is fetched before the pod is rejected.
     RefreshNode,
-    /// It is admitted, and starts once others have terminated.
+    /// The pod is admitted, and starts once its victims have terminated.
     Preempt(Preemption),
 }
 
-/// Decides whether a pod is admitted beside those that are there.
+/// Decides whether a pod is admitted in addition to the pods of the node.
 pub fn decide_arrival(
     chain: &AdmissionChain,
     arrival: &Arrival,
@@ -78,15 +78,15 @@ pub fn decide_arrival(
     match chain.decide(pod, there) {
         Decision::Admit => AdmissionDecision::Admit { occupies: true },
         Decision::Preempt(plan) => AdmissionDecision::Preempt(plan),
-        Decision::Reject(_) if !is_final && chain.may_be_late(pod, there) => {
+        Decision::Reject(_) if !is_final && chain.may_be_stale(pod, there) => {
             AdmissionDecision::RefreshNode
         }
         Decision::Reject(rejection) => AdmissionDecision::Reject(rejection),
     }
 }
 
-/// Pods in the order in which they are let in: those that run come first, whatever the others take
-/// must be beside them; then the oldest, and of equally old ones whoever came first.
+/// Sorts pods into the order of admission: running pods first, because all others must
+/// fit beside them; then the oldest, and equally old ones in their order of arrival.
 pub fn in_order(mut came: Vec<(Arc<Pod>, Standing)>) -> Vec<(Arc<Pod>, Standing)> {
     came.sort_by_key(|(pod, standing)| {
         let made = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
@@ -151,7 +151,7 @@ mod tests {
 
     // behaviour: ADM-17, ADM-18
     #[test]
-    fn who_runs_comes_first_and_then_the_oldest() {
+    fn running_pods_come_first_and_then_the_oldest() {
         let came = vec![
             (made("young", Some(20)), Standing::New),
             (made("b", None), Standing::New),
@@ -168,7 +168,7 @@ mod tests {
 
     // behaviour: ADM-17, ADM-20
     #[test]
-    fn a_pod_that_runs_or_is_over_is_not_asked_again() {
+    fn running_or_terminal_pod_needs_no_admission() {
         let mut ended = pod("ended").build();
         ended.status =
             Some(v1::PodStatus { phase: Some("Failed".to_owned()), ..v1::PodStatus::default() });

@@ -1,30 +1,30 @@
-//! Whether the node admits a pod at all: upstream's chain of admission handlers, in its order.
+//! Upstream's chain of admission handlers, in its order.
 
 use k8s_openapi::api::core::v1::Pod;
 use model::admission::Rejection;
 use podspec::{unsupported, view};
 
 use super::admission::{
-    Decision, Node, Occupancy, admission, features, only_labels_are_in_the_way, other_system,
+    Decision, Node, Occupancy, admission, features, only_labels_mismatch, os_mismatch,
 };
 use super::apparmor::apparmor_refusal;
 use super::sysctls::AllowedSysctls;
 
-/// The rules by which the node admits pods.
+/// The admission rules of the node.
 #[derive(Debug)]
 pub struct AdmissionChain {
-    /// Kernel parameters that pods may set.
+    /// Sysctls that pods may set.
     pub sysctls: AllowedSysctls,
-    /// Whether `AppArmor` is there.
+    /// Whether the machine has `AppArmor`.
     pub apparmor: bool,
-    /// Whether containers may have policies and rules of their own about when they are restarted.
+    /// Whether containers may have their own restart policies and rules.
     pub restart_rules: bool,
     /// The node itself.
     pub node: Node,
 }
 
 impl AdmissionChain {
-    /// What the pod relies on and the agent does not do, if anything. A pod of the API waits instead.
+    /// The rejection for fields that the agent does not support, if any. A pod of the API waits instead.
     pub fn unsupported(&self, pod: &Pod) -> Option<Rejection> {
         if !view::is_static(pod) {
             return None;
@@ -37,8 +37,8 @@ impl AdmissionChain {
         (!ignored.is_empty()).then(|| Rejection::new("UnsupportedFields", message()))
     }
 
-    /// Why a pod must not run on that has changed, if so. What it takes of the node is not asked
-    /// again, as upstream has it; and nothing of a pod of the API, which its server has let change.
+    /// Why a changed pod must not keep running, if so. Resources are not checked
+    /// again, as upstream; and nothing of a pod of the API, whose server allowed the change.
     pub fn refusal(&self, pod: &Pod) -> Option<Rejection> {
         if !view::is_static(pod) {
             return None;
@@ -47,8 +47,8 @@ impl AdmissionChain {
         self.unsupported(pod).or_else(forbidden).or_else(|| self.lacks_apparmor(pod))
     }
 
-    /// Whether a pod that comes is let in beside those that are there. Nobody makes room for one that
-    /// is refused for something else.
+    /// Decides whether a pod is admitted in addition to the pods of the node. No pod is preempted for one
+    /// that is rejected for another reason.
     pub fn decide(&self, pod: &Pod, there: &Occupancy) -> Decision {
         if let Some(rejection) = self.forbidden_sysctl(pod) {
             return Decision::Reject(rejection);
@@ -61,9 +61,9 @@ impl AdmissionChain {
         rejection.map_or(decision, Decision::Reject)
     }
 
-    /// Whether a pod that is refused might be let in by what the node's object is like by now.
-    pub fn may_be_late(&self, pod: &Pod, there: &Occupancy) -> bool {
-        self.forbidden_sysctl(pod).is_none() && only_labels_are_in_the_way(pod, there, &self.node)
+    /// Whether a rejected pod might be admitted with the current version of the node object.
+    pub fn may_be_stale(&self, pod: &Pod, there: &Occupancy) -> bool {
+        self.forbidden_sysctl(pod).is_none() && only_labels_mismatch(pod, there, &self.node)
     }
 
     fn forbidden_sysctl(&self, pod: &Pod) -> Option<Rejection> {
@@ -71,7 +71,7 @@ impl AdmissionChain {
         Some(Rejection::new("SysctlForbidden", forbidden.to_string()))
     }
 
-    /// Only of a pod that never ran: what the node had for it once is not asked for again.
+    /// Only for a pod that never ran: a pod that ran is not checked again.
     fn lacks_apparmor(&self, pod: &Pod) -> Option<Rejection> {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         if phase.is_some_and(|phase| phase != "Pending") {
@@ -81,10 +81,10 @@ impl AdmissionChain {
         Some(Rejection::new("AppArmor", message))
     }
 
-    /// Why the node can never run a pod of a manifest, if so. Nothing counts that may change while the agent
-    /// runs: the node's labels, the other pods, or the features of the runtime.
+    /// Why the node can never run a pod of a manifest, if so. Conditions that may change while the agent
+    /// runs are ignored: the node's labels, the other pods, and the features of the runtime.
     pub fn unsupported_manifest(&self, pod: &Pod) -> Option<String> {
-        let rejection = self.refusal(pod).or_else(|| other_system(pod));
+        let rejection = self.refusal(pod).or_else(|| os_mismatch(pod));
         let rejection = rejection.or_else(|| features(pod, &self.node));
         rejection.map(|rejection| rejection.message)
     }
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use crate::decide::admission::Ability;
 
-    /// A node that has room for any pod, and all abilities.
+    /// A node with enough resources for any pod, and all abilities.
     fn roomy() -> Node {
         let all = [("cpu", "1M"), ("memory", "1Ei"), ("ephemeral-storage", "1Ei"), ("pods", "1M")];
         Node {
@@ -132,7 +132,7 @@ mod tests {
 
     // behaviour: CON-64
     #[test]
-    fn a_pod_is_refused_for_what_the_node_does_not_do_or_allow() {
+    fn pod_is_refused_for_unsupported_or_forbidden_settings() {
         let rows = [
             ("hostIPC: true".to_owned(), None),
             (
@@ -158,8 +158,9 @@ mod tests {
         ];
         for (spec, expected) in rows {
             let refusal = rules().refusal(&pod(&spec));
-            let told = refusal.as_ref().map(|told| (&*told.reason, told.message.as_str()));
-            assert_eq!(told, expected, "{spec}");
+            let refusal =
+                refusal.as_ref().map(|refusal| (&*refusal.reason, refusal.message.as_str()));
+            assert_eq!(refusal, expected, "{spec}");
         }
     }
 
@@ -196,10 +197,10 @@ mod tests {
 
     // behaviour: ADM-25
     #[test]
-    fn a_pod_of_the_api_is_not_refused_for_what_changed_nor_for_apparmor_once_it_ran() {
+    fn api_pod_is_not_refused_for_changes_nor_for_apparmor_once_it_ran() {
         let rules = rules();
         let mut api = pod(&format!("securityContext: {{{SYSCTL}, {APPARMOR}}}"));
-        assert!(rules.refusal(&api).is_some(), "a manifest is");
+        assert!(rules.refusal(&api).is_some(), "a pod of a manifest is refused");
         api.metadata.annotations = None;
         assert_eq!(rules.refusal(&api), None);
         let mut confined = pod(&format!("securityContext: {{{APPARMOR}}}"));
@@ -214,21 +215,21 @@ mod tests {
 
     // behaviour: ACT-49
     #[test]
-    fn a_manifest_with_rules_for_restarts_is_refused_where_they_mean_nothing() {
+    fn manifest_with_restart_rules_is_refused_when_they_are_disabled() {
         let spec = "initContainers: [{name: i, image: i, restartPolicy: OnFailure}, \
                     {name: s, image: i, restartPolicy: Always}]";
         assert_eq!(rules().unsupported(&pod(spec)), None);
         let gated = AdmissionChain { restart_rules: false, ..rules() };
-        let told = gated.unsupported(&pod(spec)).map(|told| told.message);
+        let refusal = gated.unsupported(&pod(spec)).map(|refusal| refusal.message);
         let expected = "not supported: spec.initContainers[0].restartPolicy";
-        assert_eq!(told.as_deref(), Some(expected));
+        assert_eq!(refusal.as_deref(), Some(expected));
         let sidecar = "initContainers: [{name: s, image: i, restartPolicy: Always}]";
         assert_eq!(gated.unsupported(&pod(sidecar)), None);
     }
 
     // behaviour: ADM-11
     #[test]
-    fn the_first_link_of_the_chain_that_refuses_a_pod_is_told() {
+    fn first_refusing_handler_is_reported() {
         let mut rules = rules();
         rules.node.shutting_down = true;
         let selector = "nodeSelector: {zone: south}";
@@ -250,7 +251,7 @@ mod tests {
 
     // behaviour: ADM-14
     #[test]
-    fn nobody_makes_room_for_a_pod_that_is_refused_anyway() {
+    fn no_pod_is_preempted_for_a_pod_that_is_refused() {
         let mut rules = rules();
         rules.node.allocatable.insert("pods".to_owned(), "1".parse().unwrap());
         let mut lesser = pod("priority: 1");

@@ -9,7 +9,7 @@ use model::admission::{Preemption, Rejection};
 use podspec::Allocation;
 
 use super::pod_allocation::{Refusal, ResizeRequest, ResizeStage};
-use super::resize::{Impossible, Refused, Resize, refusal_news};
+use super::resize::{InfeasibleResize, RefusedResize, Resize, refusal_report};
 
 /// The request after a decision, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -31,9 +31,9 @@ pub struct NextResize {
 /// A refusal that is reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusalEvent {
-    /// Why, in a word.
+    /// The reason.
     pub reason: Cow<'static, str>,
-    /// Why, in a sentence.
+    /// The message.
     pub message: String,
     /// The label of an infeasible resize in metrics.
     pub infeasible: Option<&'static str>,
@@ -66,14 +66,14 @@ pub fn next_resize(
             ..NextResize::default()
         },
         Resize::Deferred(why) => refuse(refusal, desired, why, None, now),
-        Resize::Infeasible(Impossible { message, detail }) => {
+        Resize::Infeasible(InfeasibleResize { message, detail }) => {
             let why = Rejection::new("Infeasible", message);
             refuse(refusal, desired, why, Some(detail), now)
         }
     }
 }
 
-/// The pod is not allocated what it requests; never, if there is a label for that.
+/// Refuses the requested resources; permanently, if there is an infeasible label.
 fn refuse(
     before: Option<Refusal>,
     desired: &Pod,
@@ -83,13 +83,13 @@ fn refuse(
 ) -> NextResize {
     let Rejection { reason, message } = why;
     let wanted = Allocation::of(desired);
-    let refused = Refused { wanted, infeasible: infeasible.is_some(), message };
-    let news = refusal_news(before.as_ref().map(|before| &before.refused), &refused);
-    let since = before.filter(|_| !news.event).map_or(now, |before| before.since);
+    let refused = RefusedResize { wanted, infeasible: infeasible.is_some(), message };
+    let report = refusal_report(before.as_ref().map(|before| &before.refused), &refused);
+    let since = before.filter(|_| !report.event).map_or(now, |before| before.since);
     let event = || RefusalEvent { reason, message: refused.message.clone(), infeasible };
     NextResize {
-        event: news.event.then(event),
-        publish: news.status,
+        event: report.event.then(event),
+        publish: report.status,
         save: true,
         request: Some(ResizeRequest {
             stage: match infeasible {
@@ -124,10 +124,10 @@ mod tests {
 
     fn refusal(second: i64, cpu: &str, infeasible: bool) -> Refusal {
         let (wanted, message) = (Allocation::of(&requesting(cpu)), "no room".to_owned());
-        Refusal { since: at(second), refused: Refused { wanted, infeasible, message } }
+        Refusal { since: at(second), refused: RefusedResize { wanted, infeasible, message } }
     }
 
-    /// In a few words.
+    /// A short text.
     fn summary(next: &NextResize) -> String {
         let request = next.request.as_ref().map_or("none", |request| match request.stage {
             ResizeStage::Waiting => "waiting",
@@ -157,7 +157,7 @@ mod tests {
         let plan = Preemption { victims: vec!["lesser".into()], resource: "cpu".to_owned() };
         let deferred = || Resize::Deferred(Rejection::new("OutOfcpu", "no room"));
         let other = || Resize::Deferred(Rejection::new("OutOfcpu", "less room"));
-        let impossible = Impossible { message: "no room", detail: "removal" };
+        let impossible = InfeasibleResize { message: "no room", detail: "removal" };
         let infeasible = || Resize::Infeasible(impossible);
         let before = |cpu: &str, is_infeasible| Some(refusal(1, cpu, is_infeasible));
         let rows = [

@@ -1,4 +1,4 @@
-//! All that is known of the resources of one pod.
+//! The resource state of one pod.
 //!
 //! ```text
 //!  admitted ──> request ──┬─> granted ──> saving ──> actuation ──> the pod has what it was allocated
@@ -12,23 +12,23 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use model::admission::PendingResize;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use podspec::{Allocation, SavedAllocation, Sizes, reported_resize};
 
-use super::remembered::still_has;
-use super::resize::Refused;
+use super::resize::RefusedResize;
+use super::restored::still_has;
 
-/// The resources of one pod. Requests and actuations are boxed: hardly any pod is resized.
+/// The resource state of one pod. Requests and actuations are boxed: few pods are resized.
 #[derive(Debug, Default)]
 pub struct PodAllocation {
     /// Set from its admission on.
     pub admitted: Option<Admitted>,
     /// Its entry in the checkpoint.
     pub saved: Option<SavedAllocation>,
-    /// It requests other resources than it is allocated.
+    /// A pending resize: the pod requests other resources than it is allocated.
     pub request: Option<Box<ResizeRequest>>,
-    /// It does not yet have what it is allocated. An earlier request may still be actuated when the next one
-    /// arrives.
+    /// A resize in progress: the pod does not yet have what it is allocated. An earlier request may still be actuated
+    /// when the next one arrives.
     pub actuation: Option<Box<Actuation>>,
 }
 
@@ -44,21 +44,21 @@ pub struct Admitted {
 /// A request for other resources.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ResizeRequest {
-    /// How far it is.
+    /// Its stage.
     pub stage: ResizeStage,
-    /// The last refusal; perhaps of an earlier request.
+    /// The last refusal, perhaps of an earlier request.
     pub refusal: Option<Refusal>,
 }
 
-/// How far a resize request is.
+/// The stage of a resize request.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum ResizeStage {
     /// New, or deferred: decided at the next trigger.
     #[default]
     Waiting,
-    /// Decided again when the pod requests something else.
+    /// Infeasible: decided again when the pod requests something else.
     Infeasible,
-    /// Its victims are terminating. No other pod gets what is reserved.
+    /// Its victims are terminating. The requested resources are reserved.
     AwaitingRoom(Allocation),
     /// Its victims have terminated, or the checkpoint could not be written: decided at the next trigger, and
     /// reserved until then.
@@ -75,7 +75,7 @@ pub struct Refusal {
     /// When the pod was first refused what it requests.
     pub since: Timestamp,
     /// The request, and the reason.
-    pub refused: Refused,
+    pub refused: RefusedResize,
 }
 
 /// A resize that is being actuated.
@@ -91,12 +91,12 @@ pub struct Actuation {
     pub unconfirmed: bool,
 }
 
-/// What this agent found of a pod that an earlier agent may have been resizing.
+/// The observed state of a pod that an earlier agent may have been resizing.
 #[derive(Debug, Clone, Copy)]
-pub struct Found<'a> {
+pub struct ObservedResize<'a> {
     /// The pod in the runtime.
-    pub observed: Option<&'a PodStatus>,
-    /// What containers were given since they were created.
+    pub observed: Option<&'a RuntimePodStatus>,
+    /// Resources applied to containers since their creation.
     pub sizes: &'a Sizes,
     /// The time now.
     pub now: Timestamp,
@@ -108,12 +108,12 @@ impl ResizeRequest {
         matches!(self.stage, ResizeStage::Waiting | ResizeStage::Reserved(_))
     }
 
-    /// Whether the pod gets what it requested once that is in the checkpoint.
+    /// Whether the request is granted, and takes effect once it is in the checkpoint.
     pub fn is_granted(&self) -> bool {
         matches!(self.stage, ResizeStage::Granted(_) | ResizeStage::Saving(..))
     }
 
-    /// What no other pod gets.
+    /// The resources that are reserved for the request.
     fn reserved(&self) -> Option<Allocation> {
         match &self.stage {
             ResizeStage::Waiting | ResizeStage::Infeasible => None,
@@ -126,7 +126,7 @@ impl ResizeRequest {
 }
 
 impl PodAllocation {
-    /// Whether nothing is known.
+    /// Whether there is no state.
     pub fn is_empty(&self) -> bool {
         let Self { admitted, saved, request, actuation } = self;
         admitted.is_none() && saved.is_none() && request.is_none() && actuation.is_none()
@@ -143,7 +143,7 @@ impl PodAllocation {
         matches!(stage, Some(ResizeStage::Saving(..)))
     }
 
-    /// A version of the pod with its allocated resources: the pod itself, as long as it requests just that.
+    /// A version of the pod with its allocated resources: the pod itself, if it requests exactly those.
     pub fn allocated(&self, pod: &Arc<Pod>) -> Arc<Pod> {
         match &self.admitted {
             Some(admitted) if Arc::ptr_eq(&admitted.desired, pod) => {
@@ -156,16 +156,17 @@ impl PodAllocation {
 
     /// Why the pod is not allocated what it requests.
     pub fn pending(&self) -> Option<PendingResize> {
-        let Refused { infeasible, message, .. } = &self.request.as_ref()?.refusal.as_ref()?.refused;
+        let RefusedResize { infeasible, message, .. } =
+            &self.request.as_ref()?.refusal.as_ref()?.refused;
         Some(PendingResize { infeasible: *infeasible, message: message.clone() })
     }
 
-    /// What the pod may still have beside what it is allocated.
+    /// The previous resources that the pod may still have.
     pub fn before(&self) -> Option<&Allocation> {
         self.saved.as_ref()?.before.as_deref()
     }
 
-    /// The pod is admitted with these resources. Returns whether the checkpoint has something else.
+    /// Admits the pod with these resources. Returns whether the checkpoint has something else.
     pub fn admit(&mut self, desired: Arc<Pod>, allocated: Arc<Pod>) -> bool {
         let allocation = Allocation::of(&allocated);
         let is_saved = self.saved.as_ref().is_some_and(|saved| saved.allocated == allocation);
@@ -177,14 +178,14 @@ impl PodAllocation {
         !is_saved
     }
 
-    /// The source has another version of the pod. Returns that with the allocated resources.
+    /// Updates the pod. Returns it with the allocated resources.
     pub fn update(&mut self, desired: &Arc<Pod>) -> Arc<Pod> {
         let (desired, allocated) = (Arc::clone(desired), self.allocated(desired));
         self.admitted = Some(Admitted { desired, allocated: Arc::clone(&allocated) });
         allocated
     }
 
-    /// The pod requests the resources of this version.
+    /// Records the resources that this version of the pod requests.
     pub fn request(&mut self, desired: &Arc<Pod>) {
         let is_same = Arc::ptr_eq(&self.allocated(desired), desired);
         if is_same && !self.is_granted() {
@@ -201,10 +202,10 @@ impl PodAllocation {
         }
     }
 
-    /// Takes up a resize of an earlier agent: what the pod may still have counts until it has less, and what
-    /// its status reports is not reported again.
-    pub fn resume(&mut self, desired: &Arc<Pod>, allocated: &Pod, found: &Found<'_>) {
-        let Found { observed, sizes, now } = *found;
+    /// Resumes a resize of an earlier agent: the resources that the pod may still have count until it has fewer, and
+    /// the published state is not reported again.
+    pub fn resume(&mut self, desired: &Arc<Pod>, allocated: &Pod, found: &ObservedResize<'_>) {
+        let ObservedResize { observed, sizes, now } = *found;
         let reported = reported_resize(desired.status.as_ref());
         let allocation = Allocation::of(allocated);
         let had = still_has(&allocation, self.before(), observed, sizes);
@@ -226,13 +227,13 @@ impl PodAllocation {
         };
         let is_current = generation == desired.metadata.generation.filter(|number| *number != 0);
         if let Some(request) = self.request.as_mut().filter(|_| is_current) {
-            let refused = Refused { wanted: Allocation::of(desired), infeasible, message };
+            let refused = RefusedResize { wanted: Allocation::of(desired), infeasible, message };
             request.refusal = Some(Refusal { since: now, refused });
         }
     }
 
-    /// What the pod takes of the node: as long as it may still have more than it is allocated, that; and what is
-    /// reserved for it.
+    /// The pod with the resources that it uses: the larger of the allocated ones and those that it may still
+    /// have, and those reserved for it.
     pub fn taken(&self, allocated: Arc<Pod>) -> Arc<Pod> {
         let before = self.actuation.as_ref().map(|actuation| actuation.before.clone());
         let reserved = self.request.as_ref().and_then(|request| request.reserved());
@@ -244,7 +245,7 @@ impl PodAllocation {
         more.fold(own, |most, more| most.max(&more)).applied(&allocated)
     }
 
-    /// The victims of a resize have terminated.
+    /// Records that the victims of a resize have terminated.
     pub fn room_made(&mut self) {
         if let Some(ResizeRequest { stage, .. }) = self.request.as_deref_mut()
             && let ResizeStage::AwaitingRoom(reserved) = stage
@@ -253,7 +254,7 @@ impl PodAllocation {
         }
     }
 
-    /// The checkpoint is about to be written. Returns the entry of a granted resize.
+    /// Called before the checkpoint is written. Returns the entry of a granted resize.
     pub fn begin_saving(&mut self) -> Option<SavedAllocation> {
         let ResizeStage::Granted(pod) = &self.request.as_ref()?.stage else { return None };
         let pod = Arc::clone(pod);
@@ -268,8 +269,8 @@ impl PodAllocation {
         Some(saved)
     }
 
-    /// The checkpoint was written, or could not be. Returns the pod of a granted resize that is saved, and the
-    /// pod as it was before.
+    /// Called after the checkpoint was written, or failed to be. Returns the pod of a granted resize that is
+    /// saved, and its previous version.
     pub fn end_saving(&mut self, is_saved: bool) -> Option<(Arc<Pod>, Arc<Pod>)> {
         let stage = &mut self.request.as_mut()?.stage;
         let ResizeStage::Saving(pod, saved) = stage else { return None };
@@ -285,8 +286,8 @@ impl PodAllocation {
         Some((pod, before))
     }
 
-    /// A granted resize is saved, and its actuation begins. Returns the pod with its allocated resources; it may
-    /// request something else by now.
+    /// Starts the actuation of a saved resize. Returns the pod with its allocated resources; it may
+    /// request other ones meanwhile.
     pub fn actuate(&mut self, granted: &Pod, before: &Pod, desired: &Arc<Pod>) -> Arc<Pod> {
         self.begin_actuation(granted, before);
         let allocated = self.update(desired);
@@ -295,7 +296,7 @@ impl PodAllocation {
         allocated
     }
 
-    /// The actuation of a resize begins. What the pod may have of an earlier one counts on.
+    /// Starts the actuation of a resize. Resources of an earlier one that the pod may still have count further.
     pub fn begin_actuation(&mut self, granted: &Pod, before: &Pod) {
         let mut before = Allocation::of(before);
         if let Some(earlier) = self.actuation.take() {
@@ -306,11 +307,11 @@ impl PodAllocation {
         self.actuation = Some(Box::new(actuation));
     }
 
-    /// A worker observed whether this version of the pod lacks something of what it is allocated. Returns the
-    /// actuation that is complete.
+    /// Processes a worker's observation whether this version of the pod lacks allocated resources. Returns the
+    /// completed actuation.
     pub fn observe(&mut self, pod: &Pod, lacks: bool) -> Option<Box<Actuation>> {
         if lacks {
-            // An earlier agent may have begun it.
+            // An earlier agent may have started it.
             let unknown = || Actuation {
                 to: None,
                 before: Allocation::default(),
@@ -321,14 +322,14 @@ impl PodAllocation {
             actuation.unconfirmed = false;
             return None;
         }
-        // The job of a worker may still be about the pod as it was before.
+        // The worker's job may still be based on the previous version of the pod.
         let is_meant = |one: &mut Box<Actuation>| one.to.as_ref().is_none_or(|to| to.is_of(pod));
         let complete = self.actuation.take_if(is_meant)?;
         self.settle();
         Some(complete)
     }
 
-    /// The pod has what it is allocated. The checkpoint says so with its next change.
+    /// Records that the pod has what it is allocated. The checkpoint gets that with its next change.
     pub fn settle(&mut self) {
         if let Some(saved) = &mut self.saved {
             saved.before = None;

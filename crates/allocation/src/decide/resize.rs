@@ -1,9 +1,9 @@
-//! What becomes of a pod that asks for other resources while it runs.
+//! Decides about a pod that requests other resources while it runs.
 //!
 //! ```text
-//!  desired ─┬─ the same as it has ──> nothing to do
-//!           ├─ can never be ────────> infeasible, until it asks for something else
-//!           └─ the chain of admission, beside the others ──> it gets it, or it waits for room
+//!  desired ─┬─ equal to the allocation ──> nothing to do
+//!           ├─ impossible ───────────────> infeasible, until it requests something else
+//!           └─ the admission chain, with the other pods ──> allocated, or deferred
 //! ```
 
 use std::cmp::Reverse;
@@ -16,31 +16,31 @@ use podspec::{Allocation, QosClass, Size, qos_class, view};
 
 use super::admission::{Ability, Decision, Node, undeclared};
 
-/// What to do about a pod that asks for other resources than it has.
+/// The decision about a pod that requests other resources than it is allocated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resize {
-    /// It has what it asks for.
+    /// It has what it requests.
     Same,
-    /// It gets it.
+    /// The request is allocated.
     Allocate,
-    /// It gets it after others have gone.
+    /// The request is allocated after the victims have terminated.
     Preempt(Preemption),
-    /// Not now, as the chain says; it is asked again when there may be room.
+    /// The request is deferred by the chain; it is decided again when resources may be free.
     Deferred(Rejection),
-    /// Never, as it stands.
-    Infeasible(Impossible),
+    /// The request is infeasible.
+    Infeasible(InfeasibleResize),
 }
 
-/// Why a resize can never be.
+/// Why a resize is infeasible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Impossible {
-    /// In a sentence.
+pub struct InfeasibleResize {
+    /// The message.
     pub message: &'static str,
-    /// In a word, as it is counted.
+    /// The metric label.
     pub detail: &'static str,
 }
 
-/// Decides; `chain` says whether the pod as it wants to be would be let in beside the others.
+/// Decides about a resize; `chain` is the admission decision for the desired pod with the other pods unchanged.
 pub fn resize(
     desired: &Pod,
     allocated: &Pod,
@@ -53,13 +53,13 @@ pub fn resize(
     }
     if wanted.whole != has.whole && !node.can(Ability::InPlacePodLevelResourcesVerticalScaling) {
         let message = "InPlacePodLevelResourcesVerticalScaling is disabled";
-        return Resize::Infeasible(Impossible { message, detail: "plr_feature_gate_off" });
+        return Resize::Infeasible(InfeasibleResize { message, detail: "plr_feature_gate_off" });
     }
     if !node.can(Ability::InPlacePodVerticalScalingInitContainers)
         && init_containers_change(desired, &wanted, &has)
     {
         let message = "resources for non-sidecar init containers are immutable";
-        return Resize::Infeasible(Impossible { message, detail: "init_feature_gate_off" });
+        return Resize::Infeasible(InfeasibleResize { message, detail: "init_feature_gate_off" });
     }
     if let Some(why) = impossible(desired, allocated, &wanted, &has) {
         return Resize::Infeasible(why);
@@ -71,7 +71,7 @@ pub fn resize(
     }
 }
 
-/// Whether an init container that must end is to have other resources.
+/// Whether a non-sidecar init container requests other resources.
 fn init_containers_change(desired: &Pod, wanted: &Allocation, has: &Allocation) -> bool {
     let ends = view::init_containers(desired).iter().filter(|one| !view::is_sidecar(one));
     ends.map(|one| &one.name).any(|name| {
@@ -80,14 +80,14 @@ fn init_containers_change(desired: &Pod, wanted: &Allocation, has: &Allocation) 
     })
 }
 
-/// What an API server would not let anybody ask for, in its words: a manifest meets none.
+/// What the API server would reject, in its words: pods of manifests have no such check before.
 fn impossible(
     desired: &Pod,
     allocated: &Pod,
     wanted: &Allocation,
     has: &Allocation,
-) -> Option<Impossible> {
-    let because = |detail, message| Some(Impossible { message, detail });
+) -> Option<InfeasibleResize> {
+    let because = |detail, message| Some(InfeasibleResize { message, detail });
     if qos_class(desired) != qos_class(allocated) {
         let message = "Pod QOS Class may not change as a result of resizing";
         return because("qos_class_change", message);
@@ -130,31 +130,31 @@ fn lacks(wanted: [i64; 2], has: [i64; 2]) -> bool {
     wanted.into_iter().zip(has).any(|(wanted, has)| wanted == 0 && has != 0)
 }
 
-/// A resize that was refused.
+/// A refused resize.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
-    /// What the pod asks for.
+pub struct RefusedResize {
+    /// The requested resources.
     pub wanted: Allocation,
-    /// Whether it will never get it.
+    /// Whether the request is infeasible.
     pub infeasible: bool,
-    /// Why not.
+    /// The reason.
     pub message: String,
 }
 
-/// What is new of a resize that was refused, again perhaps.
+/// What to report about a refused resize.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RefusalNews {
-    /// Whether people hear of it: once for each thing that the pod asks for.
+pub struct RefusalReport {
+    /// Whether an event is recorded: once for each request.
     pub event: bool,
-    /// Whether its status says something else.
+    /// Whether the status changes.
     pub status: bool,
 }
 
-/// Compares a refusal with the one before.
-pub fn refusal_news(before: Option<&Refused>, now: &Refused) -> RefusalNews {
+/// Compares a refusal with the previous one.
+pub fn refusal_report(before: Option<&RefusedResize>, now: &RefusedResize) -> RefusalReport {
     let same =
-        |before: &Refused| before.wanted == now.wanted && before.infeasible == now.infeasible;
-    RefusalNews {
+        |before: &RefusedResize| before.wanted == now.wanted && before.infeasible == now.infeasible;
+    RefusalReport {
         event: !before.is_some_and(same),
         status: before.is_none_or(|before| {
             before.infeasible != now.infeasible || before.message != now.message
@@ -162,10 +162,10 @@ pub fn refusal_news(before: Option<&Refused>, now: &Refused) -> RefusalNews {
     }
 }
 
-/// What is asked for anew of a container: the resource, whether requests or limits, and how it changes.
+/// A requested change of a container: the resource, whether requests or limits, and the kind of change.
 pub type Request = (&'static str, &'static str, &'static str);
 
-/// What a pod asks for that it did not ask for before, as upstream counts it.
+/// The changes that a pod newly requests, as upstream counts them.
 pub fn requested(before: &Pod, now: &Pod) -> Vec<Request> {
     let (before, now) = (Allocation::of(before), Allocation::of(now));
     let mut all = Vec::new();
@@ -191,8 +191,8 @@ pub fn requested(before: &Pod, now: &Pod) -> Vec<Request> {
     all
 }
 
-/// What a change of a pod needs that the node has to declare and does not, in a sentence. Upstream tells
-/// it beside what becomes of the change.
+/// The message about features that a change needs and the node does not declare. Upstream reports
+/// it independently of the decision about the change.
 pub fn undeclared_for_change(before: &Pod, now: &Pod, node: &Node) -> Option<String> {
     let (had, wanted) = (Allocation::of(before), Allocation::of(now));
     let needed = [
@@ -206,28 +206,28 @@ pub fn undeclared_for_change(before: &Pod, now: &Pod, node: &Node) -> Option<Str
     undeclared(needed.map(|(ability, _)| ability), node)
 }
 
-/// A resize that waits.
+/// A resize that waits for a decision.
 #[derive(Debug, Clone, Copy)]
 pub struct Waiting<'a> {
-    /// As the pod wants to be.
+    /// The desired pod.
     pub desired: &'a Pod,
-    /// As it is.
+    /// The allocated pod.
     pub allocated: &'a Pod,
-    /// Since when it waits, if it was looked at before.
+    /// Since when it waits, if it was decided before.
     pub since: Option<Timestamp>,
 }
 
-/// What orders resizes that wait: those that ask for no more come first, then higher priorities, then
-/// pods that are promised all that they use, then who has waited longest.
+/// The sort key of waiting resizes: those that request no more come first, then higher priorities, then
+/// guaranteed pods, then the longest wait.
 pub fn turn(waiting: &Waiting<'_>) -> impl Ord + use<> {
     let Waiting { desired, allocated, since } = *waiting;
     let priority = view::priority(desired).unwrap_or(0);
     let is_guaranteed = qos_class(desired) == QosClass::Guaranteed;
-    (asks_for_more(desired, allocated), Reverse(priority), !is_guaranteed, since.is_none(), since)
+    (requests_more(desired, allocated), Reverse(priority), !is_guaranteed, since.is_none(), since)
 }
 
-/// Whether a pod would take more of the node than it does.
-fn asks_for_more(desired: &Pod, allocated: &Pod) -> bool {
+/// Whether a pod would use more of the node than it does.
+fn requests_more(desired: &Pod, allocated: &Pod) -> bool {
     let (wanted, has) = (resources::pod_requests(desired), resources::pod_requests(allocated));
     let more = |name: &str| {
         let of = |amounts: &Amounts| amounts.get(name).copied();

@@ -1,4 +1,4 @@
-//! What becomes of pods that ask for other resources.
+//! Tests of decisions about resizes.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ const SOME: &str = "requests: {cpu: 100m, memory: 64Mi}, limits: {cpu: 200m, mem
 
 // behaviour: RSZ-1, RSZ-2, RSZ-3
 #[test]
-fn the_chain_decides_what_is_possible_at_all() {
+fn chain_decides_about_a_valid_resize() {
     let has = pod(SOME);
     let same = pod("requests: {cpu: 0.1, memory: 65536Ki}, limits: {cpu: 0.2, memory: 128Mi}");
     let more = pod("requests: {cpu: 150m, memory: 64Mi}, limits: {cpu: 300m, memory: 128Mi}");
@@ -65,7 +65,7 @@ fn the_chain_decides_what_is_possible_at_all() {
 
 // behaviour: RSZ-4, RSZ-26
 #[test]
-fn what_an_api_server_would_refuse_is_infeasible() {
+fn resize_that_the_api_server_would_reject_is_infeasible() {
     let rows = [
         (SOME, "", "Pod QOS Class may not change as a result of resizing"),
         (
@@ -105,13 +105,13 @@ fn what_an_api_server_would_refuse_is_infeasible() {
     let incapable = Node { abilities: <_>::default(), ..node() };
     let answer = resize(&larger, &has, &incapable, || Decision::Admit);
     let message = "InPlacePodLevelResourcesVerticalScaling is disabled";
-    let expected = Impossible { message, detail: "plr_feature_gate_off" };
+    let expected = InfeasibleResize { message, detail: "plr_feature_gate_off" };
     assert_eq!(answer, Resize::Infeasible(expected));
 }
 
 // behaviour: RSZ-27
 #[test]
-fn init_containers_that_must_end_keep_what_they_have_without_their_gate() {
+fn init_containers_are_immutable_without_their_gate() {
     let pod = |init: &str, beside: &str, main: &str| {
         let one = |name: &str, cpu: &str, more: &str| {
             format!(
@@ -126,7 +126,7 @@ fn init_containers_that_must_end_keep_what_they_have_without_their_gate() {
     let level = Ability::InPlacePodLevelResourcesVerticalScaling;
     let without = Node { abilities: [level].into(), ..node() };
     let message = "resources for non-sidecar init containers are immutable";
-    let never = Resize::Infeasible(Impossible { message, detail: "init_feature_gate_off" });
+    let never = Resize::Infeasible(InfeasibleResize { message, detail: "init_feature_gate_off" });
     let rows = [
         ("the init container", pod("200m", "100m", "100m"), &never),
         ("it and another", pod("200m", "100m", "300m"), &never),
@@ -144,7 +144,7 @@ fn init_containers_that_must_end_keep_what_they_have_without_their_gate() {
 
 // behaviour: NDF-1, NDF-2
 #[test]
-fn a_change_that_needs_what_the_node_does_not_declare_is_named() {
+fn undeclared_feature_of_a_change_is_named() {
     use Ability::{
         InPlacePodLevelResourcesVerticalScaling as Whole,
         InPlacePodVerticalScalingInitContainers as Init, NodeDeclaredFeatures as Declared,
@@ -170,7 +170,7 @@ fn a_change_that_needs_what_the_node_does_not_declare_is_named() {
         ("both", pod("2", "200m", "100m", "100m"), &[Declared], Some(both.as_str())),
         ("both, one declared", pod("2", "200m", "100m", "100m"), &[Declared, Whole], Some(init)),
         ("both, all declared", pod("2", "200m", "100m", "100m"), &[Declared, Whole, Init], None),
-        ("both, nobody asks", pod("2", "200m", "100m", "100m"), &[], None),
+        ("both, gate off", pod("2", "200m", "100m", "100m"), &[], None),
         ("the sidecar", pod("1", "100m", "200m", "100m"), &[Declared], None),
         ("the regular one", pod("1", "100m", "100m", "200m"), &[Declared], None),
         ("nothing", pod("1000m", "0.1", "100m", "100m"), &[Declared], None),
@@ -185,8 +185,8 @@ fn a_change_that_needs_what_the_node_does_not_declare_is_named() {
 
 // behaviour: RSZ-22, RSZ-23
 #[test]
-fn people_hear_once_of_each_refusal_and_the_status_says_what_is_new() {
-    let refused = |cpu: &str, infeasible: bool, message: &str| Refused {
+fn refusal_event_is_recorded_once_per_request() {
+    let refused = |cpu: &str, infeasible: bool, message: &str| RefusedResize {
         wanted: Allocation::of(&pod(&format!("requests: {{cpu: {cpu}}}"))),
         infeasible,
         message: message.to_owned(),
@@ -200,14 +200,14 @@ fn people_hear_once_of_each_refusal_and_the_status_says_what_is_new() {
         (Some(&before), refused("1", true, "no room"), (true, true)),
     ];
     for (before, now, expected) in rows {
-        let news = refusal_news(before, &now);
+        let news = refusal_report(before, &now);
         assert_eq!((news.event, news.status), expected, "{now:?}");
     }
 }
 
 // behaviour: RSZ-24
 #[test]
-fn what_is_asked_for_is_counted_by_resource_and_direction() {
+fn requests_are_counted_by_resource_and_direction() {
     let rows: [(&str, &str, &[Request]); 4] = [
         (SOME, SOME, &[]),
         (
@@ -229,7 +229,7 @@ fn what_is_asked_for_is_counted_by_resource_and_direction() {
 
 // behaviour: RSZ-6
 #[test]
-fn who_asks_for_no_more_comes_first_then_priority_class_and_patience() {
+fn waiting_resizes_are_sorted_by_size_priority_class_and_age() {
     let at = |second| Timestamp::from_second(second).ok();
     let requests = |priority: i32, cpu: &str| {
         spec(&format!(
@@ -256,10 +256,10 @@ fn who_asks_for_no_more_comes_first_then_priority_class_and_patience() {
 }
 
 proptest! {
-    /// Whatever pods ask for: what they were given together is never more than there is, and a pod
-    /// that asks for no more always gets it.
+    /// For any requests: the sum of allocations never exceeds the node, and a pod
+    /// that requests no more is always granted.
     #[test]
-    fn what_was_given_fits_and_less_is_always_given(
+    fn allocations_fit_and_smaller_requests_are_always_granted(
         asks in prop::collection::vec((0_usize..4, 1_i64..3000), 1..30),
     ) {
         let node = Node {
@@ -285,7 +285,7 @@ proptest! {
             prop_assert!(rest.remove(&which.to_string().as_str().into()).is_some());
             let beside = |there: &Occupancy| format!("{:?}", admission(&desired, there, &node));
             prop_assert_eq!(beside(&rest), beside(&others));
-            if !asks_for_more(&desired, &given[which]) {
+            if !requests_more(&desired, &given[which]) {
                 prop_assert!(matches!(answer, Resize::Allocate | Resize::Same), "{:?}", answer);
             }
             if answer == Resize::Allocate {

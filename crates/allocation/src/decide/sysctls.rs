@@ -1,4 +1,4 @@
-//! Which kernel parameters a pod may set.
+//! Checks the sysctls of a pod.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::sysctl::{Namespace, dotted};
 use podspec::view;
 
-/// What every pod may set, with the kernel since which it belongs to a namespace and not to the host.
+/// Safe sysctls, with the kernel version since which they are namespaced.
 const SAFE: [(&str, (u32, u32)); 12] = [
     ("kernel.shm_rmid_forced", (0, 0)),
     ("net.ipv4.ip_local_port_range", (0, 0)),
@@ -22,25 +22,25 @@ const SAFE: [(&str, (u32, u32)); 12] = [
     ("net.ipv4.tcp_wmem", (4, 15)),
 ];
 
-/// The parameters that pods of this node may set.
+/// The allowed sysctls of this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedSysctls {
-    /// In full.
+    /// Complete names.
     names: BTreeMap<String, Namespace>,
-    /// By their beginning.
+    /// Prefixes.
     prefixes: BTreeMap<String, Namespace>,
 }
 
-/// A parameter that a pod wants to set and must not.
+/// A sysctl that a pod must not set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ForbiddenSysctl {
-    /// Nobody allowed it.
+    /// It is not allowed.
     #[error("forbidden sysctl: {0:?} not allowlisted")]
     NotAllowed(String),
-    /// The pod shares the namespace with the host, whose parameter it would be.
+    /// The pod shares the namespace with the host.
     #[error("forbidden sysctl: {name:?} not allowed with host {namespace} enabled")]
     HostNamespace {
-        /// The parameter.
+        /// The sysctl.
         name: String,
         /// `IPC` or `Net`.
         namespace: &'static str,
@@ -48,8 +48,8 @@ pub enum ForbiddenSysctl {
 }
 
 impl AllowedSysctls {
-    /// What the kernel keeps apart anyway, and what the configuration adds: names, or beginnings of
-    /// names with a star behind them. What belongs to no namespace is the host's and stays so.
+    /// The safe sysctls of this kernel, and the configured ones: names, or prefixes followed
+    /// by a star. Sysctls that are not namespaced are never allowed.
     pub fn new(kernel: (u32, u32), unsafe_ones: &[String]) -> Self {
         let safe = SAFE.iter().filter(|(_, since)| kernel >= *since);
         let patterns = safe.map(|(name, _)| *name).chain(unsafe_ones.iter().map(String::as_str));
@@ -67,7 +67,7 @@ impl AllowedSysctls {
         allowed
     }
 
-    /// Whether a pod may set what it wants to set.
+    /// Checks the sysctls of a pod.
     pub fn admit(&self, pod: &Pod) -> Result<(), ForbiddenSysctl> {
         let Some(spec) = view::spec(pod) else { return Ok(()) };
         let (host_net, host_ipc) = (spec.host_network == Some(true), spec.host_ipc == Some(true));
@@ -112,7 +112,7 @@ mod tests {
 
     // behaviour: CON-60, CON-61, CON-62
     #[test]
-    fn a_pod_sets_what_is_its_own_and_allowed() {
+    fn pod_sets_namespaced_and_allowed_sysctls() {
         let unsafe_ones = ["kernel.msg*", "net.core.somaxconn", "net/ipv4/conf/*", "vm.swappiness"];
         let allowed = AllowedSysctls::new((6, 1), &unsafe_ones.map(ToOwned::to_owned));
         let rows = [
@@ -124,7 +124,7 @@ mod tests {
             ("kernel.msgmax", false, false, ""),
             ("net.core.rmem_max", false, false, "\"net.core.rmem_max\" not allowlisted"),
             ("net/core/rmem_max", false, false, "\"net.core.rmem_max\" not allowlisted"),
-            // Allowed by the configuration, but it is nobody's own.
+            // Allowed by the configuration, but not namespaced.
             ("vm.swappiness", false, false, "\"vm.swappiness\" not allowlisted"),
             (
                 "net.ipv4.tcp_syncookies",
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_kernel_keeps_fewer_parameters_apart() {
+    fn old_kernel_has_fewer_namespaced_sysctls() {
         let old = AllowedSysctls::new((4, 14), &[]);
         assert!(old.admit(&pod(&["net.ipv4.tcp_rmem"], false, false)).is_err());
         assert!(old.admit(&pod(&["net.ipv4.tcp_fin_timeout"], false, false)).is_ok());

@@ -15,30 +15,29 @@ const SERVICE: &str = "org.freedesktop.systemd1";
 const PATH: &str = "/org/freedesktop/systemd1";
 const INTERFACE: &str = "org.freedesktop.systemd1.Manager";
 
-/// How long systemd may take for a job.
+/// The timeout of a job.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What systemd says when there is nothing to do.
+/// systemd's errors when there is nothing to do.
 const SETTLED: [&str; 2] =
     ["org.freedesktop.systemd1.UnitExists", "org.freedesktop.systemd1.NoSuchUnit"];
 
-/// What systemd says to who asks a second time to be told of jobs.
+/// systemd's error for a second subscription to job signals.
 const SUBSCRIBED: &str = "org.freedesktop.systemd1.AlreadySubscribed";
 
-/// The end of a job: its number, its path, its unit, and how it ended.
+/// The signal of a job's end: its number, path, unit and result.
 type JobRemoved = (u32, OwnedObjectPath, String, String);
 
 /// Name and value.
-type Told<'a> = Vec<(&'a str, Variant<'a>)>;
+type DbusProperties<'a> = Vec<(&'a str, Variant<'a>)>;
 
-/// A property of units that come along, of which there are none.
-type Others<'a> = Vec<(&'a str, Told<'a>)>;
+/// Properties of auxiliary units, which are never used.
+type Others<'a> = Vec<(&'a str, DbusProperties<'a>)>;
 
-/// The service manager of this machine. Connects when it is first needed, and again when the connection
-/// is lost.
+/// The service manager of this machine. Connects on first use, and again after a lost connection.
 #[derive(Debug, Default)]
 pub struct Manager {
-    /// Held while a connection is made, so that one is.
+    /// Held while connecting, so that there is one connection.
     connection: tokio::sync::Mutex<Option<Connection>>,
 }
 
@@ -48,7 +47,7 @@ impl Manager {
         Self::default()
     }
 
-    /// The one at the other end of a connection.
+    /// The manager at the other end of a connection.
     #[cfg(test)]
     pub(crate) fn connected(connection: Connection) -> Self {
         Self { connection: tokio::sync::Mutex::new(Some(connection)) }
@@ -71,8 +70,8 @@ impl Manager {
         proxy.build().await
     }
 
-    /// Asks for something, on another connection if the one that there was is lost. Answers how a job
-    /// ended, where it made one.
+    /// Sends a request, on a new connection if the old one is lost. Returns the result of its job, if there is
+    /// one.
     async fn ask(&self, unit: &str, request: Request) -> Result<Option<String>, CgroupError> {
         let failed = |message: String| CgroupError::Systemd {
             operation: request.operation(),
@@ -97,7 +96,7 @@ impl Manager {
         match request {
             Request::Start(properties) => {
                 let mut ends = ends(&proxy).await?;
-                let body = (unit, "replace", told(properties), Others::new());
+                let body = (unit, "replace", dbus_properties(properties), Others::new());
                 let job = proxy.call("StartTransientUnit", &body).await;
                 ended(&mut ends, job).await
             }
@@ -107,9 +106,9 @@ impl Manager {
                 ended(&mut ends, job).await
             }
             Request::Set(properties) => {
-                // Until the machine is started again.
+                // Until the next boot.
                 let runtime = true;
-                let body = (unit, runtime, told(properties));
+                let body = (unit, runtime, dbus_properties(properties));
                 let () = proxy.call("SetUnitProperties", &body).await?;
                 Ok(None)
             }
@@ -120,16 +119,16 @@ impl Manager {
         }
     }
 
-    /// Lets systemd forget a unit that failed.
+    /// Resets a failed unit.
     async fn reset(&self, unit: &str) {
-        // One that did not fail cannot be reset.
+        // A unit that did not fail cannot be reset.
         if let Err(error) = self.ask(unit, Request::Reset).await {
-            tracing::debug!(%error, "a unit is not reset");
+            tracing::debug!(%error, "Cannot reset unit");
         }
     }
 }
 
-/// What is asked of systemd.
+/// A request to systemd.
 #[derive(Debug)]
 enum Request {
     Start(Vec<Property>),
@@ -149,17 +148,17 @@ impl Request {
     }
 }
 
-/// Listens to the ends of jobs. Before a job is asked for: it may end at once. Of a connection systemd wants
-/// to hear this once.
+/// Receives the ends of jobs. Called before a job is requested, as it may end at once. systemd accepts one
+/// subscription per connection.
 async fn ends(proxy: &Proxy<'static>) -> zbus::Result<SignalStream<'static>> {
     let ends = proxy.receive_signal("JobRemoved").await?;
     match proxy.call("Subscribe", &()).await {
         Err(zbus::Error::MethodError(name, ..)) if name.as_str() == SUBSCRIBED => Ok(ends),
-        told => told.map(|()| ends),
+        subscribed => subscribed.map(|()| ends),
     }
 }
 
-/// Waits for the end of a job. There is none when all is as it should be: the unit is there, or is not.
+/// Waits for the end of a job. There is none if nothing had to be done.
 async fn ended(
     ends: &mut SignalStream<'static>,
     job: zbus::Result<OwnedObjectPath>,
@@ -176,10 +175,10 @@ async fn ended(
             return Ok(Some(result));
         }
     }
-    Err(zbus::Error::Failure("the bus went before the job ended".to_owned()))
+    Err(zbus::Error::Failure("the bus connection closed before the job ended".to_owned()))
 }
 
-fn told(properties: &[Property]) -> Told<'_> {
+fn dbus_properties(properties: &[Property]) -> DbusProperties<'_> {
     let value = |setting: &Setting| match setting.clone() {
         Setting::Flag(flag) => Variant::from(flag),
         Setting::Number(number) => Variant::from(number),
@@ -211,7 +210,7 @@ impl Units for Manager {
     async fn stop(&self, unit: &str) -> Result<(), CgroupError> {
         let ended = self.ask(unit, Request::Stop).await?;
         if let Some(result) = ended.filter(|result| result != "done") {
-            tracing::warn!(unit, result, "a unit did not stop as it should; going on");
+            tracing::warn!(unit, result, "Unit did not stop cleanly, continuing");
         }
         self.reset(unit).await;
         Ok(())

@@ -1,4 +1,4 @@
-//! What systemd is told of a slice.
+//! The properties of a slice unit.
 
 use model::cgroup::{CgroupName, CgroupValues, cpu};
 use model::machine::Cgroups as Version;
@@ -7,7 +7,7 @@ use model::machine::Cgroups as Version;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Property(pub(crate) &'static str, pub(crate) Setting);
 
-/// What a property is set to.
+/// The value of a property.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Setting {
     Flag(bool),
@@ -17,15 +17,15 @@ pub(crate) enum Setting {
     Bytes(Vec<u8>),
 }
 
-/// What systemd takes for no limit.
+/// systemd's value for no limit.
 const INFINITY: u64 = u64::MAX;
-/// Microseconds of a second, and of the smallest part of it that systemd counts processors in.
+/// Microseconds of a second, and of systemd's smallest unit of CPU quota.
 const SECOND: u64 = 1_000_000;
 const PERCENT: u64 = 10_000;
-/// What the kernel has where nothing is written.
+/// The kernel's default period.
 const PERIOD: u64 = 100_000;
 
-/// What makes a slice of a cgroup. Everything is counted in it, as in a cgroup that the agent makes.
+/// The properties of a new slice. Accounting is enabled, as in cgroups that the agent creates itself.
 pub(crate) fn of_slice(version: Version, name: &CgroupName, parent: &str) -> Vec<Property> {
     let disk = match version {
         Version::V1 => "BlockIOAccounting",
@@ -41,7 +41,7 @@ pub(crate) fn of_slice(version: Version, name: &CgroupName, parent: &str) -> Vec
     properties
 }
 
-/// The limits that systemd knows of.
+/// The limits for which systemd has properties.
 pub(crate) fn limits(version: Version, values: &CgroupValues) -> Vec<Property> {
     let number = |name, value| Property(name, Setting::Number(value));
     let mut properties = Vec::new();
@@ -65,14 +65,14 @@ pub(crate) fn limits(version: Version, values: &CgroupValues) -> Vec<Property> {
     properties
 }
 
-/// Microseconds of processor time in each second, in whole percents.
+/// The CPU time per second in microseconds, rounded to whole percents.
 fn per_second(values: &CgroupValues) -> Option<u64> {
     let quota = u64::try_from(values.cpu_quota?).ok().filter(|quota| *quota > 0)?;
     let period = values.cpu_period.unwrap_or(PERIOD).max(1);
     Some((quota.saturating_mul(SECOND) / period).next_multiple_of(PERCENT))
 }
 
-/// The values as systemd counts them, so that what is written beside it is the same.
+/// The values with systemd's rounding, so that files get the same values.
 pub(crate) fn rounded(values: &CgroupValues) -> CgroupValues {
     let mut values = values.clone();
     if let Some(per_second) = per_second(&values) {
@@ -83,9 +83,9 @@ pub(crate) fn rounded(values: &CgroupValues) -> CgroupValues {
     values
 }
 
-/// Processors as bits, the first one first: `0-2,8` is 7 and 1.
+/// CPUs as a bit mask, lowest first: `0-2,8` is 7 and 1.
 fn bits(cpus: &str) -> Vec<u8> {
-    /// No machine has more.
+    /// The largest supported number of CPUs.
     const MOST: usize = 8192;
     let mut bits = Vec::new();
     for range in cpus.split(',') {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_have_other_names_in_each_version() {
+    fn properties_differ_by_cgroup_version() {
         let quota = [number("CPUQuotaPeriodUSec", 100_000), number("CPUQuotaPerSecUSec", 500_000)];
         let [period, per_second] = quota;
         let expected = [

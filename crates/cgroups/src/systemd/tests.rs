@@ -1,4 +1,4 @@
-//! The driver on a small systemd at the other end of a socket, with trees in plain directories.
+//! The driver with a fake systemd at the other end of a socket, and trees in plain directories.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use zbus::{Connection, Guid, OwnedObjectPath, OwnedVariant, connection, interfac
 use super::*;
 use crate::fake;
 
-/// The units that there are, each with its properties as text.
+/// The existing units, each with its properties as text.
 type Started = Arc<Mutex<BTreeMap<String, BTreeMap<String, String>>>>;
 
 /// A service manager that keeps its units in memory.
@@ -28,10 +28,10 @@ struct FakeSystemd {
     stubborn: Stubborn,
 }
 
-/// Whether no unit is stopped.
+/// Whether no unit can be stopped.
 type Stubborn = Arc<AtomicBool>;
 
-/// What is refused, in systemd's words.
+/// A refusal with systemd's error name.
 #[derive(Debug, zbus::DBusError)]
 #[zbus(prefix = "org.freedesktop.systemd1")]
 enum Refusal {
@@ -52,7 +52,7 @@ impl FakeSystemd {
         self.jobs += 1;
         let path = format!("/org/freedesktop/systemd1/job/{}", self.jobs);
         let path = OwnedObjectPath::try_from(path).unwrap();
-        // Another's job first, then this one's.
+        // The signal of another job first, then that of this one.
         let other = OwnedObjectPath::try_from("/org/freedesktop/systemd1/job/0").unwrap();
         Self::job_removed(emitter, 0, other, "other.slice".to_owned(), "failed".to_owned()).await?;
         Self::job_removed(emitter, self.jobs, path.clone(), unit, "done".to_owned()).await?;
@@ -129,7 +129,7 @@ impl FakeSystemd {
     ) -> zbus::Result<()>;
 }
 
-struct World {
+struct Harness {
     root: tempfile::TempDir,
     cgroups: SystemdCgroups,
     units: Started,
@@ -137,7 +137,7 @@ struct World {
     _systemd: Connection,
 }
 
-impl World {
+impl Harness {
     async fn new(version: Version) -> Self {
         let root = tempfile::tempdir().unwrap();
         let tree = match version {
@@ -175,7 +175,7 @@ impl World {
         self.root.path().join(path)
     }
 
-    /// Says that these processes are in a cgroup below the pod's, in every hierarchy.
+    /// Puts these processes into a cgroup below the pod's, in every hierarchy.
     fn enter(&self, hierarchies: &[&str], processes: &str) {
         for hierarchy in hierarchies {
             let own = self.file(&format!("{hierarchy}/{SLICES}/cri-1.scope"));
@@ -194,8 +194,8 @@ const SLICES: &str = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable
 
 // behaviour: CGR-28
 #[tokio::test]
-async fn a_slice_is_started_limited_and_stopped() {
-    let world = World::new(Version::V2).await;
+async fn slice_is_started_limited_and_stopped() {
+    let harness = Harness::new(Version::V2).await;
     let values = CgroupValues {
         cpu_shares: Some(512),
         cpu_quota: Some(1100),
@@ -204,9 +204,9 @@ async fn a_slice_is_started_limited_and_stopped() {
         ..CgroupValues::default()
     };
     for _ in 0..2 {
-        world.cgroups.create(&pod(), &values).await.unwrap();
-        world.cgroups.check(&pod()).await.unwrap();
-        assert_eq!(world.units(), [UNIT]);
+        harness.cgroups.create(&pod(), &values).await.unwrap();
+        harness.cgroups.check(&pod()).await.unwrap();
+        assert_eq!(harness.units(), [UNIT]);
     }
     for (name, expected) in [
         ("MemoryMax", "67108864"),
@@ -215,33 +215,33 @@ async fn a_slice_is_started_limited_and_stopped() {
         ("DefaultDependencies", "false"),
         ("Wants", "kubepods-burstable.slice"),
     ] {
-        let found = world.property(UNIT, name).unwrap_or_default();
+        let found = harness.property(UNIT, name).unwrap_or_default();
         assert!(found.contains(expected), "{name}: {found}");
     }
-    let read = |file: &str| fs::read_to_string(world.file(&format!("{SLICES}/{file}"))).unwrap();
+    let read = |file: &str| fs::read_to_string(harness.file(&format!("{SLICES}/{file}"))).unwrap();
     assert_eq!((read("cpu.max"), read("memory.max")), ("2000 100000".into(), "67108864".into()));
     let more = CgroupValues { pids_limit: Some(7), ..CgroupValues::default() };
-    world.cgroups.update(&pod(), &more).await.unwrap();
-    assert!(world.property(UNIT, "TasksMax").unwrap().contains('7'));
+    harness.cgroups.update(&pod(), &more).await.unwrap();
+    assert!(harness.property(UNIT, "TasksMax").unwrap().contains('7'));
     assert_eq!(read("pids.max"), "7");
     let parent = CgroupName::parse("/kubepods/burstable").unwrap();
-    assert_eq!(world.cgroups.children(&parent).await.unwrap(), [pod()].into());
+    assert_eq!(harness.cgroups.children(&parent).await.unwrap(), [pod()].into());
     let verdict = removal(Subject::Cgroup(pod()));
-    assert_eq!(world.cgroups.remove(&verdict).await.unwrap(), Removed::Now);
-    assert_eq!(world.units(), [""; 0]);
-    assert!(!world.file(SLICES).exists());
-    assert_eq!(world.cgroups.remove(&verdict).await.unwrap(), Removed::Before);
+    assert_eq!(harness.cgroups.remove(&verdict).await.unwrap(), Removed::Now);
+    assert_eq!(harness.units(), [""; 0]);
+    assert!(!harness.file(SLICES).exists());
+    assert_eq!(harness.cgroups.remove(&verdict).await.unwrap(), Removed::Before);
 }
 
 #[tokio::test]
-async fn the_first_version_has_slices_in_every_hierarchy() {
-    let world = World::new(Version::V1).await;
+async fn v1_slices_exist_in_every_hierarchy() {
+    let harness = Harness::new(Version::V1).await;
     let values = CgroupValues { cpu_shares: Some(512), ..CgroupValues::default() };
-    world.cgroups.create(&pod(), &values).await.unwrap();
-    let shares = fs::read_to_string(world.file(&format!("cpu,cpuacct/{SLICES}/cpu.shares")));
+    harness.cgroups.create(&pod(), &values).await.unwrap();
+    let shares = fs::read_to_string(harness.file(&format!("cpu,cpuacct/{SLICES}/cpu.shares")));
     assert_eq!(shares.unwrap(), "512");
-    assert!(world.file(&format!("memory/{SLICES}")).exists());
-    assert!(world.property(UNIT, "CPUShares").unwrap().contains("512"));
+    assert!(harness.file(&format!("memory/{SLICES}")).exists());
+    assert!(harness.property(UNIT, "CPUShares").unwrap().contains("512"));
 }
 
 const V1: [&str; 3] = ["cpu,cpuacct", "memory", "systemd"];
@@ -264,52 +264,56 @@ impl Drop for Process {
 
 // behaviour: CGR-5, CGR-14
 #[tokio::test]
-async fn what_is_left_in_a_slice_of_the_first_version_is_killed_and_the_slice_goes() {
-    let world = World::new(Version::V1).await;
-    world.cgroups.create(&pod(), &CgroupValues::default()).await.unwrap();
+async fn v1_slice_is_removed_after_its_processes_are_killed() {
+    let harness = Harness::new(Version::V1).await;
+    harness.cgroups.create(&pod(), &CgroupValues::default()).await.unwrap();
     let mut process = Process::start();
-    world.enter(&V1, &format!("{}\n", process.0.id()));
+    harness.enter(&V1, &format!("{}\n", process.0.id()));
     let verdict = removal(Subject::Cgroup(pod()));
-    assert_eq!(world.cgroups.remove(&verdict).await.unwrap(), Removed::Now);
+    assert_eq!(harness.cgroups.remove(&verdict).await.unwrap(), Removed::Now);
     assert!(process.0.try_wait().unwrap().is_some(), "it is dead");
-    assert_eq!(world.units(), [""; 0]);
-    assert!(V1.iter().all(|hierarchy| !world.file(&format!("{hierarchy}/{SLICES}")).exists()));
-    // One that does not die keeps it, and is named.
-    world.cgroups.create(&pod(), &CgroupValues::default()).await.unwrap();
-    world.enter(&V1[1..2], "0\n");
-    let error = world.cgroups.remove(&verdict).await.unwrap_err();
+    assert_eq!(harness.units(), [""; 0]);
+    assert!(V1.iter().all(|hierarchy| !harness.file(&format!("{hierarchy}/{SLICES}")).exists()));
+    // A process that does not die keeps the cgroup, and the error names it.
+    harness.cgroups.create(&pod(), &CgroupValues::default()).await.unwrap();
+    harness.enter(&V1[1..2], "0\n");
+    let error = harness.cgroups.remove(&verdict).await.unwrap_err();
     assert!(matches!(&error, CgroupError::Busy { pids, .. } if *pids == [0].into()), "{error}");
-    assert!(world.file(&format!("memory/{SLICES}")).exists());
-    world.enter(&V1[1..2], "");
-    assert_eq!(world.cgroups.remove(&verdict).await.unwrap(), Removed::Now);
+    assert!(harness.file(&format!("memory/{SLICES}")).exists());
+    harness.enter(&V1[1..2], "");
+    assert_eq!(harness.cgroups.remove(&verdict).await.unwrap(), Removed::Now);
 }
 
 // behaviour: CGR-32
 #[tokio::test]
-async fn a_cgroup_whose_unit_systemd_does_not_stop_goes_all_the_same() {
+async fn cgroup_is_removed_when_systemd_does_not_stop_its_unit() {
     for version in [Version::V1, Version::V2] {
-        let world = World::new(version).await;
-        world.cgroups.create(&pod(), &CgroupValues::default()).await.unwrap();
-        world.stubborn.store(true, Ordering::Relaxed);
+        let harness = Harness::new(version).await;
+        harness.cgroups.create(&pod(), &CgroupValues::default()).await.unwrap();
+        harness.stubborn.store(true, Ordering::Relaxed);
         let verdict = removal(Subject::Cgroup(pod()));
-        assert_eq!(world.cgroups.remove(&verdict).await.unwrap(), Removed::Now);
+        assert_eq!(harness.cgroups.remove(&verdict).await.unwrap(), Removed::Now);
         let left = match version {
-            Version::V1 => world.file(&format!("memory/{SLICES}")),
-            Version::V2 => world.file(SLICES),
+            Version::V1 => harness.file(&format!("memory/{SLICES}")),
+            Version::V2 => harness.file(SLICES),
         };
         assert!(!left.exists(), "{version:?}");
     }
 }
 
 #[tokio::test]
-async fn what_systemd_refuses_is_told_with_its_words() {
-    let world = World::new(Version::V2).await;
-    world.cgroups.create(&pod(), &CgroupValues::default()).await.unwrap();
-    world.units.lock().unwrap().clear();
+async fn systemd_errors_are_reported_with_their_text() {
+    let harness = Harness::new(Version::V2).await;
+    harness.cgroups.create(&pod(), &CgroupValues::default()).await.unwrap();
+    harness.units.lock().unwrap().clear();
     let values = CgroupValues { cpu_shares: Some(2), ..CgroupValues::default() };
-    let error = world.cgroups.update(&pod(), &values).await.unwrap_err().to_string();
+    let error = harness.cgroups.update(&pod(), &values).await.unwrap_err().to_string();
     assert!(error.starts_with(&format!("ask systemd to limit {UNIT}: ")), "{error}");
     assert!(error.contains("NoSuchUnit"), "{error}");
     let verdict = removal(Subject::Cgroup(pod()));
-    assert_eq!(world.cgroups.remove(&verdict).await.unwrap(), Removed::Now, "without its unit too");
+    assert_eq!(
+        harness.cgroups.remove(&verdict).await.unwrap(),
+        Removed::Now,
+        "without its unit too"
+    );
 }

@@ -1,4 +1,4 @@
-//! Asking a running agent on its socket.
+//! The client of a running agent's socket.
 
 use std::io;
 use std::marker::PhantomData;
@@ -18,66 +18,66 @@ use server::wire::{
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 
-/// Why there is no answer.
+/// Why a request to the agent failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// Nobody listens.
+    /// No process listens.
     #[error(
         "no agent answers at {}: is it running, and with this root directory?", .0.display()
     )]
     NoAgent(PathBuf),
-    /// The socket is somebody else's.
-    #[error("not allowed to ask the agent at {}: its socket is for its own user", .0.display())]
+    /// The socket belongs to another user.
+    #[error("not allowed to connect to the agent at {}: its socket is for its own user", .0.display())]
     NotAllowed(PathBuf),
     /// The connection could not be made.
     #[error("connect to the agent at {}", socket.display())]
     Connect {
-        /// Where.
+        /// The socket.
         socket: PathBuf,
-        /// Why not.
+        /// The I/O error.
         #[source]
         source: io::Error,
     },
-    /// The connection broke off. How exactly is of no use to who asked.
-    #[error("the agent went away before it had told all; is it being restarted?")]
+    /// The connection ended early. The exact error does not help the user.
+    #[error("the agent closed the connection early; is it being restarted?")]
     BrokenOff(hyper::Error),
-    /// The answer makes no sense; the agent may be of another version.
-    #[error("read the answer of the agent to {path}")]
+    /// The response is malformed; the agent may have another version.
+    #[error("read the response of the agent to {path}")]
     Answer {
-        /// What was asked.
+        /// The request path.
         path: String,
-        /// What is wrong with it.
+        /// The decode error.
         #[source]
         source: serde_json::Error,
     },
-    /// The agent says what is wrong.
+    /// The agent returned an error.
     #[error("{0}")]
     Refused(String),
 }
 
-/// Somebody who asks the agent of a root directory.
+/// A client of the agent of a root directory.
 #[derive(Debug, Clone)]
 pub struct AgentClient {
     socket: PathBuf,
 }
 
 impl AgentClient {
-    /// For the agent of a root directory.
+    /// The client for the agent of a root directory.
     pub fn new(root_dir: &Path) -> Self {
         Self { socket: root_dir.join(SOCKET) }
     }
 
-    /// All pods, and the manifests that do not have their way.
+    /// All pods, and the refused manifests.
     pub async fn pods(&self) -> Result<PodItems<Pod>, AgentError> {
         self.json("/pods").await
     }
 
-    /// What was told about a pod, the latest last.
+    /// The events of a pod, the latest last.
     pub async fn events(&self, pod: &PodName) -> Result<Vec<EventItem>, AgentError> {
         Ok(self.json::<EventItems>(&format!("/events?pod={pod}")).await?.items)
     }
 
-    /// All pods, and then what changes.
+    /// All pods, followed by changes.
     pub async fn watch(&self) -> Result<Watch, AgentError> {
         let path = "/pods?watch=true";
         Ok(Lines::new(path, self.get(path).await?))
@@ -88,25 +88,25 @@ impl AgentClient {
         self.json("/gc/plan").await
     }
 
-    /// What was removed of that name or id, the newest first.
+    /// The removals of that name or id, the newest first.
     pub async fn gc_why(&self, what: &str, limit: usize) -> Result<WhyAnswer, AgentError> {
         let what: String = form_urlencoded::byte_serialize(what.as_bytes()).collect();
         self.json(&format!("/gc/why?what={what}&limit={limit}")).await
     }
 
-    /// What happened to that pod or container, the newest first.
+    /// The incidents and removals of that pod or container, the newest first.
     pub async fn why(&self, what: &str, limit: usize) -> Result<WhyAnswer, AgentError> {
         let what: String = form_urlencoded::byte_serialize(what.as_bytes()).collect();
         self.json(&format!("/why?what={what}&limit={limit}")).await
     }
 
-    /// Has a pass of garbage collection made, and tells it as it goes on.
+    /// Runs a pass of garbage collection, and streams its progress.
     pub async fn gc_run(&self) -> Result<Lines<GcLine>, AgentError> {
         let path = "/gc/run";
         Ok(Lines::new(path, self.ask(Method::POST, path).await?))
     }
 
-    /// An answer as it comes. The path must be fit for a request line.
+    /// A streamed response. The path must be valid in a request line.
     pub async fn get(&self, path: &str) -> Result<Text, AgentError> {
         self.ask(Method::GET, path).await
     }
@@ -121,7 +121,7 @@ impl AgentClient {
         let content = text.rest().await?;
         let problem = serde_json::from_slice::<Problem>(&content).map(|problem| problem.message);
         Err(AgentError::Refused(
-            problem.unwrap_or_else(|_| format!("the agent answers {path} with {status}")),
+            problem.unwrap_or_else(|_| format!("the agent returns {status} for {path}")),
         ))
     }
 
@@ -152,7 +152,7 @@ impl AgentClient {
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(AgentError::BrokenOff)?;
         let mut task = JoinSet::new();
-        // What goes wrong with the connection shows in the answer.
+        // An error of the connection shows in the response.
         task.spawn(async move { drop(connection.await) });
         let request = Request::builder().method(method).uri(path).header("host", "agent");
         let request = request.body(Empty::<Bytes>::new());
@@ -162,11 +162,11 @@ impl AgentClient {
     }
 }
 
-/// An answer that is being read.
+/// A response that is being read.
 #[derive(Debug)]
 pub struct Text {
     body: Incoming,
-    /// Drives the connection; gone with the answer.
+    /// Drives the connection; aborted with the response.
     _connection: JoinSet<()>,
 }
 
@@ -193,7 +193,7 @@ impl Text {
 /// A watch of the agent's pods.
 pub type Watch = Lines<WatchLine<Pod>>;
 
-/// An answer that comes in lines.
+/// A response in lines of JSON.
 #[derive(Debug)]
 pub struct Lines<T> {
     path: &'static str,
@@ -207,7 +207,7 @@ impl<T: DeserializeOwned> Lines<T> {
         Self { path, text, buffer: Vec::new(), line: PhantomData }
     }
 
-    /// The next line; `None` when the agent ended. Nothing is lost when the wait is given up.
+    /// The next line; `None` when the agent ended. Cancel safe.
     pub async fn next(&mut self) -> Result<Option<T>, AgentError> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {

@@ -1,4 +1,4 @@
-//! `ferrolet config check`: the configuration as it would be in effect, or all that is wrong with it.
+//! `ferrolet config check`: prints the configuration in effect, or all errors in it.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -7,15 +7,15 @@ use anyhow::{Context, Result, bail};
 use config::flags::{FlagError, FlagSet, find};
 use config::{CgroupVersion, ConfigError, FieldError, Warning};
 use ferrolet::run_args::{RunArgs, load};
-use ferrolet::{effects, machine};
+use ferrolet::{machine, supported_settings};
 use model::chain::Chain;
 use serde_json::{Value, json};
 
 use super::marked_yaml;
 
-/// What `--help` says.
+/// The text of `--help`.
 const HELP: &str = "\
-Tell the configuration as it would be in effect, or every error in it.
+Print the configuration in effect, or every error in it.
 
 Usage: ferrolet config check [FILE] [flags of `ferrolet run`] [-o json] [--any-machine]
 
@@ -28,12 +28,12 @@ Values that have no effect yet are marked by a comment; with -o json they are li
 With --any-machine the configuration is not checked against this machine (its cgroup version).
 ";
 
-/// What `config check` is asked.
+/// The options of `config check`.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Asked {
+struct CheckOptions {
     json: bool,
     help: bool,
-    /// Facts of this machine do not count.
+    /// Whether facts of this machine are ignored.
     any_machine: bool,
     flags: FlagSet,
 }
@@ -45,14 +45,14 @@ pub(crate) fn run(args: &[OsString]) -> Result<()> {
             .map(str::to_owned)
             .with_context(|| format!("argument {} is not UTF-8", arg.display()))
     });
-    let asked = parse(texts.collect::<Result<_>>()?)?;
+    let options = parse(texts.collect::<Result<_>>()?)?;
     let (stdout, stderr) = (io::stdout(), io::stderr());
-    check(&asked, machine::cgroup_version(), &mut stdout.lock(), &mut stderr.lock())
+    check(&options, machine::cgroup_version(), &mut stdout.lock(), &mut stderr.lock())
 }
 
-/// Takes off what is ours; the rest are flags of the kubelet.
-fn parse(args: Vec<String>) -> Result<Asked> {
-    let mut asked = Asked::default();
+/// Splits off the command's own options; the rest are kubelet flags.
+fn parse(args: Vec<String>) -> Result<CheckOptions> {
+    let mut options = CheckOptions::default();
     let mut flags = Vec::new();
     let mut file = None;
     let mut args = args.into_iter();
@@ -61,15 +61,15 @@ fn parse(args: Vec<String>) -> Result<Asked> {
         match name {
             "-o" | "--output" => {
                 let format = if arg.contains('=') { Some(value.to_owned()) } else { args.next() };
-                asked.json = match format.as_deref() {
+                options.json = match format.as_deref() {
                     Some("json") => true,
                     Some("yaml") => false,
                     _ => bail!("{name} takes json or yaml"),
                 };
             }
-            "-ojson" => asked.json = true,
-            "-h" | "--help" => asked.help = true,
-            "--any-machine" => asked.any_machine = true,
+            "-ojson" => options.json = true,
+            "-h" | "--help" => options.help = true,
+            "--any-machine" => options.any_machine = true,
             _ if !arg.starts_with('-') && file.is_none() => file = Some(arg),
             _ => {
                 let takes_next = takes_next(&arg);
@@ -83,11 +83,11 @@ fn parse(args: Vec<String>) -> Result<Asked> {
     if let Some(file) = file {
         flags.push(format!("--config={file}"));
     }
-    asked.flags = FlagSet::parse(flags).map_err(|error| match error {
+    options.flags = FlagSet::parse(flags).map_err(|error| match error {
         FlagError::Positional { argument } => anyhow::anyhow!("unexpected argument {argument:?}"),
         other => other.into(),
     })?;
-    Ok(asked)
+    Ok(options)
 }
 
 /// Whether the argument is a flag with its value in the next one.
@@ -101,50 +101,51 @@ fn takes_next(arg: &str) -> bool {
 }
 
 fn check(
-    asked: &Asked,
+    options: &CheckOptions,
     machine: CgroupVersion,
     out: &mut impl Write,
     notes: &mut impl Write,
 ) -> Result<()> {
-    if asked.help {
+    if options.help {
         return Ok(out.write_all(HELP.as_bytes())?);
     }
-    // Of the two, the one that no configuration is refused for.
-    let machine = if asked.any_machine { CgroupVersion::V2 } else { machine };
-    match load(&asked.flags, machine) {
+    // Of the two versions, the one for which no configuration is refused.
+    let machine = if options.any_machine { CgroupVersion::V2 } else { machine };
+    match load(&options.flags, machine) {
         Ok(args) => {
-            tell_warnings(&args.warnings, notes)?;
+            write_warnings(&args.warnings, notes)?;
             for file in &args.skipped {
                 writeln!(
                     notes,
-                    "warning: {}: ignored: the name of a drop-in ends in .conf",
+                    "warning: {}: skipped: the name of a drop-in must end in .conf",
                     file.display()
                 )?;
             }
             if !args.without_effect.is_empty() {
                 writeln!(notes, "warning: no effect yet: {}", args.without_effect.join(", "))?;
             }
-            if !args.missed_at_default.is_empty() {
-                let settings = args.missed_at_default.join(", ");
+            if !args.missing_at_default.is_empty() {
+                let settings = args.missing_at_default.join(", ");
                 writeln!(notes, "warning: defaults of the kubelet without effect yet: {settings}")?;
             }
-            if asked.json {
-                let paths = marked_yaml::remarked(&args.config.to_document(), effects::remark);
-                writeln!(notes, "without effect, or not all of it: {}", paths.join(", "))?;
+            if options.json {
+                let paths =
+                    marked_yaml::remarked(&args.config.to_document(), supported_settings::remark);
+                writeln!(notes, "without effect, or with a partial one: {}", paths.join(", "))?;
             }
-            tell_configuration(&args, asked, out)
+            write_configuration(&args, options, out)
         }
         Err(refused) => {
             let errors: Vec<FieldError> = refused.0.iter().flat_map(errors).collect();
             for error in &refused.0 {
                 if let ConfigError::Invalid { warnings, .. } = error {
-                    tell_warnings(warnings, notes)?;
+                    write_warnings(warnings, notes)?;
                 }
             }
             for error in &errors {
                 writeln!(notes, "error: {error}")?;
             }
-            if asked.json {
+            if options.json {
                 writeln!(out, "{}", json_of_errors(&errors))?;
             }
             bail!("the configuration has {} error{}", errors.len(), plural(errors.len()))
@@ -156,14 +157,14 @@ fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-fn tell_warnings(warnings: &[Warning], notes: &mut impl Write) -> Result<()> {
+fn write_warnings(warnings: &[Warning], notes: &mut impl Write) -> Result<()> {
     for warning in warnings {
         writeln!(notes, "warning: {warning}")?;
     }
     Ok(())
 }
 
-/// The wrong fields; a file that cannot be read is wrong as a whole.
+/// The invalid fields; a file that cannot be read is one error.
 fn errors(error: &ConfigError) -> Vec<FieldError> {
     match error {
         ConfigError::Invalid { source, .. } => source.0.clone(),
@@ -185,16 +186,17 @@ fn json_of_errors(errors: &[FieldError]) -> String {
     format!("{:#}", json!({ "errors": errors }))
 }
 
-/// The kubelet's document; behind it our own, if there is one.
-fn tell_configuration(args: &RunArgs, asked: &Asked, out: &mut impl Write) -> Result<()> {
-    let given = asked.flags.is_given("ferrolet-config");
+/// The kubelet's document, followed by the agent's own, if there is one.
+fn write_configuration(args: &RunArgs, options: &CheckOptions, out: &mut impl Write) -> Result<()> {
+    let given = options.flags.is_given("ferrolet-config");
     let own = given.then(|| args.own.to_document());
     let document = args.config.to_document();
-    if asked.json {
+    if options.json {
         writeln!(out, "{document:#}")?;
         return own.map_or(Ok(()), |own| Ok(writeln!(out, "{own:#}")?));
     }
-    let text = marked_yaml::text(&document, effects::remark).context("write the configuration")?;
+    let text = marked_yaml::text(&document, supported_settings::remark)
+        .context("write the configuration")?;
     writeln!(out, "{}", text.trim_end())?;
     if let Some(own) = own {
         let text = serde_saphyr::to_string(&own).context("write the configuration")?;

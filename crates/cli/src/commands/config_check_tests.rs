@@ -4,7 +4,7 @@ use super::*;
 
 const HEADER: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
 
-/// What the command answers: whether it was content, and what it printed.
+/// The result of the command, and its output.
 #[derive(Debug)]
 struct Checked {
     outcome: Result<(), String>,
@@ -13,9 +13,9 @@ struct Checked {
 }
 
 fn checked(args: &[&str], machine: CgroupVersion) -> Checked {
-    let asked = parse(args.iter().map(|arg| (*arg).to_owned()).collect()).unwrap();
+    let options = parse(args.iter().map(|arg| (*arg).to_owned()).collect()).unwrap();
     let (mut out, mut notes) = (Vec::new(), Vec::new());
-    let outcome = check(&asked, machine, &mut out, &mut notes);
+    let outcome = check(&options, machine, &mut out, &mut notes);
     Checked {
         outcome: outcome.map_err(|error| error.to_string()),
         out: String::from_utf8(out).unwrap(),
@@ -23,7 +23,7 @@ fn checked(args: &[&str], machine: CgroupVersion) -> Checked {
     }
 }
 
-/// Files in a directory of their own.
+/// Files in a temporary directory.
 struct Files(tempfile::TempDir);
 
 impl Files {
@@ -41,7 +41,7 @@ impl Files {
 }
 
 #[test]
-fn what_is_ours_is_taken_off_and_the_rest_are_the_kubelets_flags() {
+fn own_flags_are_split_from_kubelet_flags() {
     let rows: [(&[&str], &[&str], bool); 6] = [
         (&["/a", "--max-pods", "3", "-o", "json"], &["--max-pods=3", "--config=/a"], true),
         (&["-o=json", "--config=/a", "-v", "4"], &["--config=/a", "-v=4"], true),
@@ -57,11 +57,11 @@ fn what_is_ours_is_taken_off_and_the_rest_are_the_kubelets_flags() {
     for (args, flags, json) in rows {
         let parsed = parse(args.iter().map(|arg| (*arg).to_owned()).collect());
         if args.contains(&"--max_pods") {
-            assert!(parsed.is_err(), "/a is no number: {parsed:?}");
+            assert!(parsed.is_err(), "/a is not a number: {parsed:?}");
             continue;
         }
         let expected = FlagSet::parse(flags.iter().copied()).unwrap();
-        let expected = Asked { json, flags: expected, ..Asked::default() };
+        let expected = CheckOptions { json, flags: expected, ..CheckOptions::default() };
         assert_eq!(parsed.unwrap(), expected, "{args:?}");
     }
     for args in [&["/a", "/b"][..], &["-o", "xml"], &["--nonsense"], &["-o"]] {
@@ -72,7 +72,7 @@ fn what_is_ours_is_taken_off_and_the_rest_are_the_kubelets_flags() {
 
 // behaviour: CFG-90
 #[test]
-fn the_configuration_in_effect_is_told_in_yaml_that_gives_the_same_again() {
+fn printed_configuration_is_yaml_that_loads_to_the_same_values() {
     let files = Files::new(&[(
         "kubelet.yaml",
         &format!("{HEADER}maxPods: 7\nport: 8\nsyncFrequency: 90s\n"),
@@ -80,7 +80,7 @@ fn the_configuration_in_effect_is_told_in_yaml_that_gives_the_same_again() {
     let first = checked(&[&files.path("kubelet.yaml"), "--pods-per-core=2"], CgroupVersion::V2);
     assert_eq!(first.outcome, Ok(()));
     for line in ["maxPods: 7", "syncFrequency: 1m30s", "podsPerCore: 2", "healthzPort: 10248"] {
-        assert!(first.out.lines().any(|told| told == line), "{line}:\n{}", first.out);
+        assert!(first.out.lines().any(|reported| reported == line), "{line}:\n{}", first.out);
     }
     let notes = "warning: --pods-per-core: the flag is deprecated, set podsPerCore in the file given \
                  by --config\nwarning: defaults of the kubelet without effect yet: ";
@@ -92,7 +92,7 @@ fn the_configuration_in_effect_is_told_in_yaml_that_gives_the_same_again() {
 
 // behaviour: CFG-93
 #[test]
-fn values_without_effect_are_marked_and_the_others_are_not() {
+fn only_values_without_effect_are_marked() {
     let fields = "volumeStatsAggPeriod: 2m\nserializeImagePulls: true\nmaxPods: 7\n\
                   featureGates: {MemoryQoS: true, ContainerStopSignals: true}\n";
     let files = Files::new(&[("kubelet.yaml", &format!("{HEADER}{fields}"))]);
@@ -113,11 +113,12 @@ fn values_without_effect_are_marked_and_the_others_are_not() {
     ] {
         assert!(yaml.out.lines().any(|found| found == line), "{line}:\n{}", yaml.out);
     }
-    // JSON has no comments, and is as at /configz.
+    // JSON has no comments; it is the document of /configz.
     let json = checked(&[&file, "-o", "json"], CgroupVersion::V2);
     let document: Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!(document["volumeStatsAggPeriod"], "2m0s");
-    let (_, listed) = json.notes.split_once("without effect, or not all of it: ").unwrap();
+    let (_, listed) =
+        json.notes.trim_end().split_once("without effect, or with a partial one: ").unwrap();
     for field in ["volumeStatsAggPeriod", "evictionHard.memory.available"] {
         assert!(listed.split(", ").any(|path| path == field), "{field}: {listed}");
     }
@@ -125,7 +126,7 @@ fn values_without_effect_are_marked_and_the_others_are_not() {
 
 // behaviour: CFG-94
 #[test]
-fn facts_of_this_machine_can_be_left_out() {
+fn machine_facts_can_be_omitted() {
     let files = Files::new(&[("kubelet.yaml", HEADER)]);
     let file = files.path("kubelet.yaml");
     assert!(checked(&[&file], CgroupVersion::V1).outcome.is_err());
@@ -135,7 +136,7 @@ fn facts_of_this_machine_can_be_left_out() {
 
 // behaviour: CFG-25
 #[test]
-fn misspelt_fields_of_drop_ins_are_warned_about() {
+fn unknown_drop_in_field_is_a_warning() {
     let files = Files::new(&[("10.conf", &format!("{HEADER}maxPod: 7\n"))]);
     let directory = files.0.path().display().to_string();
     let checked = checked(&["--config-dir", &directory], CgroupVersion::V2);
@@ -145,7 +146,7 @@ fn misspelt_fields_of_drop_ins_are_warned_about() {
 
 // behaviour: CFG-7, CFG-91
 #[test]
-fn every_error_is_told_with_who_said_it() {
+fn every_error_names_its_source() {
     let files = Files::new(&[
         ("kubelet.yaml", &format!("{HEADER}maxPods: many\noomScoreAdj: 5000\nnoSuchField: 1\n")),
         (
@@ -179,7 +180,7 @@ fn every_error_is_told_with_who_said_it() {
 
 // behaviour: GC-70, IMG-64
 #[test]
-fn what_garbage_collection_cannot_use_is_told_with_its_place_and_refused() {
+fn invalid_gc_settings_are_errors_with_their_source() {
     let own = "apiVersion: ferrolet/v1alpha1\nkind: FerroletConfiguration\n\
                gc: {images: {pin: [busybox, 'a b', 'label:']}, containers: {ageBy: x}}\n";
     let files = Files::new(&[("own.yaml", own)]);
@@ -197,22 +198,22 @@ fn what_garbage_collection_cannot_use_is_told_with_its_place_and_refused() {
         "--minimum-container-ttl-duration: invalid minimum garbage collection age: -1s".to_owned(),
     ];
     let flags = ["--ferrolet-config", &file, "--minimum-container-ttl-duration=-1s"];
-    let told = checked(&[&flags[..], &["-o", "json"]].concat(), CgroupVersion::V2);
-    assert_eq!(told.outcome, Err("the configuration has 4 errors".to_owned()));
+    let reported = checked(&[&flags[..], &["-o", "json"]].concat(), CgroupVersion::V2);
+    assert_eq!(reported.outcome, Err("the configuration has 4 errors".to_owned()));
     let said: Vec<&str> =
-        told.notes.lines().filter_map(|line| line.strip_prefix("error: ")).collect();
+        reported.notes.lines().filter_map(|line| line.strip_prefix("error: ")).collect();
     assert_eq!(said, errors);
-    let json: Value = serde_json::from_str(&told.out).unwrap();
+    let json: Value = serde_json::from_str(&reported.out).unwrap();
     assert_eq!(json["errors"][1]["field"], "gc.images.pin[1]");
     assert_eq!(json["errors"][1]["source"], file.as_str());
-    // The agent is refused by the same words.
+    // The agent refuses to start with the same errors.
     let run = ferrolet::run_args::parse(flags.iter().map(OsString::from), CgroupVersion::V2);
     let refused = run.unwrap_err().to_string();
     assert!(errors.iter().all(|error| refused.contains(error)), "{refused}");
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_one_error() {
+fn unreadable_file_is_one_error() {
     let refused = checked(&["/nowhere/kubelet.yaml"], CgroupVersion::V2);
     assert_eq!(refused.outcome, Err("the configuration has 1 error".to_owned()));
     assert!(refused.notes.contains("/nowhere/kubelet.yaml"), "{}", refused.notes);
@@ -221,30 +222,30 @@ fn a_file_that_cannot_be_read_is_one_error() {
 
 // behaviour: CFG-90
 #[test]
-fn settings_of_our_own_come_behind_the_kubelets() {
+fn ferrolet_configuration_is_printed_after_the_kubelets() {
     let own = "apiVersion: ferrolet/v1alpha1\nkind: FerroletConfiguration\n\
                pleg: {relistPeriodWithHints: 30s}\n";
     let files = Files::new(&[("own.yaml", own)]);
-    let told = checked(&["--ferrolet-config", &files.path("own.yaml")], CgroupVersion::V2);
-    let (_, second) = told.out.split_once("\n---\n").expect("two documents");
+    let reported = checked(&["--ferrolet-config", &files.path("own.yaml")], CgroupVersion::V2);
+    let (_, second) = reported.out.split_once("\n---\n").expect("two documents");
     assert!(second.contains("kind: FerroletConfiguration"), "{second}");
     assert!(second.contains("relistPeriodWithHints: 30s"), "{second}");
     assert!(second.contains("perPod: 50"), "{second}");
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_wrong_as_a_whole() {
-    let told = checked(&["--ferrolet-config", "/nope.yaml"], CgroupVersion::V2);
+fn unreadable_file_has_an_error_for_the_whole_file() {
+    let reported = checked(&["--ferrolet-config", "/nope.yaml"], CgroupVersion::V2);
     assert!(
-        told.notes.starts_with("error: cannot read configuration file /nope.yaml"),
+        reported.notes.starts_with("error: cannot read configuration file /nope.yaml"),
         "{}",
-        told.notes
+        reported.notes
     );
 }
 
 // behaviour: CFG-73
 #[test]
-fn a_full_file_of_an_older_cluster_passes_on_any_machine() {
+fn full_configuration_of_an_older_cluster_passes_on_any_machine() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/tests/data/full.yaml");
     let v1 = checked(&[file], CgroupVersion::V1);
     assert_eq!(v1.outcome, Err("the configuration has 1 error".to_owned()));
@@ -255,7 +256,7 @@ fn a_full_file_of_an_older_cluster_passes_on_any_machine() {
 
 // behaviour: CFG-92
 #[test]
-fn the_first_file_of_the_document_and_its_drop_in_are_taken() {
+fn first_file_and_drop_in_of_the_document_are_valid() {
     let document = include_str!("../../../../docs/configuration.md");
     let (_, rest) = document.split_once("## A first file").unwrap();
     let blocks: Vec<&str> = rest.split("```").skip(1).step_by(2).take(2).collect();
@@ -266,11 +267,11 @@ fn the_first_file_of_the_document_and_its_drop_in_are_taken() {
     let args = ["--config", &file, "--config-dir", &directory, "-o", "json"];
     let answer = checked(&args, CgroupVersion::V2);
     assert_eq!(answer.outcome, Ok(()), "{}", answer.notes);
-    // The file itself lies in the directory of drop-ins here.
+    // The file is in the directory of drop-ins in this test.
     let warnings: Vec<&str> = answer.notes.lines().collect();
     assert_eq!(
         warnings[0],
-        format!("warning: {file}: ignored: the name of a drop-in ends in .conf")
+        format!("warning: {file}: skipped: the name of a drop-in must end in .conf")
     );
     assert!(warnings[1].contains("defaults of the kubelet"), "{warnings:?}");
     assert_eq!(warnings.len(), 3, "{warnings:?}");
@@ -283,7 +284,7 @@ fn the_first_file_of_the_document_and_its_drop_in_are_taken() {
 
 // behaviour: CFG-92
 #[test]
-fn the_document_shows_what_is_really_said() {
+fn document_shows_the_actual_output() {
     let document = include_str!("../../../../docs/configuration.md");
     let (_, rest) = document.split_once("Given this `kubelet.yaml`").unwrap();
     let blocks: Vec<&str> = rest.split("```").skip(1).step_by(2).take(2).collect();
@@ -296,7 +297,7 @@ fn the_document_shows_what_is_really_said() {
         .split(' ')
         .map(|arg| if arg == "kubelet.yaml" { files.path(arg) } else { arg.to_owned() })
         .collect();
-    let told = checked(&args.iter().map(String::as_str).collect::<Vec<_>>(), CgroupVersion::V2);
-    let said = format!("{}ferrolet: {}", told.notes, told.outcome.unwrap_err());
+    let reported = checked(&args.iter().map(String::as_str).collect::<Vec<_>>(), CgroupVersion::V2);
+    let said = format!("{}ferrolet: {}", reported.notes, reported.outcome.unwrap_err());
     assert_eq!(said.replace(&files.path("kubelet.yaml"), "kubelet.yaml"), expected);
 }

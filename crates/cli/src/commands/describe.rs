@@ -22,17 +22,17 @@ use super::Place;
 use super::agent::AgentClient;
 use super::pulling;
 use super::refused::note;
-use super::select::{Asked, select, without_kind};
+use super::select::{PodSelector, select, without_kind};
 use super::table::Columns;
 use super::waiting_volumes;
 
-/// What `describe` is asked.
+/// The arguments of `describe`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     pub place: Place,
-    /// The pod, as NAME or NAMESPACE/NAME; the node's name behind it may be left out. Or the file of a
-    /// manifest that is not taken.
+    /// The pod, as NAME or NAMESPACE/NAME; the node's name suffix may be left out. Or the file of a
+    /// refused manifest.
     #[arg(value_name = "POD", required = true, num_args = 1..=2)]
     pub pod: Vec<String>,
     /// Namespace of the pod; any unless given.
@@ -44,7 +44,7 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     describe(&args.place.agent(), args, SystemClock.now(), &mut io::stdout()).await
 }
 
-/// Writes all about a pod.
+/// Writes the description of a pod.
 pub async fn describe(
     agent: &AgentClient,
     args: &Args,
@@ -59,9 +59,9 @@ pub async fn describe(
     let item = match select(items, asked, namespace) {
         Ok(item) => item,
         Err(error) => {
-            // There may be no pod because its manifest never was good.
-            let wanted = Asked::parse(asked, namespace)?;
-            let Some(refused) = refused.iter().find(|refused| wanted.means_manifest(refused))
+            // Without a valid manifest there is no pod.
+            let wanted = PodSelector::parse(asked, namespace)?;
+            let Some(refused) = refused.iter().find(|refused| wanted.matches_manifest(refused))
             else {
                 return Err(error.into());
             };
@@ -73,18 +73,18 @@ pub async fn describe(
     let about = |refused: &&RefusedManifest| refused.pod.as_ref() == Some(&name);
     let refused: Vec<&RefusedManifest> = refused.iter().filter(about).collect();
     let mut events = agent.events(&view::pod_name(pod)).await?;
-    // Those of an earlier pod of that name are about something else.
+    // The events of an earlier pod with the name are left out.
     events.retain(|event| event.pod_uid == view::uid(pod).as_str());
     Ok(out.write_all(description(&item, &refused, &events, now).as_bytes())?)
 }
 
-/// Whether that is the path of a manifest, or the end of it: its file name, or a relative path.
+/// Whether the argument is the path of a manifest, or the end of it: its file name, or a relative path.
 fn is_file(refused: &RefusedManifest, asked: &str) -> bool {
     refused.manifest == asked
         || (asked.contains('.') && Path::new(&refused.manifest).ends_with(asked))
 }
 
-/// All about a manifest that is not taken.
+/// The description of a refused manifest.
 fn refused_description(refused: &RefusedManifest) -> String {
     let mut text = Text::default();
     text.field(0, "Manifest", &refused.manifest);
@@ -93,13 +93,13 @@ fn refused_description(refused: &RefusedManifest) -> String {
     }
     text.field(0, "Status", "Refused");
     if refused.last_good_stays {
-        text.field(0, "In Force", "the last version that was taken");
+        text.field(0, "In Effect", "the last accepted version");
     }
     text.field(0, "Message", &refused.message);
     text.finish()
 }
 
-/// All about a pod.
+/// The description of a pod.
 pub(crate) fn description(
     item: &PodItem<Pod>,
     refused: &[&RefusedManifest],
@@ -117,7 +117,7 @@ pub(crate) fn description(
     conditions(&mut text, &status);
     volumes(&mut text, pod, &item.waiting_volumes);
     text.field(0, "QoS Class", status.qos_class.as_deref().unwrap_or("<none>"));
-    tell_events(&mut text, events, now);
+    write_events(&mut text, events, now);
     text.finish()
 }
 
@@ -194,7 +194,7 @@ fn volumes(text: &mut Text, pod: &Pod, waiting: &[WaitingVolume]) {
     }
     text.title("Volumes");
     for volume in volumes {
-        // The one field beside the name says what kind of volume it is.
+        // The one field beside the name is the type of the volume.
         let written = serde_json::to_value(volume).unwrap_or_default();
         let kind = written.as_object().and_then(|fields| fields.keys().find(|key| *key != "name"));
         let kind = kind.map_or("<none>", String::as_str);
@@ -202,7 +202,7 @@ fn volumes(text: &mut Text, pod: &Pod, waiting: &[WaitingVolume]) {
     }
 }
 
-fn tell_events(text: &mut Text, events: &[EventItem], now: Timestamp) {
+fn write_events(text: &mut Text, events: &[EventItem], now: Timestamp) {
     if events.is_empty() {
         text.field(0, "Events", "<none>");
         return;
@@ -216,7 +216,7 @@ fn tell_events(text: &mut Text, events: &[EventItem], now: Timestamp) {
     text.rows(&rows);
 }
 
-/// How long ago, and how often since when.
+/// The age of an event, and its count with the age of the first one.
 fn age(event: &EventItem, now: Timestamp) -> String {
     let last = human_duration(now.duration_since(event.last_time));
     if event.count == 1 {
@@ -230,7 +230,7 @@ fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
     words.into_iter().map(str::to_owned).collect()
 }
 
-/// Rows of a table, with their columns lined up.
+/// Rows of a table, with aligned columns.
 pub(super) fn lines(rows: &[Vec<String>]) -> Vec<String> {
     let columns = Columns::of(rows);
     rows.iter().map(|row| columns.line(row, None)).collect()

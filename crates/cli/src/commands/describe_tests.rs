@@ -1,4 +1,4 @@
-//! A description as people see it.
+//! The text of descriptions.
 
 use serde_json::json;
 
@@ -104,7 +104,7 @@ Events:
 ";
 
 #[test]
-fn all_about_a_pod_is_told() {
+fn pod_description_is_complete() {
     let events = [
         event("Failed", 1, "2026-01-01T00:05:00Z", "2026-01-01T00:05:00Z"),
         event("BackOff", 4, "2026-01-01T00:01:00Z", "2026-01-01T00:09:48Z"),
@@ -114,7 +114,7 @@ fn all_about_a_pod_is_told() {
 }
 
 #[test]
-fn a_pod_of_which_little_is_known_is_described_all_the_same() {
+fn pod_without_details_is_described() {
     let pod = testkit::pods::pod("new").container("main", "image", [""; 0]).build();
     let item = PodItem { pod, last_event: None, waiting_volumes: Vec::new(), probes: Vec::new() };
     let text = description(&item, &[], &[], now());
@@ -130,7 +130,7 @@ fn a_pod_of_which_little_is_known_is_described_all_the_same() {
 }
 
 #[test]
-fn a_manifest_that_is_refused_is_told_with_the_pod_that_stays() {
+fn refused_manifest_is_shown_with_the_pod_that_keeps_running() {
     let refused = RefusedManifest {
         manifest: "/m/web.yaml".to_owned(),
         message: "spec: bad".to_owned(),
@@ -138,8 +138,7 @@ fn a_manifest_that_is_refused_is_told_with_the_pod_that_stays() {
         last_good_stays: true,
     };
     let text = description(&full(), &[&refused], &[], now());
-    let line =
-        "Refused Manifest:    /m/web.yaml is not taken: spec: bad; default/web stays as it was";
+    let line = "Refused Manifest:    /m/web.yaml was refused: spec: bad; default/web is unchanged";
     assert!(text.lines().any(|found| found == line), "{text}");
     let last_good_stays = false;
     let alone = refused_description(&RefusedManifest { pod: None, last_good_stays, ..refused });
@@ -168,7 +167,7 @@ fn refused_manifest_is_found_by_its_path_or_file_name() {
         assert_eq!(is_file(&refused, asked), expected, "{asked}");
     }
     let text = refused_description(&refused);
-    assert!(text.contains("In Force:            the last version that was taken\n"), "{text}");
+    assert!(text.contains("In Effect:           the last accepted version\n"), "{text}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Ways to show pods while they change.
+//! Displays of pods for `--watch`.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -21,19 +21,19 @@ pub type Pods = BTreeMap<PodUid, PodItem<Pod>>;
 /// A change of a pod.
 pub type PodChange = Change<PodItem<Pod>>;
 
-/// All that is known and to be shown.
+/// The state to show.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Known {
     /// The pods.
     pub pods: Pods,
-    /// Manifests that do not have their way.
+    /// The refused manifests.
     pub refused: Vec<RefusedManifest>,
 }
 
-/// Shows pods while they change.
+/// Shows pods and their changes.
 pub trait Display {
-    /// These changes of pods, and of manifests, led to this. The first time, all that is there has
-    /// come.
+    /// Changes of pods, and of manifests, led to this state. The first call has all pods as
+    /// added.
     fn changed(&mut self, changes: &[PodChange], known: &Known, now: Timestamp) -> io::Result<()>;
 
     /// Where notices are written, if not among the pods.
@@ -41,7 +41,7 @@ pub trait Display {
         None
     }
 
-    /// There is a notice, or no longer.
+    /// A notice is set, or removed.
     fn notice(&mut self, notice: Option<&str>, _: &Known, _: Timestamp) -> io::Result<()> {
         match (notice, self.notices()) {
             (Some(notice), Some(out)) => writeln!(out, "ferrolet: {notice}"),
@@ -61,43 +61,43 @@ fn sorted(pods: &Pods) -> Vec<PodItem<Pod>> {
     pods
 }
 
-/// Tells of manifests beside the pods, each once.
+/// Reports refused manifests beside the pods, each once.
 #[derive(Debug)]
 struct Notices<E> {
     out: E,
-    told: Vec<RefusedManifest>,
+    reported: Vec<RefusedManifest>,
 }
 
 impl<E: Write> Notices<E> {
     fn new(out: E) -> Self {
-        Self { out, told: Vec::new() }
+        Self { out, reported: Vec::new() }
     }
 
     fn refused(&mut self, refused: &[RefusedManifest]) -> io::Result<()> {
-        for one in refused.iter().filter(|one| !self.told.contains(one)) {
+        for one in refused.iter().filter(|one| !self.reported.contains(one)) {
             writeln!(self.out, "ferrolet: {}", brief(one))?;
         }
         let still = |one: &RefusedManifest| refused.iter().any(|now| now.manifest == one.manifest);
-        for over in self.told.iter().filter(|one| !still(one)) {
+        for over in self.reported.iter().filter(|one| !still(one)) {
             writeln!(self.out, "ferrolet: {} is no longer refused", over.manifest)?;
         }
-        self.told = refused.to_vec();
+        self.reported = refused.to_vec();
         Ok(())
     }
 }
 
-/// A table, and then one line for each change.
+/// A table, followed by a line for each change.
 #[derive(Debug)]
 pub struct TableLines<W, E> {
     out: W,
     notices: Notices<E>,
     layout: Layout,
-    /// Known once the table was written.
+    /// Set once the table was written.
     columns: Option<Columns>,
 }
 
 impl<W: Write, E: Write> TableLines<W, E> {
-    /// Nothing is written yet.
+    /// Writes nothing yet.
     pub fn new(out: W, notices: E, layout: Layout) -> Self {
         Self { out, notices: Notices::new(notices), layout, columns: None }
     }
@@ -125,7 +125,7 @@ impl<W: Write, E: Write> Display for TableLines<W, E> {
         for row in [&header].into_iter().chain(&rows) {
             columns.widen(row);
         }
-        // A header says where columns are; when they move, it is needed again.
+        // When columns move, the header is needed again.
         if before.is_none_or(|before| !columns.begin_as(&before)) {
             writeln!(self.out, "{}", columns.line(&header, None))?;
         }
@@ -157,7 +157,7 @@ struct WatchEvent<'a> {
 }
 
 impl<W: Write, E: Write> JsonLines<W, E> {
-    /// Nothing is written yet.
+    /// Writes nothing yet.
     pub fn new(out: W, notices: E) -> Self {
         Self { out, notices: Notices::new(notices) }
     }
@@ -183,7 +183,7 @@ impl<W: Write, E: Write> Display for JsonLines<W, E> {
     }
 }
 
-/// A table on a terminal that is always as it is now.
+/// A table on a terminal that is redrawn at every change.
 #[derive(Debug)]
 pub struct LiveTable<W> {
     out: W,
@@ -191,12 +191,12 @@ pub struct LiveTable<W> {
     size: fn() -> Option<Size>,
     screen: Screen,
     notice: Option<String>,
-    /// Whether it is known what is there: before, there is nothing to draw.
+    /// Whether the first state has arrived: before, there is nothing to draw.
     begun: bool,
 }
 
 impl<W: Write> LiveTable<W> {
-    /// Nothing is drawn yet. The size is asked for with each drawing: it may change.
+    /// Draws nothing yet. The size is read at each drawing: it may change.
     pub fn new(out: W, layout: Layout, size: fn() -> Option<Size>) -> Self {
         Self { out, layout, size, screen: Screen::default(), notice: None, begun: false }
     }

@@ -23,7 +23,7 @@ const STDERR: u8 = 2;
 const STATUS: u8 = 3;
 const RESIZE: u8 = 4;
 
-/// How much of standard input is read at a time.
+/// The buffer size for standard input.
 const CHUNK: usize = 16 * 1024;
 
 /// Options of `exec`.
@@ -31,7 +31,7 @@ const CHUNK: usize = 16 * 1024;
 pub struct Args {
     #[command(flatten)]
     pub place: Place,
-    /// The pod, as NAME or NAMESPACE/NAME; the node's name behind it may be left out.
+    /// The pod, as NAME or NAMESPACE/NAME; the node's name suffix may be left out.
     pub pod: String,
     /// Namespace of the pod; any unless given.
     #[arg(short, long, value_name = "NAME")]
@@ -50,7 +50,7 @@ pub struct Args {
     pub command: Vec<String>,
 }
 
-/// The command ended with another exit code than 0.
+/// The command ended with an exit code other than 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("command terminated with exit code {0}")]
 pub struct CommandExited(pub u8);
@@ -61,7 +61,7 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     exec(&args.place.agent(), args, input, streams).await
 }
 
-/// Where the output of the command goes.
+/// The writers for the output of the command.
 pub struct Outputs<'a> {
     /// Its standard output.
     pub stdout: &'a mut dyn Write,
@@ -102,7 +102,7 @@ fn query(args: &Args) -> String {
     query.finish()
 }
 
-/// Passes bytes between the terminal and the command until the command has ended.
+/// Forwards bytes between the terminal and the command until the command has ended.
 async fn passed_on(
     mut reader: StreamReader,
     mut writer: StreamWriter,
@@ -148,7 +148,7 @@ async fn next_input(input: &mut Option<mpsc::Receiver<Vec<u8>>>) -> Option<Vec<u
     next
 }
 
-/// Standard input, read by a thread: a read of a terminal cannot be given up.
+/// Standard input, read by a thread: a read of a terminal cannot be cancelled.
 fn standard_input() -> mpsc::Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel(1);
     std::thread::spawn(move || {
@@ -191,7 +191,7 @@ impl CommandStatus {
         }
         let code = self.details.causes.iter().find(|cause| cause.reason == "ExitCode");
         match code.and_then(|cause| cause.message.parse::<i32>().ok()) {
-            // A process exits with one byte; what does not fit in it is a failure too.
+            // A process exits with one byte; a code that does not fit is a failure too.
             Some(code) => Err(CommandExited(u8::try_from(code).unwrap_or(1)).into()),
             None => bail!("{}", self.message),
         }
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn options_become_a_query() {
+    fn exec_options_become_query_parameters() {
         let rows = [
             ("web -- ls -l", "output=1&error=1&command=ls&command=-l"),
             ("web -i -- cat a&b", "output=1&input=1&error=1&command=cat&command=a%26b"),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn status_is_success_an_exit_code_or_a_failure() {
+    fn exec_status_is_success_an_exit_code_or_a_failure() {
         let result = |text: &str| serde_json::from_str::<CommandStatus>(text).unwrap().result();
         assert!(result(r#"{"metadata":{},"status":"Success"}"#).is_ok());
         let exited = r#"{"status":"Failure","reason":"NonZeroExitCode","message":"x",

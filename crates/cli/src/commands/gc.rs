@@ -1,12 +1,12 @@
-//! `ferrolet gc`: what goes, what went, and why.
+//! `ferrolet gc`: what is removed next, what was removed, and why.
 
-pub mod bare;
 pub mod plan;
+pub mod rule_texts;
 pub mod run;
+pub mod runtime_plan;
 pub mod why;
-pub mod words;
 
-/// How an answer is written.
+/// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Output {
     /// An object in JSON.

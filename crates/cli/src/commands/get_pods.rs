@@ -20,16 +20,16 @@ use super::display::{Display, JsonLines, LiveTable, TableLines};
 use super::pods_table::{Layout, sort};
 use super::refused::brief;
 use super::screen::Size;
-use super::select::Asked;
+use super::select::PodSelector;
 use super::table::Columns;
 use super::watch_pods::watch_pods;
 
-/// What `get pods` is asked.
+/// The arguments of `get pods`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     pub place: Place,
-    /// Only these pods; the node's name behind a pod's name may be left out.
+    /// Only these pods; the node's name suffix may be left out.
     #[arg(value_name = "POD")]
     pub pods: Vec<String>,
     /// Namespace of the pods.
@@ -38,15 +38,15 @@ pub struct Args {
     /// Pods of all namespaces.
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub all_namespaces: bool,
-    /// How pods are written.
+    /// The format of the output.
     #[arg(short, long, value_enum)]
     pub output: Option<Output>,
-    /// Go on and show what changes; ends on ^C.
+    /// Keep running and show changes; stop with ^C.
     #[arg(short, long)]
     pub watch: bool,
 }
 
-/// How pods are written.
+/// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Output {
     /// A table with more columns.
@@ -62,23 +62,23 @@ impl Args {
         Layout { namespace: self.all_namespaces, wide: self.output == Some(Output::Wide) }
     }
 
-    /// Whether a pod is asked for.
-    pub(crate) fn wants(&self, pod: &Pod) -> bool {
+    /// Whether a pod is selected.
+    pub(crate) fn selects(&self, pod: &Pod) -> bool {
         let names = || {
-            let mut asked = self.pods.iter().filter_map(|name| Asked::parse(name, None).ok());
-            asked.any(|asked| asked.means(pod).is_some())
+            let mut asked = self.pods.iter().filter_map(|name| PodSelector::parse(name, None).ok());
+            asked.any(|asked| asked.matches(pod).is_some())
         };
         (self.all_namespaces || *view::pod_name(pod).namespace == *self.namespace)
             && (self.pods.is_empty() || names())
     }
 
-    /// Whether a manifest belongs to what is asked for.
-    pub(crate) fn wants_manifest(&self, refused: &RefusedManifest) -> bool {
+    /// Whether a manifest is selected.
+    pub(crate) fn selects_manifest(&self, refused: &RefusedManifest) -> bool {
         let pod = refused.pod.as_deref().and_then(|pod| pod.split_once('/'));
         let here = pod.is_none_or(|(namespace, _)| namespace == self.namespace);
         let named = || {
-            let mut asked = self.pods.iter().filter_map(|name| Asked::parse(name, None).ok());
-            asked.any(|asked| asked.means_manifest(refused))
+            let mut asked = self.pods.iter().filter_map(|name| PodSelector::parse(name, None).ok());
+            asked.any(|asked| asked.matches_manifest(refused))
         };
         (self.all_namespaces || here) && (self.pods.is_empty() || named())
     }
@@ -91,7 +91,7 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     }
     let mut terminate = signal(SignalKind::terminate()).context("listen to SIGTERM")?;
     let stop = async {
-        // Biased: either ends it.
+        // Biased: either branch ends it.
         tokio::select! {
             biased;
             _ = ctrl_c() => {}
@@ -100,7 +100,7 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     };
     let size = terminal_size();
     let mut display: Box<dyn Display> = match args.output {
-        Some(Output::Yaml) => bail!("--watch goes with a table or with -o json"),
+        Some(Output::Yaml) => bail!("--watch works with a table or with -o json"),
         Some(Output::Json) => Box::new(JsonLines::new(stdout, io::stderr())),
         _ if size.is_some() => Box::new(LiveTable::new(stdout, args.layout(), terminal_size)),
         _ => Box::new(TableLines::new(stdout, io::stderr(), args.layout())),
@@ -116,7 +116,7 @@ pub(crate) fn terminal_size() -> Option<Size> {
     known.then(|| Size { columns: size.ws_col.into(), rows: size.ws_row.into() })
 }
 
-/// Writes the pods that the agent has.
+/// Writes the agent's pods.
 pub async fn get_pods(
     agent: &AgentClient,
     args: &Args,
@@ -125,8 +125,8 @@ pub async fn get_pods(
 ) -> Result<()> {
     let PodItems { items: mut pods, mut refused } = agent.pods().await?;
     let known = pods.len();
-    refused.retain(|refused| args.wants_manifest(refused));
-    pods.retain(|item| args.wants(&item.pod));
+    refused.retain(|refused| args.selects_manifest(refused));
+    pods.retain(|item| args.selects(&item.pod));
     sort(&mut pods);
     match args.output {
         None | Some(Output::Wide) if pods.is_empty() => {
@@ -134,13 +134,13 @@ pub async fn get_pods(
                 bail!("{}", nothing_found(args, known));
             }
             eprintln!("{}", nothing_found(args, known));
-            tell_refused(&refused);
+            report_refused(&refused);
             Ok(())
         }
         None | Some(Output::Wide) => {
             let terminal = terminal_size().map(|size| size.columns);
             write_table(out, args.layout(), &pods, now, terminal)?;
-            tell_refused(&refused);
+            report_refused(&refused);
             Ok(())
         }
         Some(Output::Json) => {
@@ -149,7 +149,7 @@ pub async fn get_pods(
             Ok(writeln!(out, "{text}")?)
         }
         Some(Output::Yaml) => {
-            // Through JSON, so that both say the same.
+            // Through JSON, so that both formats have the same content.
             let list = listed(pods, refused).context("write the pods")?;
             let text = serde_saphyr::to_string(&list).context("write the pods")?;
             Ok(out.write_all(text.as_bytes())?)
@@ -157,7 +157,7 @@ pub async fn get_pods(
     }
 }
 
-/// A list object; beside it, if there are any, the manifests that do not have their way.
+/// A list object; with the refused manifests, if there are any.
 fn listed(
     pods: Vec<PodItem<Pod>>,
     refused: Vec<RefusedManifest>,
@@ -170,8 +170,8 @@ fn listed(
     Ok(list)
 }
 
-/// Beside the table, so that whoever passes that on has it alone.
-fn tell_refused(refused: &[RefusedManifest]) {
+/// Reports on standard error, so that standard output has the table alone.
+fn report_refused(refused: &[RefusedManifest]) {
     for refused in refused {
         eprintln!("ferrolet: {}", brief(refused));
     }

@@ -1,4 +1,4 @@
-//! Tables as people see them.
+//! The text of tables.
 
 use super::*;
 use crate::commands::test_pods::{crashing, now, running};
@@ -11,7 +11,7 @@ fn lines(layout: Layout, terminal: Option<usize>) -> Vec<String> {
 }
 
 #[test]
-fn a_pod_is_a_row_of_a_table() {
+fn pod_is_a_table_row() {
     let expected = [
         "NAME       READY   STATUS             RESTARTS      AGE   IP         LAST EVENT",
         "z          1/1     Running            0             10m   10.0.0.7   <none>",
@@ -22,7 +22,7 @@ fn a_pod_is_a_row_of_a_table() {
 }
 
 #[test]
-fn a_wide_table_of_all_namespaces_has_more_columns() {
+fn wide_table_of_all_namespaces_has_more_columns() {
     let lines = lines(Layout { namespace: true, wide: true }, None);
     assert_eq!(
         lines[0],
@@ -35,7 +35,7 @@ fn a_wide_table_of_all_namespaces_has_more_columns() {
 }
 
 #[test]
-fn a_narrow_terminal_shows_the_columns_that_fit() {
+fn narrow_terminal_shows_the_columns_that_fit() {
     let all = Layout { namespace: true, wide: true };
     let rows = [
         (Layout::default(), 100, "NAME READY STATUS RESTARTS AGE IP LAST EVENT"),
@@ -57,12 +57,12 @@ fn a_narrow_terminal_shows_the_columns_that_fit() {
 }
 
 #[test]
-fn what_is_too_narrow_for_the_least_is_cut() {
+fn lines_are_cut_when_the_required_columns_do_not_fit() {
     assert_eq!(lines(Layout::default(), Some(24))[2], "a          0/1     Cras…");
 }
 
 #[test]
-fn a_pod_without_a_status_is_pending() {
+fn pod_without_status_is_pending() {
     let mut item = running("default", "new");
     item.pod.status = None;
     let row = Layout::default().row(&item, None, now());
@@ -70,7 +70,7 @@ fn a_pod_without_a_status_is_pending() {
 }
 
 #[test]
-fn who_finds_nothing_is_told_where_to_look() {
+fn empty_list_hints_at_other_namespaces() {
     let args = |all_namespaces| Args {
         place: Place { root_dir: "/r".into() },
         pods: Vec::new(),

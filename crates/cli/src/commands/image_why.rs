@@ -12,11 +12,13 @@ use process::clock::SystemClock;
 use super::Place;
 use super::agent::{AgentClient, AgentError};
 use super::gc::Output;
-use super::gc::why::{Answer, There, is_there, named_in, still_there, tell_damage, unknown};
+use super::gc::why::{
+    Answer, Existing, existing_items, existing_text, named_in, report_damage, unknown,
+};
 use super::why::facts::{is_more, lines};
 use super::why::from_files;
 
-/// How many entries are requested: pods and containers may have the name of the image, and are left out.
+/// How many entries are requested: pods and containers may have the name of the image, and are filtered out.
 const MOST: usize = 1000;
 
 /// The arguments of `image why`.
@@ -48,14 +50,14 @@ pub async fn why(
 ) -> Result<()> {
     let (image, limit) = (args.image.as_str(), usize::from(args.limit));
     let (mut answer, there) = match agent.why(image, MOST).await {
-        Ok(answer) => (answer, still_there(agent, image).await.of_images()),
+        Ok(answer) => (answer, existing_items(agent, image).await.of_images()),
         Err(AgentError::NoAgent(_)) => {
             let answer = from_files(args.place.root_dir.join(JOURNAL), image, MOST)?;
-            (answer, There::unavailable("no agent runs here"))
+            (answer, Existing::unavailable("no agent runs here"))
         }
         Err(error) => return Err(error.into()),
     };
-    tell_damage(&answer);
+    report_damage(&answer);
     answer.found.entries.retain(Entry::is_of_image);
     let mut facts = lines(&answer.found.entries, now, true);
     let more = is_more(&mut facts, limit) || answer.found.more;
@@ -71,7 +73,7 @@ pub async fn why(
             eprintln!("ferrolet: {missing}");
         }
         let older = more.then(|| "There is more; --limit shows older lines.".to_owned());
-        let lines = there.items().map(is_there).chain(facts).chain(older);
+        let lines = there.items().map(existing_text).chain(facts).chain(older);
         lines.map(|line| line + "\n").collect()
     };
     out.write_all(text.as_bytes())?;

@@ -11,15 +11,15 @@ use super::Place;
 use super::agent::AgentClient;
 use super::select::select;
 
-/// Names the container that is meant when none is said.
+/// The annotation that names the default container.
 const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
 
-/// What `logs` is asked.
+/// The arguments of `logs`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     pub place: Place,
-    /// The pod, as NAME or NAMESPACE/NAME; the node's name behind it may be left out.
+    /// The pod, as NAME or NAMESPACE/NAME; the node's name suffix may be left out.
     pub pod: String,
     /// Namespace of the pod; any unless given.
     #[arg(short, long, value_name = "NAME")]
@@ -27,19 +27,19 @@ pub struct Args {
     /// The container; the pod's first one unless given.
     #[arg(short, long, value_name = "NAME")]
     pub container: Option<String>,
-    /// Go on until the container ends.
+    /// Follow the log until the container ends.
     #[arg(short, long)]
     pub follow: bool,
-    /// The instance of the container before this one.
+    /// The log of the previous instance of the container.
     #[arg(short, long)]
     pub previous: bool,
-    /// Only this many lines from the end; -1 for all.
+    /// Only the last lines, up to this number; -1 for all.
     #[arg(long, value_name = "LINES", allow_negative_numbers = true)]
     pub tail: Option<i64>,
-    /// Nothing older than this, such as 10m or 2h30m.
+    /// No lines older than this, such as 10m or 2h30m.
     #[arg(long, value_name = "DURATION")]
     pub since: Option<GoDuration>,
-    /// When each line was written.
+    /// Show the time of each line.
     #[arg(long)]
     pub timestamps: bool,
 }
@@ -77,14 +77,14 @@ fn query(args: &Args) -> Result<String> {
         if since.is_zero() {
             bail!("--since must be more than nothing");
         }
-        // A part of a second more shows rather too much than too little.
+        // Rounded up to whole seconds: rather some lines too many than too few.
         let seconds = since.as_secs() + u64::from(since.subsec_nanos() > 0);
         parameters.push(format!("sinceSeconds={seconds}"));
     }
     Ok(parameters.join("&"))
 }
 
-/// The container that is meant.
+/// The container to read.
 pub(crate) fn container<'a>(pod: &'a Pod, asked: Option<&'a str>) -> Result<&'a str> {
     let name = view::pod_name(pod);
     let all: Vec<&str> = names(pod).collect();
@@ -102,7 +102,7 @@ pub(crate) fn container<'a>(pod: &'a Pod, asked: Option<&'a str>) -> Result<&'a 
         [] => bail!("pod {name} has no container"),
         [only] => Ok(&only.name),
         [first, ..] => {
-            // Beside the log, so that whoever passes that on has it alone.
+            // On standard error, so that standard output has the log alone.
             let all = all.join(", ");
             eprintln!("Defaulted container {:?} out of: {all} (-c chooses another)", first.name);
             Ok(&first.name)
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_becomes_a_query() {
+    fn log_options_become_query_parameters() {
         let none = "follow=false&previous=false&timestamps=false";
         let rows = [
             ("web", none.to_owned()),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_container_is_meant_unless_another_is_named() {
+    fn first_container_is_the_default() {
         let one = testkit::pods::pod("one").container("main", "image", [""; 0]).build();
         let mut two = testkit::pods::pod("two")
             .container("main", "image", [""; 0])

@@ -1,12 +1,12 @@
-//! A configuration as YAML in which remarks stand behind values.
+//! A configuration as YAML with remarks as comments.
 
 use anyhow::Result;
 use serde_json::{Map, Value};
 
-/// What is to be said of a value, by its path.
+/// Returns the remark on a value, by its path.
 pub(super) type Remark = fn(&str, &Value) -> Option<&'static str>;
 
-/// The document with its remarks as comments; read again it gives the same.
+/// The document with its remarks as comments; it parses to the same document.
 pub(super) fn text(document: &Value, remark: Remark) -> Result<String> {
     let mut text = String::new();
     if let Value::Object(fields) = document {
@@ -15,7 +15,7 @@ pub(super) fn text(document: &Value, remark: Remark) -> Result<String> {
     Ok(text)
 }
 
-/// The paths of the values about which something is to be said.
+/// The paths of the values with a remark.
 pub(super) fn remarked(document: &Value, remark: Remark) -> Vec<String> {
     let mut paths = Vec::new();
     collect("", document, remark, &mut paths);
@@ -54,7 +54,7 @@ fn write(fields: &Map<String, Value>, path: &str, remark: Remark, text: &mut Str
     Ok(())
 }
 
-/// A field with its remark: behind it, or above where it is a text of several lines.
+/// A field with its remark: after it, or above it if the value has several lines.
 fn push_marked(entry: &str, remark: Option<&str>, text: &mut String) {
     let (first, rest) = entry.split_once('\n').unwrap_or((entry, ""));
     let fits = rest.is_empty() || first.ends_with(':');
@@ -91,13 +91,13 @@ mod tests {
 
     use super::*;
 
-    /// Odd fields are remarked upon.
+    /// A remark on fields with odd names.
     fn odd(path: &str, _: &Value) -> Option<&'static str> {
         path.contains("odd").then_some("odd")
     }
 
     #[test]
-    fn remarks_stand_beside_values_and_the_text_gives_the_same_document() {
+    fn remarks_are_comments_and_the_yaml_parses_to_the_same_document() {
         let document = json!({
             "even": 1, "odd": "a", "list": [1], "oddList": ["a", "b"], "oddEmpty": {},
             "map": {"memory.odd": "5%", "even": true, "deep": {"odd: #": "x"}},

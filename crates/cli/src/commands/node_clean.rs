@@ -1,8 +1,8 @@
-//! `ferrolet node clean`: all pods of the node's runtime, stopped and removed.
+//! `ferrolet node clean`: stops and removes all pods of the node's runtime.
 
-pub mod act;
 pub mod decide;
-mod take;
+mod lock;
+pub mod remove_pods;
 mod volumes;
 
 use std::io::{self, Write as _};
@@ -17,7 +17,7 @@ use ferrolet::node_cgroups;
 use ferrolet::run::JOURNAL;
 use ferrolet::runtime_note::{CgroupsNote, RuntimeNote};
 use hostfs::HostSegments;
-use journal::{DiskJournal, Ledger, Recording, Witnesses};
+use journal::{DiskJournal, ExistenceChecks, Ledger, Recording};
 use model::cgroup::{CgroupDriver, CgroupName};
 use model::chain::Chain;
 use model::image_claims::ImageClaims;
@@ -29,24 +29,24 @@ use process::version::FERROLET;
 use prometheus::Registry;
 use runtime::LogLayout;
 
-use self::act::Cleaner;
+use self::remove_pods::Cleaner;
 use super::Place;
 
-/// The least that a call is given, as in `run`.
+/// The minimum timeout of a call, as in `run`.
 const SHORTEST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What `node clean` is asked.
+/// The arguments of `node clean`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     pub place: Place,
-    /// The agent's `KubeletConfiguration`, if it left no note of its runtime.
+    /// The agent's `KubeletConfiguration`, if it left no runtime note.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// The container runtime, instead of the one that the agent used.
     #[arg(long, value_name = "ENDPOINT")]
     pub runtime_endpoint: Option<String>,
-    /// Ask an agent that runs to stop, and then clean.
+    /// If an agent runs, stop it first.
     #[arg(long)]
     pub force: bool,
 }
@@ -54,11 +54,11 @@ pub struct Args {
 pub(crate) async fn run(args: &Args) -> Result<()> {
     let files = hostfs::Host::default();
     let root_dir = &args.place.root_dir;
-    let _claim = take::take(&args.place.agent(), root_dir, args.force).await?;
+    let _claim = lock::lock(&args.place.agent(), root_dir, args.force).await?;
     let note = RuntimeNote::read(&files, root_dir).await;
     let config = args.config.as_deref().map(config::load).transpose();
     let config = config.map_err(|error| anyhow::anyhow!("{}", Chain(&error)))?;
-    // A broken note matters only to who has nothing else.
+    // A malformed note is an error only if there is no other source.
     let note = match (&args.runtime_endpoint, &config, note) {
         (_, _, Ok(note)) => note,
         (None, None, Err(error)) => return Err(error.into()),
@@ -69,10 +69,9 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     let endpoint = Endpoint::parse(&target.endpoint)?;
     let deadlines = Deadlines { request: request_timeout(config), ..Deadlines::default() };
     let runtime = CriRuntime::new(&endpoint, &endpoint, deadlines);
-    runtime
-        .version()
-        .await
-        .with_context(|| format!("ask the container runtime at {}", endpoint.path().display()))?;
+    runtime.version().await.with_context(|| {
+        format!("connect to the container runtime at {}", endpoint.path().display())
+    })?;
     let segments = HostSegments::new(root_dir.join(JOURNAL));
     let max_bytes = FerroletConfiguration::default().gc.journal.max_bytes.into();
     let clock = Arc::new(SystemClock);
@@ -80,12 +79,12 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     let ledger = Ledger::new(Arc::clone(&journal) as _, &Registry::new());
     let ledger = Arc::new(ledger.context("count removals")?);
     let (runtime, files) = (Runtime::new(Arc::new(runtime)), Arc::new(files));
-    let witnesses = Witnesses {
+    let checks = ExistenceChecks {
         runtime: Some(runtime.clone()),
         files: Some(Arc::clone(&files) as _),
         cgroups: None,
     };
-    witnesses.settle(&journal).await;
+    checks.settle(&journal).await;
     let recording = Arc::new(Recording::new(ledger, ImageClaims::default()));
     let cleaner = Cleaner {
         runtime: runtime.intercepted(&recording),
@@ -96,12 +95,12 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
         logs: target.logs,
         pods: root_dir.join("pods"),
     };
-    let tell = |line: &str| drop(writeln!(io::stdout(), "{line}"));
-    let outcome = cleaner.clean(&tell).await.context("list what the runtime has");
+    let report = |line: &str| drop(writeln!(io::stdout(), "{line}"));
+    let outcome = cleaner.clean(&report).await.context("list the pods of the runtime");
     journal.sync();
     let outcome = outcome?;
     if outcome.failed.is_empty() || outcome.removed > 0 {
-        tell(&summary(outcome.removed));
+        report(&summary(outcome.removed));
     }
     if outcome.failed.is_empty() {
         return Ok(());
@@ -110,13 +109,13 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     bail!("not removed: {}", failed.join(", "))
 }
 
-/// The host's cgroups, and the one of all pods.
+/// The host's cgroups, and the cgroup of all pods.
 fn cgroups(
     note: &CgroupsNote,
     recording: &Arc<Recording>,
 ) -> Result<(Arc<dyn Cgroups>, CgroupName)> {
     let driver = if note.systemd { CgroupDriver::Systemd } else { CgroupDriver::Cgroupfs };
-    let root = CgroupName::parse(&note.root).context("the note of the pods' cgroups")?;
+    let root = CgroupName::parse(&note.root).context("read the pod cgroup root of the note")?;
     let (inner, _) = node_cgroups::open(driver)?;
     Ok((Arc::new(Intercepted::new(inner, recording)), root))
 }
@@ -129,7 +128,7 @@ fn summary(removed: usize) -> String {
     }
 }
 
-/// How long the runtime may take for a call: as configured, as far as the agent takes that.
+/// The timeout of a runtime call: as configured, with the agent's lower limit.
 fn request_timeout(config: Option<&KubeletConfiguration>) -> Duration {
     let timeout = match config {
         Some(config) => config.runtime_request_timeout,
@@ -138,17 +137,17 @@ fn request_timeout(config: Option<&KubeletConfiguration>) -> Duration {
     timeout.to_std().max(SHORTEST_TIMEOUT)
 }
 
-/// What is cleaned.
+/// The runtime and directories to clean.
 #[derive(Debug)]
 struct Target {
     endpoint: String,
     logs: LogLayout,
-    /// Where pods have cgroups of their own, if they have.
+    /// The cgroups of pods, if pods have any.
     cgroups: Option<CgroupsNote>,
 }
 
-/// The runtime and the logs that are meant: as asked for, else as the configuration says, else as
-/// the agent noted.
+/// The runtime and the log directory: from the flag, else from the configuration, else
+/// from the agent's note.
 fn target(
     args: &Args,
     config: Option<&KubeletConfiguration>,
@@ -158,7 +157,7 @@ fn target(
     let noted = note.as_ref().map(|note| note.runtime_endpoint.clone());
     let Some(endpoint) = args.runtime_endpoint.clone().or(configured).or(noted) else {
         bail!(
-            "no agent noted its container runtime in {}: say which with --runtime-endpoint or --config",
+            "no agent has left a runtime note in {}: pass --runtime-endpoint or --config",
             args.place.root_dir.display()
         );
     };
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_may_take_as_long_as_configured() {
+    fn runtime_calls_use_the_configured_timeout() {
         let rows = [("2s", 2), ("0s", 1), ("5m", 300)];
         for (text, seconds) in rows {
             let config = KubeletConfiguration {
@@ -204,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_runtime_is_the_one_asked_for_else_configured_else_noted() {
+    fn runtime_endpoint_is_from_the_flag_else_configuration_else_the_note() {
         let config = KubeletConfiguration {
             container_runtime_endpoint: "configured".to_owned(),
             pod_logs_dir: "/configured".to_owned(),

@@ -11,22 +11,22 @@ use process::clock::SystemClock;
 use server::wire::WhyAnswer;
 
 use super::gc::Output;
-use super::gc::why::{answer_text, goes_back, read, tell_damage};
+use super::gc::why::{answer_text, journal_range, read, report_damage};
 
-/// Tell why a pod was deleted: which rule, when, with which numbers.
+/// Print why a pod was deleted: rule, time and numbers.
 #[derive(Debug, Clone, clap::Parser)]
 #[command(name = "ferrolet pod-gc why")]
 pub(crate) struct Args {
     /// The pod: NAMESPACE/NAME, NAME, or its uid or the beginning of it.
     #[arg(value_name = "NAMESPACE/NAME")]
     what: String,
-    /// Where the controller keeps its journal.
+    /// The state directory of the controller.
     #[arg(long, value_name = "DIR", default_value = "/var/lib/ferrolet/pod-gc")]
     state_dir: PathBuf,
-    /// How many deletions are told at most, the newest first.
+    /// The maximum number of deletions, the newest first.
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
-    /// How the answer is written.
+    /// The format of the output.
     #[arg(short, long, value_enum)]
     output: Option<Output>,
 }
@@ -35,12 +35,12 @@ pub(super) fn run(args: &Args) -> Result<()> {
     why(args, SystemClock.now(), &mut io::stdout())
 }
 
-/// Writes what was deleted and why; an error if nothing is known.
+/// Writes what was deleted and why; an error if nothing is recorded.
 fn why(args: &Args, now: jiff::Timestamp, out: &mut dyn Write) -> Result<()> {
     let journal = journal_dir(&args.state_dir);
     let has =
         |path: &Path| path.try_exists().with_context(|| format!("look at {}", path.display()));
-    // The journal begins with the first deletion, and each replica has its own.
+    // The first deletion creates the journal, and each replica has its own.
     let answer = read(journal, &args.what, usize::from(args.limit))?;
     let has_deleted = answer.is_some();
     let answer = if let Some(answer) = answer {
@@ -50,7 +50,7 @@ fn why(args: &Args, now: jiff::Timestamp, out: &mut dyn Write) -> Result<()> {
         ensure!(has(&args.state_dir)?, "there is no {dir}: no `ferrolet pod-gc` has run here");
         WhyAnswer { what: args.what.clone(), found: Found::default() }
     };
-    tell_damage(&answer);
+    report_damage(&answer);
     if args.output == Some(Output::Json) {
         let text = serde_json::to_string_pretty(&answer).context("write the answer")?;
         writeln!(out, "{text}")?;
@@ -61,7 +61,7 @@ fn why(args: &Args, now: jiff::Timestamp, out: &mut dyn Write) -> Result<()> {
         bail!("this replica has deleted nothing yet; other replicas have journals of their own");
     }
     if answer.found.entries.is_empty() {
-        bail!("no pod called {:?} was deleted here, {}", args.what, goes_back(&answer));
+        bail!("no pod called {:?} was deleted here, {}", args.what, journal_range(&answer));
     }
     Ok(())
 }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn default_state_directory_is_that_of_the_deployment() {
+    fn default_state_directory_matches_the_deployment() {
         let deployment = include_str!("../../../../deploy/pod-gc/deployment.yaml");
         let command = <Args as clap::CommandFactory>::command();
         let flag = command.get_arguments().find(|arg| arg.get_id() == "state_dir").unwrap();
@@ -153,13 +153,13 @@ mod tests {
             String::from_utf8(out).unwrap()
         };
         let before = ask();
-        let said = "pod default/web was being removed, and is not known to be gone, 0s ago, at ";
+        let said = "pod default/web was being removed, with an unknown outcome, 0s ago, at ";
         assert!(before.starts_with(said), "{before}");
         assert!(before.contains("\n  error: the process ended before the answer\n"), "{before}");
         let next = open();
-        ::journal::Witnesses::default().settle(&next).await;
+        ::journal::ExistenceChecks::default().settle(&next).await;
         drop(next);
-        assert_eq!(ask(), before, "the next process has put it on record");
+        assert_eq!(ask(), before, "the next process has recorded it");
         assert!(journal_dir(place.path()).join("00000001.jsonl").is_file());
     }
 

@@ -9,14 +9,14 @@ use status::decide::{human_duration, summary};
 use super::table::{Columns, GAP};
 use super::{pulling, waiting_volumes};
 
-/// What is unknown or not there.
+/// Stands for unknown or missing values.
 const NONE: &str = "<none>";
 
-/// Columns that a narrow terminal does without, in the order in which they go.
+/// Columns that a narrow terminal omits, in the order of omission.
 const DISPENSABLE: [&str; 7] = ["UID", "NODE", "IP", "AGE", "LAST EVENT", "RESTARTS", "NAMESPACE"];
-/// How much of the last event is worth showing.
+/// The useful width of the last event.
 const LEAST_EVENT: usize = 16;
-/// How wide columns usually get.
+/// The usual widths of columns.
 const USUAL: [(&str, usize); 6] = [
     ("NAMESPACE", 11),
     ("NAME", 20),
@@ -26,7 +26,7 @@ const USUAL: [(&str, usize); 6] = [
     ("IP", 11),
 ];
 
-/// Which columns there are.
+/// The columns of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Layout {
     /// Whether pods of several namespaces are shown.
@@ -45,7 +45,7 @@ impl Layout {
         )
     }
 
-    /// The row of a pod; `status` instead of the word for its own.
+    /// The row of a pod; `status` replaces the pod's own status word.
     pub(crate) fn row(
         self,
         item: &PodItem<Pod>,
@@ -72,13 +72,13 @@ impl Layout {
         self.pick(&line.namespace, cells, wide, &last_event(item.last_event.as_ref(), now))
     }
 
-    /// Columns in which most pods find room whatever becomes of them.
+    /// Columns that fit most pods in any state.
     pub(crate) fn usual_columns(self) -> Columns {
         let usual = |title: &String| USUAL.iter().find(|(known, _)| known == title);
         Columns::at_least(self.header().iter().map(|title| usual(title).map_or(0, |known| known.1)))
     }
 
-    /// Which columns a terminal has room for.
+    /// Which columns fit on a terminal.
     pub(crate) fn fitting(self, columns: &Columns, terminal: usize) -> Vec<bool> {
         let header = self.header();
         let mut shown = vec![true; header.len()];
@@ -99,7 +99,7 @@ impl Layout {
             shown[index] = false;
             hidden.push(index);
         }
-        // What went last made room, perhaps for more than it took.
+        // The last omitted column may have freed more space than was needed.
         for index in hidden.into_iter().rev() {
             shown[index] = true;
             shown[index] = needed(&shown) <= terminal;
@@ -120,7 +120,7 @@ fn last_event(event: Option<&LastEvent>, now: Timestamp) -> String {
     format!("{age} ago {}: {}", event.reason, event.message)
 }
 
-/// By namespace, name and, for pods that follow each other under one name, uid.
+/// By namespace, name and, for successive pods of one name, uid.
 pub(crate) fn sort(pods: &mut [PodItem<Pod>]) {
     pods.sort_by_cached_key(|item| (view::pod_name(&item.pod), view::uid(&item.pod)));
 }

@@ -24,13 +24,13 @@ use super::websocket::Message;
 const DATA: u8 = 0;
 const ERROR: u8 = 1;
 
-/// Both channels begin with the port.
+/// Both channels begin with the port number.
 const PORT_BYTES: usize = 2;
 
-/// How much is read at a time.
+/// The buffer size of a read.
 const CHUNK: usize = 32 * 1024;
 
-/// How long the pod may be silent once the client has closed its direction, which cannot be passed on.
+/// How long the pod may be silent after the client has closed its direction, which the protocol cannot forward.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// Options of `port-forward`.
@@ -38,7 +38,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 pub struct Args {
     #[command(flatten)]
     pub place: Place,
-    /// The pod, as NAME or NAMESPACE/NAME; the node's name behind it may be left out.
+    /// The pod, as NAME or NAMESPACE/NAME; the node's name suffix may be left out.
     pub pod: String,
     /// Namespace of the pod; any unless given.
     #[arg(short, long, value_name = "NAME")]
@@ -57,7 +57,7 @@ pub struct PortPair {
     pub remote: u16,
 }
 
-/// A text that is no pair of ports.
+/// The text is not a pair of ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("ports are written as LOCAL:REMOTE, PORT or :REMOTE")]
 pub struct BadPorts;
@@ -99,7 +99,7 @@ pub async fn port_forward(
     for PortPair { local, remote } in args.ports.iter().copied() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, local)).await;
         let listener = listener.with_context(|| format!("listen on 127.0.0.1:{local}"))?;
-        let local = listener.local_addr().context("look at the local port")?.port();
+        let local = listener.local_addr().context("read the local port")?.port();
         writeln!(out, "{}", PortPair { local, remote })?;
         let path = format!("/portForward/{}/{}?port={remote}", name.namespace, name.name);
         serving.spawn(serve(listener, Arc::clone(&agent), path));
@@ -111,7 +111,7 @@ pub async fn port_forward(
     }
 }
 
-/// Forwards each connection over a stream of its own.
+/// Forwards each connection over its own stream.
 async fn serve(listener: TcpListener, agent: Arc<AgentClient>, path: String) -> Result<()> {
     let mut connections = JoinSet::new();
     loop {
@@ -144,7 +144,7 @@ async fn forward(mut socket: TcpStream, agent: &AgentClient, path: &str) -> Resu
             }
             timeout(SILENCE, reader.next()).await.unwrap_or(Ok(None))
         };
-        // Biased: what the pod sends first, so that its end is seen.
+        // Biased: output of the pod first, so that its end is noticed.
         tokio::select! {
             biased;
             message = received => match message? {
@@ -168,7 +168,7 @@ async fn forward(mut socket: TcpStream, agent: &AgentClient, path: &str) -> Resu
             },
         }
     }
-    // The pod may be gone by now.
+    // The pod may be gone.
     writer.close().await.ok();
     Ok(())
 }
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_are_pairs() {
+    fn port_arguments_are_parsed_as_pairs() {
         let rows = [
             ("8080:80", Ok(PortPair { local: 8080, remote: 80 })),
             ("80", Ok(PortPair { local: 80, remote: 80 })),

@@ -1,14 +1,14 @@
-//! Pulls that are under way: the status of a pod calls that `ContainerCreating`, for as long as it takes.
+//! Image pulls in progress: the status of the pod is `ContainerCreating` meanwhile.
 
 use jiff::Timestamp;
 use model::ports::events::STILL_PULLING;
 use server::wire::{EventItem, LastEvent};
 use status::decide::human_duration;
 
-/// The event of a pull that begins.
+/// The event at the begin of a pull.
 const PULLING: &str = "Pulling";
 
-/// The word for a pod in a table, given its last event: with the pull that it waits for, if it does.
+/// The status word for a pod in a table, given its last event: with the pull that it waits for, if any.
 pub(super) fn status_word(word: &str, last: Option<&LastEvent>, now: Timestamp) -> Option<String> {
     let is_starting =
         ["ContainerCreating", "PodInitializing"].contains(&word) || word.starts_with("Init:");
@@ -16,7 +16,7 @@ pub(super) fn status_word(word: &str, last: Option<&LastEvent>, now: Timestamp) 
     Some(format!("{word} (pulling for {})", human_duration(now.duration_since(pull.time))))
 }
 
-/// The pull that a container waits for, by the events of its pod: its last one says that it began.
+/// The pull that a container waits for: the last event of the container is the begin of a pull.
 pub(super) fn of_container(name: &str, events: &[EventItem], now: Timestamp) -> Option<String> {
     let of_it = |event: &&EventItem| {
         let path = event.field_path.strip_suffix('}').and_then(|path| path.rsplit_once('{'));

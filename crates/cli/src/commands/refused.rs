@@ -1,4 +1,4 @@
-//! Manifests that do not have their way, as people are told of them.
+//! Notes about refused manifests.
 
 use std::path::Path;
 
@@ -6,20 +6,20 @@ use server::wire::RefusedManifest;
 
 use super::table::{clean, width};
 
-/// How many are shown on a terminal.
+/// How many notes are shown on a terminal.
 const MOST: usize = 5;
-/// How many lines each may take there.
+/// The maximum number of lines of a note.
 const LINES: usize = 3;
 
-/// How many characters of what is wrong stand beside a table: validation may find a thousand.
+/// How many characters of the message are shown beside a table: validation may return a thousand errors.
 const BRIEF: usize = 100;
 
-/// What is wrong with a manifest, and what that means for its pod.
+/// The problem of a manifest, and the consequence for its pod.
 pub(crate) fn note(refused: &RefusedManifest) -> String {
     written(refused, &refused.manifest, &refused.message)
 }
 
-/// The same in one line, with where the rest is.
+/// The same in one line, with a hint where to find the rest.
 pub(crate) fn brief(refused: &RefusedManifest) -> String {
     shortened(refused, &refused.manifest)
 }
@@ -29,7 +29,7 @@ fn shortened(refused: &RefusedManifest, manifest: &str) -> String {
     let Some((cut, _)) = message.char_indices().nth(BRIEF) else {
         return written(refused, manifest, &message);
     };
-    // Between words, unless one is that long.
+    // Between words, unless a word is longer than the limit.
     let end = message[..cut].rfind(' ').unwrap_or(cut);
     let name = Path::new(&refused.manifest).file_name().and_then(|name| name.to_str());
     let name = name.unwrap_or(&refused.manifest);
@@ -41,19 +41,19 @@ fn written(refused: &RefusedManifest, manifest: &str, message: &str) -> String {
     let RefusedManifest { pod, last_good_stays, .. } = refused;
     let rest = match pod {
         _ if !last_good_stays => String::new(),
-        Some(pod) => format!("; {pod} stays as it was"),
-        None => "; its pods stay as they were".to_owned(),
+        Some(pod) => format!("; {pod} is unchanged"),
+        None => "; its pods are unchanged".to_owned(),
     };
-    clean(&format!("{manifest} is not taken: {message}{rest}"))
+    clean(&format!("{manifest} was refused: {message}{rest}"))
 }
 
-/// The same for all of them, below a table on a terminal, which has room for file names alone.
+/// The notes of all manifests, below a table on a terminal, with file names only.
 pub(crate) fn notes(refused: &[RefusedManifest], columns: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for refused in refused.iter().take(MOST) {
         let path = Path::new(&refused.manifest);
         let name = path.file_name().and_then(|name| name.to_str());
-        // A URL is not shortened: its last part says little.
+        // A URL is not shortened: its last part alone has no meaning.
         let name = name.filter(|_| path.is_absolute()).unwrap_or(&refused.manifest);
         lines.extend(wrapped(&format!("! {}", shortened(refused, name)), columns));
     }
@@ -63,7 +63,7 @@ pub(crate) fn notes(refused: &[RefusedManifest], columns: usize) -> Vec<String> 
     lines
 }
 
-/// A text in a few lines between words, the last of which may be too long.
+/// A text wrapped between words into a few lines; the last one may be too long.
 fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     for word in text.split(' ') {
@@ -95,17 +95,17 @@ mod tests {
     }
 
     #[test]
-    fn a_note_says_what_is_wrong_and_what_becomes_of_the_pod() {
-        let wrong = "is not taken: spec.containers[0].image: Required value";
+    fn note_names_the_problem_and_the_consequence_for_the_pod() {
+        let wrong = "was refused: spec.containers[0].image: Required value";
         let rows = [
             (refused("/m/a.yaml", None, false), format!("/m/a.yaml {wrong}")),
             (
                 refused("/m/a.yaml", Some("default/a-node"), true),
-                format!("/m/a.yaml {wrong}; default/a-node stays as it was"),
+                format!("/m/a.yaml {wrong}; default/a-node is unchanged"),
             ),
             (
                 refused("http://h/pods", None, true),
-                format!("http://h/pods {wrong}; its pods stay as they were"),
+                format!("http://h/pods {wrong}; its pods are unchanged"),
             ),
         ];
         for (refused, expected) in rows {
@@ -114,14 +114,14 @@ mod tests {
     }
 
     #[test]
-    fn brief_note_has_the_beginning_of_a_long_message_and_where_the_rest_is() {
+    fn brief_note_shortens_a_long_message_and_names_the_source() {
         let mut long = refused("/m/a.yaml", Some("default/a-node"), true);
         assert_eq!(brief(&long), note(&long));
         long.message = "spec.containers[0].image: Required value; ".repeat(40);
         let text = brief(&long);
         assert!(text.len() < 250 && !text.contains('\n'), "{text}");
-        assert!(text.starts_with("/m/a.yaml is not taken: spec.containers[0].image"), "{text}");
-        let rest = "; default/a-node stays as it was … (describe a.yaml has the rest)";
+        assert!(text.starts_with("/m/a.yaml was refused: spec.containers[0].image"), "{text}");
+        let rest = "; default/a-node is unchanged … (describe a.yaml has the rest)";
         assert!(text.ends_with(rest), "{text}");
         assert!(note(&long).len() > 1000);
         long.message = "é".repeat(300);
@@ -129,22 +129,22 @@ mod tests {
     }
 
     #[test]
-    fn on_a_terminal_notes_are_short_few_and_between_words() {
+    fn terminal_notes_are_short_few_and_wrapped_between_words() {
         let one = refused("/m/a.yaml", Some("default/a-node"), true);
         let expected = [
-            "! a.yaml is not taken: spec.containers[0].image:",
-            "  Required value; default/a-node stays as it was",
+            "! a.yaml was refused: spec.containers[0].image:",
+            "  Required value; default/a-node is unchanged",
         ];
         assert_eq!(notes(std::slice::from_ref(&one), 50), expected);
         let lines = notes(&vec![one; 8], 200);
         assert_eq!(lines.len(), MOST + 1);
         assert_eq!(lines[MOST], "! and 3 more; get pods -o json names them");
         let url = refused("http://h/pods", None, false);
-        assert!(notes(&[url], 200)[0].starts_with("! http://h/pods is not"));
+        assert!(notes(&[url], 200)[0].starts_with("! http://h/pods was"));
     }
 
     #[test]
-    fn a_note_takes_no_more_than_a_few_lines() {
+    fn note_has_a_line_limit() {
         let mut long = refused("/m/a.yaml", None, false);
         long.message = "word ".repeat(100);
         assert_eq!(notes(&[long], 20).len(), LINES);

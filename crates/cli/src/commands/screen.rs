@@ -1,4 +1,4 @@
-//! A few lines of a terminal that are drawn again and again in place.
+//! Lines of a terminal that are redrawn in place.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ pub struct Size {
     pub rows: usize,
 }
 
-/// What was drawn last: the cursor stands in the row below it.
+/// The lines drawn last: the cursor is in the row below them.
 #[derive(Debug, Default)]
 pub struct Screen {
     /// The widths of the lines.
@@ -21,19 +21,19 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// What to write so that the terminal shows these lines instead of the ones before. Lines that do
-    /// not fit are cut, and when there are too many, the last one says how many are missing.
+    /// The output that makes the terminal show these lines instead of the previous ones. Long lines
+    /// are cut; if there are too many lines, the last one says how many are missing.
     pub fn redraw(&mut self, lines: &[String], size: Size) -> String {
         let columns = size.columns.max(1);
-        // A terminal that was made narrower broke our lines: what was one row is now several.
+        // A terminal that became narrower has wrapped the lines: one row is now several.
         let rows: usize = self.drawn.iter().map(|width| width.div_ceil(columns).max(1)).sum();
-        // The row of the cursor is not ours, and what left the screen cannot be reached.
+        // The row of the cursor is not redrawn, and rows that have scrolled out cannot be reached.
         let rows = rows.min(size.rows.saturating_sub(1));
         let mut text = String::new();
         if rows > 0 {
             write!(text, "\x1b[{rows}A").expect("a string takes every text");
         }
-        // To the start of the row, and nothing from there on.
+        // To the start of the row; clear everything after it.
         text.push_str("\r\x1b[J");
         self.drawn.clear();
         for line in fitting(lines, size) {

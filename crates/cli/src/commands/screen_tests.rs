@@ -1,8 +1,8 @@
-//! What a terminal shows after what was written to it.
+//! The content of a terminal after drawings.
 
 use super::*;
 
-/// As much of a terminal as is needed: it wraps, scrolls, and knows two commands.
+/// A minimal terminal: it wraps, scrolls, and supports two escape sequences.
 struct Terminal {
     size: Size,
     cells: Vec<Vec<char>>,
@@ -69,7 +69,7 @@ impl Terminal {
         }
     }
 
-    /// Another width: lines that are too long are broken, as terminals do.
+    /// Sets another width: long lines are wrapped, as terminals do.
     fn narrow(&mut self, columns: usize) {
         let rows = std::mem::take(&mut self.cells);
         for row in rows {
@@ -94,7 +94,7 @@ fn lines(texts: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn lines_are_drawn_in_place_and_what_was_before_stays() {
+fn lines_are_redrawn_in_place_below_earlier_output() {
     let (mut terminal, mut screen) = (Terminal::new(20, 10), Screen::default());
     terminal.write("$ ferrolet\r\n");
     terminal.write(&screen.redraw(&lines(&["NAME", "a", "b"]), terminal.size));
@@ -106,7 +106,7 @@ fn lines_are_drawn_in_place_and_what_was_before_stays() {
 }
 
 #[test]
-fn more_lines_than_the_terminal_has_are_counted() {
+fn lines_beyond_the_terminal_height_are_counted() {
     let (mut terminal, mut screen) = (Terminal::new(20, 4), Screen::default());
     for _ in 0..3 {
         terminal.write(&screen.redraw(&lines(&["NAME", "a", "b", "c", "d"]), terminal.size));
@@ -115,14 +115,14 @@ fn more_lines_than_the_terminal_has_are_counted() {
 }
 
 #[test]
-fn a_line_never_takes_two_rows() {
+fn line_never_takes_two_rows() {
     let (mut terminal, mut screen) = (Terminal::new(5, 10), Screen::default());
     terminal.write(&screen.redraw(&lines(&["abcdefgh", "12345"]), terminal.size));
     assert_eq!(terminal.shown(), ["abcd…", "12345", ""]);
 }
 
 #[test]
-fn a_terminal_that_was_made_narrower_is_cleared_of_the_broken_lines() {
+fn wrapped_lines_are_cleared_when_the_terminal_narrows() {
     let (mut terminal, mut screen) = (Terminal::new(10, 10), Screen::default());
     terminal.write(&screen.redraw(&lines(&["1234567890", "ab"]), terminal.size));
     terminal.narrow(4);

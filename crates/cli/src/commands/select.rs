@@ -1,4 +1,4 @@
-//! Which pod is meant.
+//! Selects a pod by its name.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -7,42 +7,42 @@ use k8s_openapi::api::core::v1::Pod;
 use podspec::view;
 use server::wire::{PodItem, RefusedManifest};
 
-/// Why it is not clear which pod is meant.
+/// Why no pod can be selected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SelectError {
-    /// There is no such pod.
+    /// No pod matches.
     #[error("pod {0:?} not found")]
     NotFound(String),
     /// Two namespaces are named.
     #[error("pod {asked:?} is not in namespace {namespace:?}")]
     Elsewhere {
-        /// What was asked for.
+        /// The argument.
         asked: String,
-        /// The namespace that was named besides.
+        /// The namespace of the option.
         namespace: String,
     },
-    /// There are several.
-    #[error("pod {asked:?} may be any of {}: say which as NAMESPACE/NAME", found.join(", "))]
+    /// Several pods match.
+    #[error("pod {asked:?} may be any of {}: name it as NAMESPACE/NAME", found.join(", "))]
     Ambiguous {
-        /// What was asked for.
+        /// The argument.
         asked: String,
-        /// What it may be.
+        /// The matching pods.
         found: Vec<String>,
     },
 }
 
-/// Words for a pod that may stand in front of its name.
+/// Kinds that may precede a pod's name.
 const KINDS: [&str; 3] = ["pod", "pods", "po"];
 
-/// A pod, as people name it.
+/// The name of a pod on a command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct PodSelector<'a> {
     namespace: Option<&'a str>,
     name: &'a str,
 }
 
-impl<'a> Asked<'a> {
-    /// From `NAME`, `NAMESPACE/NAME` or `pod/NAME`, and the namespace that is named besides.
+impl<'a> PodSelector<'a> {
+    /// From `NAME`, `NAMESPACE/NAME` or `pod/NAME`, and the namespace of the option.
     pub(crate) fn parse(text: &'a str, namespace: Option<&'a str>) -> Result<Self, SelectError> {
         match text.split_once('/') {
             None => Ok(Self { namespace, name: text }),
@@ -55,8 +55,8 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Whether a pod may be meant; `Some(true)` if by its whole name.
-    pub(crate) fn means(self, pod: &Pod) -> Option<bool> {
+    /// Whether a pod matches; `Some(true)` if by its full name.
+    pub(crate) fn matches(self, pod: &Pod) -> Option<bool> {
         let found = view::pod_name(pod);
         if self.namespace.is_some_and(|namespace| namespace != &*found.namespace) {
             return None;
@@ -67,8 +67,8 @@ impl<'a> Asked<'a> {
         (Some(self.name) == without_node(pod, &found.name)).then_some(false)
     }
 
-    /// Whether a manifest may be meant: by the name of its pod, or by that of the file.
-    pub(crate) fn means_manifest(self, refused: &RefusedManifest) -> bool {
+    /// Whether a manifest matches: by the name of its pod, or by its file name.
+    pub(crate) fn matches_manifest(self, refused: &RefusedManifest) -> bool {
         let file = Path::new(&refused.manifest).file_stem();
         if file == Some(OsStr::new(self.name)) {
             return true;
@@ -82,7 +82,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The words of a command line without one that only says that a pod is meant.
+/// The arguments without a leading kind.
 pub(crate) fn without_kind(words: &[String]) -> Result<&str, SelectError> {
     match words {
         [kind, name] if KINDS.contains(&kind.as_str()) => Ok(name),
@@ -91,17 +91,17 @@ pub(crate) fn without_kind(words: &[String]) -> Result<&str, SelectError> {
     }
 }
 
-/// Finds a pod by its name, where the node's name behind it may be left out. An exact name goes before
-/// one that needs the node's, and of two pods of one name the one that is not on its way out.
+/// Finds a pod by its name, where the node's name suffix may be left out. An exact match is preferred to
+/// one without the suffix, and of two pods of one name the one that is not being deleted.
 pub(crate) fn select(
     pods: Vec<PodItem<Pod>>,
     asked: &str,
     namespace: Option<&str>,
 ) -> Result<PodItem<Pod>, SelectError> {
-    let wanted = Asked::parse(asked, namespace)?;
+    let wanted = PodSelector::parse(asked, namespace)?;
     let (mut exact, mut short) = (Vec::new(), Vec::new());
     for item in pods {
-        match wanted.means(&item.pod) {
+        match wanted.matches(&item.pod) {
             Some(true) => exact.push(item),
             Some(false) => short.push(item),
             None => {}
@@ -123,7 +123,7 @@ pub(crate) fn select(
     }
 }
 
-/// A pod's name without that of its node.
+/// A pod's name without the suffix of its node.
 fn without_node<'a>(pod: &Pod, name: &'a str) -> Option<&'a str> {
     let node = view::spec(pod)?.node_name.as_deref()?;
     name.strip_suffix(node)?.strip_suffix('-')
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_found_by_its_name_with_or_without_its_nodes() {
+    fn pod_is_found_by_name_with_or_without_node_suffix() {
         let ok = |name: &str| Ok(name.to_owned());
         let rows = [
             ("web", ok("default/web")),
@@ -178,7 +178,7 @@ mod tests {
             (
                 "db",
                 Err("pod \"db\" may be any of default/db-node, kube-system/db-node: \
-                     say which as NAMESPACE/NAME"
+                     name it as NAMESPACE/NAME"
                     .to_owned()),
             ),
         ];
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_with_one_name_the_one_that_stays_is_meant() {
+    fn running_pod_is_preferred_over_a_terminating_one_of_the_same_name() {
         let mut old = pod("default", "web");
         old.pod.metadata.uid = Some("old".to_owned());
         old.pod.metadata.deletion_timestamp =
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_manifest_is_found_by_its_file_or_its_pod() {
+    fn refused_manifest_is_found_by_file_or_pod_name() {
         let refused = RefusedManifest {
             manifest: "/manifests/site.yaml".to_owned(),
             message: String::new(),
@@ -212,13 +212,13 @@ mod tests {
             ("web", Some("other"), false),
             ("we", None, false),
         ] {
-            let asked = Asked::parse(name, namespace).unwrap();
-            assert_eq!(asked.means_manifest(&refused), expected, "{name} {namespace:?}");
+            let asked = PodSelector::parse(name, namespace).unwrap();
+            assert_eq!(asked.matches_manifest(&refused), expected, "{name} {namespace:?}");
         }
     }
 
     #[test]
-    fn a_word_for_a_pod_may_stand_before_its_name() {
+    fn pod_name_may_follow_a_kind() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(without_kind(&words("web")), Ok("web"));
         assert_eq!(without_kind(&words("pod web")), Ok("web"));

@@ -15,10 +15,10 @@ use tokio::task::JoinSet;
 use super::agent::{AgentClient, AgentError};
 use super::websocket::{Decoder, KEY, Message, PROTOCOL, close, message, pong};
 
-/// The longest error that is read.
+/// The maximum size of an error response.
 const LONGEST_ERROR: usize = 64 * 1024;
 
-/// The size of a read.
+/// The buffer size of a read.
 const CHUNK: usize = 32 * 1024;
 
 /// A WebSocket with channels.
@@ -28,7 +28,7 @@ pub(crate) struct Stream {
     pub(crate) writer: StreamWriter,
 }
 
-/// What the pod sends.
+/// The receiving half.
 #[derive(Debug)]
 pub(crate) struct StreamReader {
     half: ReadHalf<TokioIo<Upgraded>>,
@@ -38,7 +38,7 @@ pub(crate) struct StreamReader {
     _connection: JoinSet<()>,
 }
 
-/// What is sent to the pod.
+/// The sending half.
 #[derive(Debug)]
 pub(crate) struct StreamWriter(WriteHalf<TokioIo<Upgraded>>);
 
@@ -49,7 +49,7 @@ impl Stream {
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(socket)).await.map_err(AgentError::BrokenOff)?;
         let mut task = JoinSet::new();
-        // What goes wrong with the connection shows in the answer.
+        // An error of the connection shows in the response.
         task.spawn(async move { drop(connection.with_upgrades().await) });
         let request = Request::get(path)
             .header("host", "agent")
@@ -74,7 +74,7 @@ impl Stream {
 }
 
 impl StreamReader {
-    /// The next message of a channel, or a ping; `None` at the end. Nothing is lost when the wait is given up.
+    /// The next message of a channel, or a ping; `None` at the end. Cancel safe.
     pub(crate) async fn next(&mut self) -> Result<Option<Message>> {
         loop {
             match self.decoder.next()? {
@@ -84,7 +84,7 @@ impl StreamReader {
             }
             let length = match self.half.read(&mut self.buffer).await {
                 Ok(length) => length,
-                // The other side has closed it without reading all.
+                // The peer has closed the connection without reading everything.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => 0,
                 Err(error) => return Err(error).context("read from the agent"),
             };

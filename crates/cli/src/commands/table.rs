@@ -1,10 +1,10 @@
-//! Text in columns, as wide as what is in them, and no wider than the terminal.
+//! Text in columns, fitted to their content and to the terminal.
 
 use unicode_width::UnicodeWidthChar as _;
 
-/// What separates columns.
+/// The separator of columns.
 pub(crate) const GAP: &str = "   ";
-/// What stands for what was cut off.
+/// The mark for a cut.
 const CUT: char = '…';
 
 /// The widths of columns.
@@ -21,12 +21,12 @@ impl Columns {
         columns
     }
 
-    /// At least as wide as this, each.
+    /// With these minimum widths.
     pub fn at_least(widths: impl IntoIterator<Item = usize>) -> Self {
         Self(widths.into_iter().collect())
     }
 
-    /// Whether each column begins where it does in the other.
+    /// Whether each column begins at the same position as in the other table.
     pub fn begin_as(&self, other: &Self) -> bool {
         let before_last = |columns: &Self| columns.0.split_last().map(|(_, rest)| rest.to_vec());
         before_last(self) == before_last(other)
@@ -37,7 +37,7 @@ impl Columns {
         self.0.get(index).copied().unwrap_or(0)
     }
 
-    /// Makes them wide enough for one row more.
+    /// Widens the columns for one more row.
     pub fn widen(&mut self, row: &[String]) {
         for (index, cell) in row.iter().enumerate() {
             if self.0.len() <= index {
@@ -65,14 +65,14 @@ impl Columns {
     }
 }
 
-/// How many cells of a terminal a text takes. Sequences that a terminal may draw as one character
+/// The width of a text in terminal cells. Sequences that a terminal may draw as one character
 /// count each of their parts, so that a line is rather too short than too long.
 pub fn width(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
-/// A text without what would move the cursor, colour the screen, or turn the direction of writing:
-/// much of what is shown was written by pods.
+/// A text without characters that move the cursor, colour the screen, or change the direction of writing:
+/// much of the output comes from pods.
 pub fn clean(text: &str) -> String {
     text.chars().map(|c| if is_command(c) { ' ' } else { c }).collect()
 }
@@ -82,7 +82,7 @@ fn is_command(c: char) -> bool {
         || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
 }
 
-/// At most so many cells of a text, with a mark where something is missing.
+/// A text cut to a number of cells, with a mark for the cut.
 pub fn cut(text: &str, cells: usize) -> String {
     if width(text) <= cells {
         return text.to_owned();
@@ -91,7 +91,7 @@ pub fn cut(text: &str, cells: usize) -> String {
     let mut taken = 0;
     for c in text.chars() {
         taken += c.width().unwrap_or(0);
-        // One cell is for the mark.
+        // One cell is reserved for the mark.
         if taken >= cells {
             break;
         }
@@ -103,7 +103,7 @@ pub fn cut(text: &str, cells: usize) -> String {
     shown
 }
 
-/// A text in lines of at most so many cells, broken between words; within one only if it takes more than a line.
+/// A text in lines of a maximum width, broken between words; within a word only if it does not fit a line.
 pub fn wrapped(text: &str, cells: usize) -> Vec<String> {
     let (mut lines, mut line) = (Vec::new(), String::new());
     for word in text.split_whitespace() {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_as_wide_as_their_widest_cell() {
+    fn column_is_as_wide_as_its_widest_cell() {
         let rows = [row(&["NAME", "READY", "EVENT"]), row(&["a-long-name", "1/1", ""])];
         let columns = Columns::of(&rows);
         let lines: Vec<_> = rows.iter().map(|row| columns.line(row, None)).collect();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_characters_take_two_cells() {
+    fn wide_character_takes_two_cells() {
         let rows = [row(&["日本", "x"]), row(&["abcd", "x"]), row(&["e\u{301}", "x"])];
         let columns = Columns::of(&rows);
         let lines: Vec<_> = rows.iter().map(|row| columns.line(row, None)).collect();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_cut_to_the_terminal_between_characters() {
+    fn line_is_cut_at_a_character_boundary() {
         let rows = [
             ("abcdef", 6, "abcdef"),
             ("abcdef", 5, "abcd…"),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_wrapped_between_words() {
+    fn text_is_wrapped_between_words() {
         let rows: [(&str, usize, &[&str]); 6] = [
             ("", 5, &[]),
             ("its pod is gone", 20, &["its pod is gone"]),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_a_pod_says_commands_the_terminal() {
+    fn control_characters_of_pods_do_not_reach_the_terminal() {
         let text = "a\nb\tc\u{1b}[2Jd\u{9b}e\u{202e}f";
         assert_eq!(clean(text), "a b c [2Jd e f");
         let columns = Columns::of(&[row(&["x", "y"])]);

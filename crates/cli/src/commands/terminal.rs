@@ -1,18 +1,18 @@
-//! The terminal of a command that runs elsewhere.
+//! The local terminal of a command in a container.
 
 use std::io;
 use std::os::fd::AsFd as _;
 
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
 
-/// A terminal that passes every key on. It becomes as it was when this is dropped.
+/// Puts the terminal into raw mode. Dropping it restores the previous mode.
 #[derive(Debug)]
 pub(crate) struct RawTerminal {
     before: Termios,
 }
 
 impl RawTerminal {
-    /// Makes the terminal of standard input a raw one; `None` if it is no terminal.
+    /// Puts the terminal of standard input into raw mode; `None` if it is not a terminal.
     pub(crate) fn new() -> io::Result<Option<Self>> {
         let stdin = io::stdin();
         if !isatty(stdin.as_fd()) {
@@ -28,12 +28,12 @@ impl RawTerminal {
 
 impl Drop for RawTerminal {
     fn drop(&mut self) {
-        // There is no one left to report to.
+        // An error cannot be reported in a drop.
         tcsetattr(io::stdin().as_fd(), OptionalActions::Flush, &self.before).ok();
     }
 }
 
-/// The size of the terminal as the resize channel has it; `None` if standard output is no terminal.
+/// The size of the terminal as a message of the resize channel; `None` if standard output is not a terminal.
 pub(crate) fn size_message() -> Option<String> {
     let size = tcgetwinsize(io::stdout().as_fd()).ok()?;
     Some(format!(r#"{{"Width":{},"Height":{}}}"#, size.ws_col, size.ws_row))

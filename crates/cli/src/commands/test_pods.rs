@@ -1,11 +1,11 @@
-//! Pods with a status, for tests of what is shown of them.
+//! Pods with a status, for tests of the output.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use server::wire::{LastEvent, PodItem};
 
-/// When tests look: ten minutes after the pods started.
+/// The time of the tests: ten minutes after the pods started.
 pub(crate) fn now() -> Timestamp {
     "2026-01-01T00:10:00Z".parse().unwrap()
 }
@@ -32,7 +32,7 @@ pub(crate) fn pod(namespace: &str, name: &str, container: &Value) -> Pod {
     .unwrap()
 }
 
-/// A pod that runs, with nothing told about it.
+/// A running pod without events.
 pub(crate) fn running(namespace: &str, name: &str) -> PodItem<Pod> {
     let state = json!({
         "ready": true, "state": {"running": {"startedAt": "2026-01-01T00:00:01Z"}},
@@ -41,7 +41,7 @@ pub(crate) fn running(namespace: &str, name: &str) -> PodItem<Pod> {
     PodItem { pod, last_event: None, waiting_volumes: Vec::new(), probes: Vec::new() }
 }
 
-/// A pod whose container fails again and again.
+/// A pod whose container keeps failing.
 pub(crate) fn crashing(namespace: &str, name: &str) -> PodItem<Pod> {
     let state = json!({
         "restartCount": 3,

@@ -1,8 +1,8 @@
-//! Volumes that a pod waits for: its status calls that `ContainerCreating`, whatever the cause.
+//! Volumes that a pod waits for: its status is `ContainerCreating` meanwhile, for any cause.
 
 use server::wire::WaitingVolume;
 
-/// The word for a pod in a table, with the volumes that it waits for. The last event has the cause.
+/// The status word for a pod in a table, with the volumes that it waits for. The last event has the cause.
 pub(super) fn status_word(word: &str, waiting: &[WaitingVolume]) -> Option<String> {
     let is_starting =
         ["ContainerCreating", "PodInitializing"].contains(&word) || word.starts_with("Init:");
@@ -16,7 +16,7 @@ pub(super) fn status_word(word: &str, waiting: &[WaitingVolume]) -> Option<Strin
     Some(format!("{word} (waiting for {noun} {})", names.join(", ")))
 }
 
-/// The kind of a volume, and why the pod waits for the volume if it does.
+/// The type of a volume, and the reason if the pod waits for it.
 pub(super) fn described(kind: &str, name: &str, waiting: &[WaitingVolume]) -> String {
     let Some(waiting) = waiting.iter().find(|volume| volume.name == name) else {
         return kind.to_owned();

@@ -1,4 +1,4 @@
-//! `ferrolet get pods --watch`: what changes, as it changes.
+//! `ferrolet get pods --watch`: shows changes of pods.
 
 use std::io;
 use std::time::Duration;
@@ -15,18 +15,18 @@ use super::agent::{AgentClient, Watch};
 use super::display::{Display, Known, PodChange, Pods};
 use super::get_pods::Args;
 
-/// How often ages are drawn anew.
+/// How often ages are redrawn.
 const TICK: Duration = Duration::from_secs(1);
-/// How long to wait between two tries to find an agent that went away.
+/// How long to wait between two attempts to reach the agent again.
 const RETRY: Duration = Duration::from_millis(500);
-/// What is said when it did.
-const AWAY: &str = "the agent went away; waiting for it to come back";
-/// What is said when it is there again, and for how long on a terminal.
-const BACK: &str = "the agent is back";
+/// The notice when the connection is lost.
+const AWAY: &str = "the connection to the agent is lost; waiting for the agent";
+/// The notice when the agent answers again, and how long it is shown on a terminal.
+const BACK: &str = "the agent answers again";
 const BACK_FOR: Duration = Duration::from_secs(10);
 
-/// Shows the agent's pods and what changes of them, until told to stop. An agent that goes away is
-/// waited for.
+/// Shows the agent's pods and their changes, until a stop. Reconnects when the agent is
+/// restarted.
 pub async fn watch_pods(
     agent: &AgentClient,
     args: &Args,
@@ -35,24 +35,24 @@ pub async fn watch_pods(
     stop: impl Future<Output = ()>,
 ) -> Result<()> {
     let mut stop = Box::pin(stop);
-    let mut told = Told::default();
+    let mut reported = WatchedPods::default();
     let mut watch = agent.watch().await?;
     loop {
-        // Biased: stopping first; the agent then has all the time, until it goes away.
+        // Biased: stopping first; then the agent is followed until the connection ends.
         tokio::select! {
             biased;
             () = &mut stop => return Ok(()),
-            ended = follow(&mut watch, args, clock, &mut told, display) => ended?,
+            ended = follow(&mut watch, args, clock, &mut reported, display) => ended?,
         }
-        display.notice(Some(AWAY), &told.known, clock.now())?;
+        display.notice(Some(AWAY), &reported.known, clock.now())?;
         watch = tokio::select! {
             biased;
             () = &mut stop => return Ok(()),
             found = find(agent) => found,
         };
-        told.coming = Some(Known::default());
-        display.notice(Some(BACK), &told.known, clock.now())?;
-        told.back = Some(Instant::now());
+        reported.coming = Some(Known::default());
+        display.notice(Some(BACK), &reported.known, clock.now())?;
+        reported.back = Some(Instant::now());
     }
 }
 
@@ -65,60 +65,60 @@ async fn find(agent: &AgentClient) -> Watch {
     }
 }
 
-/// Shows what a watch tells, until it ends.
+/// Shows the lines of a watch, until it ends.
 async fn follow(
     watch: &mut Watch,
     args: &Args,
     clock: &dyn WallClock,
-    told: &mut Told,
+    reported: &mut WatchedPods,
     display: &mut dyn Display,
 ) -> io::Result<()> {
     let mut ticks = interval_at(Instant::now() + TICK, TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        // Biased: while news comes without end, it is drawn with every piece of it.
+        // Biased: lines first, each of which is drawn; a display that draws often needs no tick.
         tokio::select! {
             biased;
             line = watch.next() => {
                 let Ok(Some(line)) = line else { return Ok(()) };
-                if let Some(changes) = told.take(wanted(line, args)) {
-                    display.changed(&changes, &told.known, clock.now())?;
+                if let Some(changes) = reported.take(wanted(line, args)) {
+                    display.changed(&changes, &reported.known, clock.now())?;
                 }
             }
             _ = ticks.tick() => {
-                if told.back.take_if(|back| back.elapsed() >= BACK_FOR).is_some() {
-                    display.notice(None, &told.known, clock.now())?;
+                if reported.back.take_if(|back| back.elapsed() >= BACK_FOR).is_some() {
+                    display.notice(None, &reported.known, clock.now())?;
                 }
-                display.tick(&told.known, clock.now())?;
+                display.tick(&reported.known, clock.now())?;
             }
         }
     }
 }
 
-/// What is asked for of what a watch tells.
+/// Filters a line of a watch by the arguments.
 fn wanted(mut line: WatchLine<Pod>, args: &Args) -> Option<WatchLine<Pod>> {
-    line.refused.retain(|refused| args.wants_manifest(refused));
-    line.object.as_ref().is_none_or(|item| args.wants(&item.pod)).then_some(line)
+    line.refused.retain(|refused| args.selects_manifest(refused));
+    line.object.as_ref().is_none_or(|item| args.selects(&item.pod)).then_some(line)
 }
 
-/// What a watch has told.
+/// The pods that the watch has reported.
 #[derive(Debug)]
-struct Told {
+struct WatchedPods {
     known: Known,
-    /// What it has told so far, while it is telling all.
+    /// The pods reported so far, while the initial list is received.
     coming: Option<Known>,
-    /// When the agent came back.
+    /// When the agent answered again.
     back: Option<Instant>,
 }
 
-impl Default for Told {
+impl Default for WatchedPods {
     fn default() -> Self {
         Self { known: Known::default(), coming: Some(Known::default()), back: None }
     }
 }
 
-impl Told {
-    /// Takes what a watch tells and gives what that changed; `None` while it is telling all.
+impl WatchedPods {
+    /// Applies a line of the watch and returns the changes; `None` during the initial list.
     fn take(&mut self, line: Option<WatchLine<Pod>>) -> Option<Vec<PodChange>> {
         let line = line?;
         let known = self.coming.as_mut().unwrap_or(&mut self.known);

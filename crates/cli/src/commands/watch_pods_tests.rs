@@ -1,4 +1,4 @@
-//! What a watch tells, and what is shown of it.
+//! The displays of a watch.
 
 use jiff::Timestamp;
 
@@ -12,11 +12,16 @@ fn line(kind: WatchKind, item: Option<PodItem<Pod>>) -> WatchLine<Pod> {
     WatchLine { kind, object: item, refused: Vec::new() }
 }
 
-/// Tells a display what a watch tells, and gives what the display wrote.
-fn tell(display: &mut dyn Display, told: &mut Told, lines: Vec<WatchLine<Pod>>, now: Timestamp) {
+/// Passes lines of a watch to a display, and returns what it wrote.
+fn apply(
+    display: &mut dyn Display,
+    reported: &mut WatchedPods,
+    lines: Vec<WatchLine<Pod>>,
+    now: Timestamp,
+) {
     for line in lines {
-        if let Some(changes) = told.take(Some(line)) {
-            display.changed(&changes, &told.known, now).unwrap();
+        if let Some(changes) = reported.take(Some(line)) {
+            display.changed(&changes, &reported.known, now).unwrap();
         }
     }
 }
@@ -29,7 +34,7 @@ fn beginning() -> Vec<WatchLine<Pod>> {
     ]
 }
 
-/// An agent that came back tells all again; only what is different is a change.
+/// A restarted agent lists all pods again; only differences are changes.
 fn again() -> Vec<WatchLine<Pod>> {
     vec![
         line(WatchKind::Added, Some(crashing("default", "web"))),
@@ -43,19 +48,19 @@ fn text(bytes: Vec<u8>) -> Vec<String> {
 }
 
 #[test]
-fn without_a_terminal_there_is_a_table_and_then_a_line_for_each_change() {
+fn watch_prints_a_table_then_one_line_per_change_without_a_terminal() {
     let (mut out, mut notices) = (Vec::new(), Vec::new());
     let mut display = TableLines::new(&mut out, &mut notices, Layout::default());
-    let mut told = Told::default();
-    tell(&mut display, &mut told, beginning(), now());
+    let mut reported = WatchedPods::default();
+    apply(&mut display, &mut reported, beginning(), now());
     let changes = vec![
         line(WatchKind::Modified, Some(crashing("default", "web"))),
         line(WatchKind::Deleted, Some(running("default", "db"))),
     ];
-    tell(&mut display, &mut told, changes, now());
-    display.tick(&told.known, now()).unwrap();
-    display.notice(Some("gone"), &told.known, now()).unwrap();
-    display.notice(None, &told.known, now()).unwrap();
+    apply(&mut display, &mut reported, changes, now());
+    display.tick(&reported.known, now()).unwrap();
+    display.notice(Some("gone"), &reported.known, now()).unwrap();
+    display.notice(None, &reported.known, now()).unwrap();
     let expected = [
         "NAME                   READY   STATUS              RESTARTS        AGE     IP            LAST EVENT",
         "db                     1/1     Running             0               10m     10.0.0.7      <none>",
@@ -68,13 +73,13 @@ fn without_a_terminal_there_is_a_table_and_then_a_line_for_each_change() {
 }
 
 #[test]
-fn an_agent_that_came_back_only_tells_what_is_different() {
+fn watch_prints_only_differences_after_an_agent_restart() {
     let (mut out, mut notices) = (Vec::new(), Vec::new());
     let mut display = JsonLines::new(&mut out, &mut notices);
-    let mut told = Told::default();
-    tell(&mut display, &mut told, beginning(), now());
-    told.coming = Some(Known::default());
-    tell(&mut display, &mut told, again(), now());
+    let mut reported = WatchedPods::default();
+    apply(&mut display, &mut reported, beginning(), now());
+    reported.coming = Some(Known::default());
+    apply(&mut display, &mut reported, again(), now());
     let kinds: Vec<(String, String)> = text(out)
         .iter()
         .map(|line| {
@@ -96,14 +101,14 @@ fn an_agent_that_came_back_only_tells_what_is_different() {
 }
 
 #[test]
-fn on_a_terminal_the_table_is_drawn_in_place() {
+fn watch_redraws_the_table_in_place_on_a_terminal() {
     let mut out = Vec::new();
     let size = || Some(Size { columns: 60, rows: 10 });
     let mut display = LiveTable::new(&mut out, Layout::default(), size);
-    let mut told = Told::default();
-    display.tick(&told.known, now()).unwrap();
-    tell(&mut display, &mut told, beginning(), now());
-    display.notice(Some("gone"), &told.known, now()).unwrap();
+    let mut reported = WatchedPods::default();
+    display.tick(&reported.known, now()).unwrap();
+    apply(&mut display, &mut reported, beginning(), now());
+    display.notice(Some("gone"), &reported.known, now()).unwrap();
     let drawn = String::from_utf8(out).unwrap();
     let expected = "\r\x1b[J\
         NAME   READY   STATUS    RESTARTS   AGE   LAST EVENT\r\n\
@@ -132,50 +137,50 @@ fn refusing(manifests: &[&str]) -> WatchLine<Pod> {
 }
 
 #[test]
-fn refused_manifests_are_told_once_and_when_they_are_no_longer() {
+fn refused_manifest_is_printed_once_and_again_when_resolved() {
     let (mut out, mut notices) = (Vec::new(), Vec::new());
     let mut display = TableLines::new(&mut out, &mut notices, Layout::default());
-    let mut told = Told::default();
+    let mut reported = WatchedPods::default();
     let mut lines = beginning();
     lines.insert(0, refusing(&["/m/a.yaml"]));
     lines.push(refusing(&["/m/a.yaml", "/m/b.yaml"]));
     lines.push(refusing(&["/m/b.yaml"]));
-    tell(&mut display, &mut told, lines, now());
+    apply(&mut display, &mut reported, lines, now());
     assert_eq!(text(out).len(), 3, "no pod changed");
     let expected = [
-        "ferrolet: /m/a.yaml is not taken: bad",
-        "ferrolet: /m/b.yaml is not taken: bad",
+        "ferrolet: /m/a.yaml was refused: bad",
+        "ferrolet: /m/b.yaml was refused: bad",
         "ferrolet: /m/a.yaml is no longer refused",
     ];
     assert_eq!(text(notices), expected);
 }
 
 #[test]
-fn on_a_terminal_refused_manifests_stand_below_the_table_for_as_long_as_they_are() {
+fn refused_manifests_are_below_the_table_until_resolved_on_a_terminal() {
     let mut out = Vec::new();
     let size = || Some(Size { columns: 60, rows: 10 });
     let mut display = LiveTable::new(&mut out, Layout::default(), size);
-    let mut told = Told::default();
+    let mut reported = WatchedPods::default();
     let begin = vec![refusing(&["/m/a.yaml"]), line(WatchKind::Synced, None), refusing(&[])];
-    tell(&mut display, &mut told, begin, now());
+    apply(&mut display, &mut reported, begin, now());
     let drawn = String::from_utf8(out).unwrap();
     let drawings: Vec<&str> = drawn.split("\x1b[J").collect();
-    assert!(drawings[1].contains("\r\n! a.yaml is not taken: bad\r\n"), "{drawn}");
+    assert!(drawings[1].contains("\r\n! a.yaml was refused: bad\r\n"), "{drawn}");
     assert!(!drawings[2].contains("a.yaml"), "{drawn}");
 }
 
 #[test]
-fn columns_that_must_move_come_with_their_header() {
+fn header_is_printed_again_when_columns_widen() {
     let (mut out, mut notices) = (Vec::new(), Vec::new());
     let mut display = TableLines::new(&mut out, &mut notices, Layout::default());
-    let mut told = Told::default();
-    tell(&mut display, &mut told, beginning(), now());
+    let mut reported = WatchedPods::default();
+    apply(&mut display, &mut reported, beginning(), now());
     let long = "a-name-that-is-longer-than-usual";
     let changes = vec![
         line(WatchKind::Added, Some(running("default", long))),
         line(WatchKind::Modified, Some(crashing("default", "web"))),
     ];
-    tell(&mut display, &mut told, changes, now());
+    apply(&mut display, &mut reported, changes, now());
     let lines = text(out);
     assert!(lines[3].starts_with("NAME ") && lines[4].starts_with(long), "{lines:#?}");
     let place = |line: &str, word: &str| line.find(word).unwrap();

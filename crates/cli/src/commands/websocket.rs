@@ -1,13 +1,13 @@
-//! The client side of `WebSocket`s with Kubernetes' channels (`v4.channel.k8s.io`): each message is binary, and its first byte
-//! is the channel.
+//! The client side of `WebSocket`s with Kubernetes' channels (`v4.channel.k8s.io`): each message is binary, and its
+//! first byte is the channel.
 //!
-//! Frames of a client have a mask, against caches between it and the server that take payloads for requests. On a
-//! local socket there are none, so the mask is zero.
+//! Frames of a client have a mask, which protects caches on the way that take payloads for requests. A
+//! local socket has no caches, so the mask is zero.
 
 /// The subprotocol.
 pub(crate) const PROTOCOL: &str = "v4.channel.k8s.io";
 
-/// The key of the handshake. Its answer only proves that the server supports the protocol.
+/// The key of the handshake. The response to it only proves that the server supports the protocol.
 pub(crate) const KEY: &str = "ZmVycm9sZXQgbG9jYWwgMQ==";
 
 /// The longest message that is received.
@@ -20,10 +20,10 @@ const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
 
-/// The last frame of a message has this bit, and a frame with a mask that one.
+/// The flag of the last frame of a message, and the flag of a masked frame.
 const LAST: u8 = 0x80;
 const MASKED: u8 = 0x80;
-/// The length of the payload stands in the next two, or eight, bytes.
+/// The length of the payload is in the next two, or eight, bytes.
 const LENGTH_16: u8 = 0x7e;
 const LENGTH_64: u8 = 0x7f;
 
@@ -32,13 +32,13 @@ const LENGTH_64: u8 = 0x7f;
 pub(crate) enum Message {
     /// Bytes of a channel.
     Channel(u8, Vec<u8>),
-    /// To be answered with [`pong`].
+    /// A ping, to be answered with [`pong`].
     Ping(Vec<u8>),
     /// The server closes the connection.
     Close,
 }
 
-/// Why a connection cannot be read further.
+/// Why the connection cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FrameError {
     #[error("the server sent a WebSocket frame that the protocol does not allow")]
@@ -57,7 +57,7 @@ pub(crate) fn pong(payload: &[u8]) -> Vec<u8> {
     frame(PONG, payload)
 }
 
-/// The end of the connection.
+/// The close frame.
 pub(crate) fn close() -> Vec<u8> {
     frame(CLOSE, &[])
 }
@@ -84,17 +84,17 @@ fn frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     buffer: Vec<u8>,
-    /// The frames of a message whose last one is to come.
+    /// The frames of an incomplete message.
     begun: Option<Vec<u8>>,
 }
 
 impl Decoder {
-    /// Takes received bytes.
+    /// Adds received bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next message, if all of it was received.
+    /// The next message, if it was received completely.
     pub(crate) fn next(&mut self) -> Result<Option<Message>, FrameError> {
         while let Some((first, payload)) = self.frame()? {
             let (opcode, is_last) = (first & 0x0f, first & LAST != 0);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_decoded_whatever_their_pieces() {
+    fn messages_are_decoded_from_any_fragmentation() {
         let long = vec![b'x'; 70_000];
         let bytes = [
             of_server(LAST | BINARY, b"\x01out"),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_a_client_have_a_mask() {
+    fn client_frames_are_masked() {
         assert_eq!(message(4, b"ab"), [0x82, 0x83, 0, 0, 0, 0, 4, b'a', b'b']);
         assert_eq!(message(0, &[7; 300])[..4], [0x82, 0x80 | LENGTH_16, 1, 45]);
         assert_eq!(message(0, &vec![7; 70_000])[..4], [0x82, 0x80 | LENGTH_64, 0, 0]);

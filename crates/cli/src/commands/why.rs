@@ -17,7 +17,7 @@ use server::wire::WhyAnswer;
 use self::facts::{facts, is_more};
 use super::Place;
 use super::agent::{AgentClient, AgentError};
-use super::gc::why::{Answer, There, named_in, read, still_there, tell_damage, unknown};
+use super::gc::why::{Answer, Existing, existing_items, named_in, read, report_damage, unknown};
 
 /// The arguments of `why`.
 #[derive(Debug, Clone, clap::Args)]
@@ -64,12 +64,12 @@ pub async fn why(
         }
         Err(error) => return Err(error.into()),
     };
-    tell_damage(&answer);
+    report_damage(&answer);
     let found = !answer.found.entries.is_empty();
     let there = match (runs, args.output) {
-        (false, _) => There::unavailable("no agent runs here"),
-        (true, None) if found => There::default(),
-        (true, _) => still_there(agent, what).await,
+        (false, _) => Existing::unavailable("no agent runs here"),
+        (true, None) if found => Existing::default(),
+        (true, _) => existing_items(agent, what).await,
     };
     answer.found.problems.extend(there.missing.clone().filter(|_| runs && args.output.is_some()));
     let text = match args.output {
@@ -103,7 +103,7 @@ fn text(answer: &WhyAnswer, limit: usize, now: Timestamp) -> String {
     text
 }
 
-/// Reads the journal that an agent left.
+/// Reads the journal of an agent that does not run.
 pub(super) fn from_files(journal: PathBuf, what: &str, limit: usize) -> Result<WhyAnswer> {
     let place = journal.display().to_string();
     let segments = HostSegments::new(journal.clone());

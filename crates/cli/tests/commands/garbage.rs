@@ -1,4 +1,4 @@
-//! Garbage collection as a test wants it.
+//! Garbage collection with results set by a test.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ use server::{Collector, Removals};
 use testkit::clock::VirtualClock;
 use testkit::segments::MemorySegments;
 
-/// What was removed, what would be, and how a pass goes.
+/// The journal, the plan, and the lines of a pass.
 #[derive(Debug, Default)]
 pub(crate) struct Garbage {
     segments: MemorySegments,
@@ -25,7 +25,7 @@ pub(crate) struct Garbage {
 }
 
 impl Garbage {
-    /// Something was removed.
+    /// Records a removal.
     pub(crate) fn removed(&self, verdict: &Verdict) {
         let (segments, clock) = (Arc::new(self.segments.clone()), Arc::new(VirtualClock::new()));
         DiskJournal::new(segments, clock, "0.1.0", SMALLEST).record(verdict, Outcome::Removed);
@@ -33,14 +33,14 @@ impl Garbage {
 }
 
 impl Garbage {
-    /// Something happened to a container or pod.
+    /// Records an incident.
     pub(crate) fn happened(&self, incident: Incident) {
         let clock = Arc::new(VirtualClock::new());
         IncidentJournal::new(&self.segments, clock, "0.1.0", SMALLEST).record_incident(incident);
     }
 }
 
-/// Something of which a plan tells.
+/// An item of a plan.
 pub(crate) fn item(kind: &str, id: &str, verdict: GcVerdict, rule: &str, detail: &str) -> GcItem {
     GcItem {
         kind: kind.to_owned(),

@@ -27,7 +27,7 @@ use tokio::time::{sleep, timeout};
 use self::garbage::item;
 use self::node::Node;
 
-/// How long anything may take.
+/// The time limit of every wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Debug, clap::Parser)]
@@ -79,7 +79,7 @@ async fn read_logs(node: &Node, line: &str) -> Result<String, String> {
     Ok(String::from_utf8(out).unwrap())
 }
 
-/// What was written, for who wants to see it while more is written.
+/// A writer whose text can be read while more is written.
 #[derive(Debug, Clone, Default)]
 struct Seen(Arc<Mutex<Vec<u8>>>);
 
@@ -98,7 +98,7 @@ impl Seen {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 
-    /// Waits until the text is as wanted.
+    /// Waits until the text meets a condition.
     async fn until(&self, wanted: impl Fn(&str) -> bool) {
         let waiting = async {
             while !wanted(&self.text()) {
@@ -116,7 +116,7 @@ async fn pods_are_listed_as_a_table_and_as_objects() {
     let _server = node.start();
     node.run("default", "web");
     node.run("kube-system", "dns");
-    node.tell("default", "web", "Started");
+    node.record_event("default", "web", "Started");
     let table = get(&node, "").await.unwrap();
     let lines: Vec<&str> = table.lines().collect();
     assert_eq!(lines.len(), 2, "{table}");
@@ -135,7 +135,7 @@ async fn pods_are_listed_as_a_table_and_as_objects() {
 }
 
 #[tokio::test]
-async fn without_an_agent_the_error_says_where_it_was_looked_for() {
+async fn missing_agent_error_names_the_socket() {
     let node = Node::new();
     let error = format!("{:#}", get(&node, "").await.unwrap_err());
     assert!(error.starts_with("no agent answers at /") && error.contains("agent.sock"), "{error}");
@@ -145,21 +145,21 @@ async fn without_an_agent_the_error_says_where_it_was_looked_for() {
 }
 
 #[tokio::test]
-async fn a_pod_is_described_by_part_of_its_name_with_its_own_events() {
+async fn pod_is_described_by_short_name_with_its_own_events() {
     let node = Node::new();
     let _server = node.start();
     node.run("default", "web-node");
-    node.tell("default", "web-node", "Started");
-    node.tell("default", "other", "Failed");
+    node.record_event("default", "web-node", "Started");
+    node.record_event("default", "other", "Failed");
     let mut out = Vec::new();
     let args = Describe::parse_from(words("web")).args;
     describe::describe(&node.client(), &args, node.clock.now(), &mut out).await.unwrap();
     let text = String::from_utf8(out).unwrap();
     assert!(text.starts_with("Name:                web-node\n"), "{text}");
     assert!(text.contains("about Started") && !text.contains("Failed"), "{text}");
-    let args = Describe::parse_from(words("nobody")).args;
+    let args = Describe::parse_from(words("absent")).args;
     let error = describe::describe(&node.client(), &args, node.clock.now(), &mut Vec::new()).await;
-    assert_eq!(error.unwrap_err().to_string(), "pod \"nobody\" not found");
+    assert_eq!(error.unwrap_err().to_string(), "pod \"absent\" not found");
 }
 
 #[tokio::test]
@@ -175,7 +175,7 @@ async fn refused_manifests_are_in_the_list_and_described() {
     let list: serde_json::Value =
         serde_json::from_str(&get(&node, "-o json").await.unwrap()).unwrap();
     let refused = list["refused"].as_array().unwrap();
-    assert_eq!(refused.len(), 2, "that of another namespace is not asked for: {list:#}");
+    assert_eq!(refused.len(), 2, "the other namespace is not selected: {list:#}");
     assert_eq!(refused[0]["pod"], "default/web-node");
     let describe = async |line: &str| {
         let mut out = Vec::new();
@@ -184,13 +184,13 @@ async fn refused_manifests_are_in_the_list_and_described() {
         String::from_utf8(out).unwrap()
     };
     let text = describe("pod web").await;
-    assert!(text.contains("/m/web.yaml is not taken: spec: bad"), "{text}");
+    assert!(text.contains("/m/web.yaml was refused: spec: bad"), "{text}");
     let text = describe("new").await;
     assert!(text.contains("Refused") && text.contains("spec: bad"), "{text}");
 }
 
 #[tokio::test]
-async fn pods_are_listed_by_their_names() {
+async fn pods_can_be_listed_by_name() {
     let node = Node::new();
     let _server = node.start();
     node.run("default", "web-node");
@@ -202,7 +202,7 @@ async fn pods_are_listed_by_their_names() {
 }
 
 #[tokio::test]
-async fn an_agent_that_goes_away_while_a_log_is_followed_is_told_in_plain_words() {
+async fn following_a_log_reports_that_the_agent_stopped() {
     let node = Node::new();
     let server = node.start();
     node.run("default", "web-node");
@@ -217,11 +217,14 @@ async fn an_agent_that_goes_away_while_a_log_is_followed_is_told_in_plain_words(
     };
     let (ended, ()) = tokio::join!(following, living);
     let error = format!("{:#}", ended.expect("an end in time").unwrap_err());
-    assert!(error.starts_with("the agent went away") && !error.contains("body"), "{error}");
+    assert!(
+        error.starts_with("the agent closed the connection early") && !error.contains("body"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
-async fn logs_are_read_as_asked_and_followed_to_the_end() {
+async fn logs_are_read_by_options_and_followed_to_the_end() {
     let node = Node::new();
     let _server = node.start();
     node.run("default", "web-node");
@@ -250,7 +253,7 @@ async fn logs_are_read_as_asked_and_followed_to_the_end() {
 }
 
 #[tokio::test]
-async fn a_watch_shows_changes_and_outlives_the_agent() {
+async fn watch_shows_changes_and_reconnects_to_a_new_agent() {
     let node = Node::new();
     let server = node.start();
     node.run("default", "web");
@@ -266,7 +269,7 @@ async fn a_watch_shows_changes_and_outlives_the_agent() {
         node.end("default", "web");
         out.until(|text| text.contains("Error")).await;
         drop(server);
-        notices.until(|text| text.contains("the agent went away")).await;
+        notices.until(|text| text.contains("the connection to the agent is lost")).await;
         node.run("default", "db");
         node.remove("default", "web");
         let _server = node.start();
@@ -277,7 +280,7 @@ async fn a_watch_shows_changes_and_outlives_the_agent() {
     ended.expect("an end in time").unwrap();
     let text = out.text();
     assert!(text.lines().count() == 5 && !text.contains("hidden"), "{text}");
-    assert!(notices.text().contains("the agent is back"), "{}", notices.text());
+    assert!(notices.text().contains("the agent answers again"), "{}", notices.text());
 }
 
 async fn why(node: &Node, line: &str) -> Result<String, String> {
@@ -289,7 +292,7 @@ async fn why(node: &Node, line: &str) -> Result<String, String> {
 }
 
 #[tokio::test]
-async fn gc_why_tells_what_was_removed_and_else_what_is_still_there() {
+async fn gc_why_shows_removals_or_existing_items() {
     let node = Node::new();
     let _server = node.start();
     let mut verdict = testkit::wanted::removal(Subject::Container("0123456789abcdef0123".into()));
@@ -298,27 +301,30 @@ async fn gc_why_tells_what_was_removed_and_else_what_is_still_there() {
     let there = item("container", "c0ffee0123456789", GcVerdict::Keep, "running", "{}");
     node.garbage.items.lock().unwrap().push(GcItem { name: "side car".to_owned(), ..there });
     for what in ["main", "0123456", "containerd://0123456789abcdef0123"] {
-        let told = why(&node, what).await.unwrap();
-        assert!(told.starts_with("container main (0123456789abc) was removed 0s ago"), "{told}");
+        let reported = why(&node, what).await.unwrap();
+        assert!(
+            reported.starts_with("container main (0123456789abc) was removed 0s ago"),
+            "{reported}"
+        );
     }
-    let told = why(&node, "c0ffee").await.unwrap_err();
-    assert!(told.ends_with("is there: it stays, it runs (running)"), "{told}");
+    let reported = why(&node, "c0ffee").await.unwrap_err();
+    assert!(reported.ends_with("exists and is kept: it runs (running)"), "{reported}");
     let json: serde_json::Value =
         serde_json::from_str(&why(&node, "main -o json").await.unwrap()).unwrap();
     assert_eq!(json["stillThere"], serde_json::json!([]));
     assert_eq!(json["entries"][0]["name"], "main");
     assert_eq!(json["since"], json["entries"][0]["time"]);
-    let told = why(&node, "frog/toad?&x=1").await.unwrap_err();
+    let reported = why(&node, "frog/toad?&x=1").await.unwrap_err();
     let nothing = "nothing called \"frog/toad?&x=1\" was removed, as far as the journal goes back (to 2026-01-01 00:0";
-    assert!(told.starts_with(nothing) && told.ends_with(" UTC)"), "{told}");
+    assert!(reported.starts_with(nothing) && reported.ends_with(" UTC)"), "{reported}");
     node.garbage
         .problems
         .lock()
         .unwrap()
-        .push("failed to list containers: nobody is in".to_owned());
-    let told = why(&node, "frog").await.unwrap_err();
-    let expected = "; what is there now cannot be told: failed to list containers: nobody is in";
-    assert!(told.ends_with(expected), "{told}");
+        .push("failed to list containers: disconnected".to_owned());
+    let reported = why(&node, "frog").await.unwrap_err();
+    let expected = "; existing items are unknown: failed to list containers: disconnected";
+    assert!(reported.ends_with(expected), "{reported}");
     let json: serde_json::Value =
         serde_json::from_str(&why(&node, "main -o json").await.unwrap()).unwrap();
     assert_eq!(json["stillThere"], serde_json::Value::Null);
@@ -373,7 +379,7 @@ async fn why_shows_incidents_among_removals_and_gc_why_shows_removals_alone() {
 }
 
 #[tokio::test]
-async fn gc_plan_is_what_the_agent_says_and_without_one_the_way_out_is_named() {
+async fn gc_plan_is_from_the_agent_and_names_the_alternative_without_one() {
     let node = Node::new();
     let error = gc::plan::from_agent(&node.client()).await.unwrap_err().to_string();
     assert!(error.contains("no agent answers") && error.contains("--container-runtime-endpoint"));
@@ -385,7 +391,7 @@ async fn gc_plan_is_what_the_agent_says_and_without_one_the_way_out_is_named() {
 }
 
 #[tokio::test]
-async fn gc_run_tells_every_step_and_ends_with_an_error_if_something_is_left() {
+async fn gc_run_prints_every_step_and_fails_when_something_is_left() {
     let node = Node::new();
     let _server = node.start();
     let run = async |lines: Vec<GcLine>| {
@@ -417,7 +423,7 @@ async fn gc_run_tells_every_step_and_ends_with_an_error_if_something_is_left() {
     let (text, ended) = run(vec![GcLine::Kept { item: back }, done(&[], &[])]).await;
     assert_eq!(
         text,
-        "kept sandbox s1 of pod default/web: its pod is there again (pod-came-back)\n\
+        "kept sandbox s1 of pod default/web: its pod exists again (pod-came-back)\n\
          removed nothing\n"
     );
     assert_eq!(ended, Ok(()), "nothing is left that should be gone");

@@ -1,4 +1,4 @@
-//! A node without an agent: pods as a test wants them, their logs in real files, and a server.
+//! A node without an agent: pods set by a test, their logs in real files, and a server.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::garbage::Garbage;
 
-/// The views of the agent that the server asks.
+/// The agent's views for the server.
 #[derive(Debug)]
 struct Views {
     pods: Mutex<BTreeMap<PodUid, PodAndStatus>>,
@@ -82,7 +82,7 @@ pub(crate) struct Node {
     pub(crate) clock: Arc<VirtualClock>,
 }
 
-/// A server that answers, until it is dropped.
+/// A running server, until it is dropped.
 pub(crate) struct Server {
     _socket: Socket,
     _task: JoinSet<()>,
@@ -129,7 +129,7 @@ impl Node {
         Arc::clone(&self.views) as _
     }
 
-    /// Begins to answer. Must be called inside a tokio runtime.
+    /// Starts a server. Must be called inside a tokio runtime.
     pub(crate) fn start(&self) -> Server {
         self.start_with(None)
     }
@@ -159,13 +159,13 @@ impl Node {
         Server { _socket: socket, _task: task }
     }
 
-    /// A pod that runs, or runs again.
+    /// Adds a running pod, or restarts it.
     pub(crate) fn run(&self, namespace: &str, name: &str) {
         let state = json!({"running": {"startedAt": "2025-12-31T23:50:01Z"}});
         self.set(namespace, name, status(&state, true));
     }
 
-    /// A manifest does not have its way.
+    /// Adds a refused manifest.
     pub(crate) fn refuse(&self, manifest: &str, pod: Option<&str>) {
         let refused = RefusedManifest {
             manifest: manifest.to_owned(),
@@ -177,7 +177,7 @@ impl Node {
         self.views.changes.send_modify(|count| *count += 1);
     }
 
-    /// The pod's container ends.
+    /// Ends the pod's container.
     pub(crate) fn end(&self, namespace: &str, name: &str) {
         let state = json!({"terminated": {
             "exitCode": 1, "reason": "Error", "containerID": "containerd://id",
@@ -200,12 +200,12 @@ impl Node {
         self.views.changes.send_modify(|count| *count += 1);
     }
 
-    /// The pod as the API would show it.
+    /// The pod as the API returns it.
     pub(crate) fn pod(&self, namespace: &str, name: &str) -> Pod {
         self.views.pods.lock().unwrap()[&uid(namespace, name)].joined()
     }
 
-    pub(crate) fn tell(&self, namespace: &str, name: &str, reason: &'static str) {
+    pub(crate) fn record_event(&self, namespace: &str, name: &str, reason: &'static str) {
         Events::record(
             &*self.events,
             PodEvent {

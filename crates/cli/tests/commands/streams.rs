@@ -170,7 +170,7 @@ const EXITED: &str =
     r#"{"status":"Failure","details":{"causes":[{"reason":"ExitCode","message":"3"}]}}"#;
 
 #[tokio::test]
-async fn exec_passes_streams_and_the_exit_code_on() {
+async fn exec_forwards_streams_and_the_exit_code() {
     let node = Node::new();
     node.run("default", "web-node");
     let (streams, listener) = streams(node.pod_view()).await;
@@ -212,7 +212,7 @@ async fn exec_error_of_the_agent_is_shown() {
 }
 
 #[tokio::test]
-async fn port_forward_passes_connections_on() {
+async fn port_forward_forwards_connections() {
     let node = Node::new();
     node.run("default", "web-node");
     let (streams, listener) = streams(node.pod_view()).await;

@@ -1,6 +1,6 @@
-//! The process of `ferrolet pod-gc`, on an API server that answers by rules of the test.
+//! The process of `ferrolet pod-gc`, on an API server with rules set by the test.
 #![allow(clippy::unwrap_used, reason = "a test, helpers included")]
-#![allow(clippy::disallowed_methods, reason = "what the process left is looked at")]
+#![allow(clippy::disallowed_methods, reason = "reads the files of the process")]
 
 mod server;
 
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::server::{Rules, Server};
 
-/// How long a process may take for what it does in seconds.
+/// The time limit for work that takes the process seconds.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 fn program(args: &[&str]) -> Command {
@@ -40,7 +40,7 @@ async fn ended(child: Child) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-fn tell_to_stop(child: &Child) {
+fn terminate(child: &Child) {
     let pid = i32::try_from(child.id().unwrap()).unwrap();
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
@@ -48,14 +48,14 @@ fn tell_to_stop(child: &Child) {
 
 // behaviour: PGC-113
 #[tokio::test]
-async fn an_unknown_flag_is_an_error_that_names_it() {
+async fn unknown_flag_is_an_error_that_names_it() {
     let (code, error) = ended(program(&["--nonsense=1"]).spawn().unwrap()).await;
     assert_eq!((code, error.trim()), (Some(1), "ferrolet: unknown flag --nonsense"));
 }
 
 // behaviour: PGC-140
 #[tokio::test]
-async fn without_a_kubeconfig_and_a_service_account_it_says_what_is_missing() {
+async fn missing_kubeconfig_and_service_account_are_reported() {
     let state = tempfile::tempdir().unwrap();
     let state = format!("--state-dir={}", state.path().display());
     let mut command = program(&[&state, "--secure-port=0"]);
@@ -64,26 +64,26 @@ async fn without_a_kubeconfig_and_a_service_account_it_says_what_is_missing() {
     }
     let (code, error) = ended(command.spawn().unwrap()).await;
     assert_eq!(code, Some(1), "{error}");
-    let told = "no kubeconfig is given, and this is no pod with a service account";
-    assert!(error.contains("find the API server") && error.contains(told), "{error}");
+    let reported = "no kubeconfig is given, and the process runs in no pod with a service account";
+    assert!(error.contains("find the API server") && error.contains(reported), "{error}");
 }
 
 // behaviour: PGC-114
 #[tokio::test]
-async fn an_api_server_that_is_not_well_is_waited_for_ten_seconds() {
+async fn unhealthy_api_server_is_retried_for_ten_seconds() {
     let server = Server::start(Rules { is_well: false, ..Rules::default() }).await;
     let state = tempfile::tempdir().unwrap();
     let begun = tokio::time::Instant::now();
     let (code, error) = ended(start(&server, state.path(), &[])).await;
     assert_eq!(code, Some(1), "{error}");
-    assert!(error.contains("is not well"), "{error}");
+    assert!(error.contains("is not healthy"), "{error}");
     let took = begun.elapsed().as_secs();
     assert!((9..30).contains(&took), "{took}");
 }
 
 // behaviour: PGC-64, PGC-65
 #[tokio::test]
-async fn a_lease_that_somebody_else_took_ends_the_process_with_code_1() {
+async fn lost_lease_exits_with_code_1() {
     let server = Server::start(Rules { lease_is_robbed: true, ..Rules::default() }).await;
     let state = tempfile::tempdir().unwrap();
     let (code, error) = ended(start(&server, state.path(), &[])).await;
@@ -93,12 +93,12 @@ async fn a_lease_that_somebody_else_took_ends_the_process_with_code_1() {
 
 // behaviour: PGC-69
 #[tokio::test]
-async fn told_to_stop_it_gives_its_lease_back_and_ends_well() {
+async fn sigterm_releases_the_lease_and_exits_with_code_0() {
     let server = Server::start(Rules::default()).await;
     let state = tempfile::tempdir().unwrap();
     let child = start(&server, state.path(), &[]);
     server.until(|seen| seen.deleted.contains("a")).await;
-    tell_to_stop(&child);
+    terminate(&child);
     let (code, error) = ended(child).await;
     assert_eq!(code, Some(0), "{error}");
     assert_eq!(server.seen().holder.as_deref(), Some(""), "{error}");
@@ -106,13 +106,13 @@ async fn told_to_stop_it_gives_its_lease_back_and_ends_well() {
 
 // behaviour: PGC-69
 #[tokio::test]
-async fn told_to_stop_while_it_begins_it_gives_its_lease_back_too() {
-    // It has the lease, and waits for what it tells the cluster of that to be taken.
+async fn sigterm_during_startup_releases_the_lease() {
+    // It has the lease, and waits for the response to its leader election event.
     let server = Server::start(Rules { events_hang: true, ..Rules::default() }).await;
     let state = tempfile::tempdir().unwrap();
     let child = start(&server, state.path(), &["--leader-elect-retry-period=5s"]);
     server.until(|seen| seen.holder.as_ref().is_some_and(|holder| !holder.is_empty())).await;
-    tell_to_stop(&child);
+    terminate(&child);
     let (code, error) = ended(child).await;
     assert_eq!(code, Some(0), "{error}");
     assert_eq!(server.seen().holder.as_deref(), Some(""), "{error}");
@@ -121,7 +121,7 @@ async fn told_to_stop_while_it_begins_it_gives_its_lease_back_too() {
 
 // behaviour: PGC-95
 #[tokio::test]
-async fn a_selector_that_is_none_is_refused_before_anything_is_asked() {
+async fn invalid_selector_is_refused_before_any_request() {
     let server = Server::start(Rules::default()).await;
     let state = tempfile::tempdir().unwrap();
     let (code, error) = ended(start(&server, state.path(), &["--exclude-labels=a b"])).await;
@@ -132,12 +132,12 @@ async fn a_selector_that_is_none_is_refused_before_anything_is_asked() {
 
 // behaviour: PGC-99, PGC-115
 #[tokio::test]
-async fn what_was_deleted_can_be_asked_for_after_a_kill() {
+async fn deletions_are_shown_after_a_kill() {
     let server = Server::start(Rules::default()).await;
     let state = tempfile::tempdir().unwrap();
     let mut child = start(&server, state.path(), &["--leader-elect=false"]);
     server.until(|seen| seen.deleted.contains("a")).await;
-    // The answer to the deletion is what the record waits for.
+    // The entry in the journal follows the response to the deletion.
     let journal = state.path().join("journal");
     let recorded = async {
         while std::fs::read_dir(&journal).map_or(0, Iterator::count) == 0 {
@@ -156,7 +156,7 @@ async fn what_was_deleted_can_be_asked_for_after_a_kill() {
 
 // behaviour: PGC-115
 #[tokio::test]
-async fn a_state_directory_that_another_process_uses_is_refused() {
+async fn state_directory_in_use_is_refused() {
     let server = Server::start(Rules::default()).await;
     let state = tempfile::tempdir().unwrap();
     let _first = start(&server, state.path(), &["--leader-elect=false"]);

@@ -1,4 +1,4 @@
-//! Just enough of an API server: one terminating pod that never got a node, and a lease.
+//! A minimal API server: one terminating pod without a node, and a lease.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -20,11 +20,11 @@ use tokio::time::timeout;
 /// How the server behaves.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
-    /// Whether it says that it is well.
+    /// Whether its health check passes.
     pub(crate) is_well: bool,
-    /// Whether somebody else takes the lease as soon as it was made.
+    /// Whether another holder takes the lease right after its creation.
     pub(crate) lease_is_robbed: bool,
-    /// Whether it takes events and never answers.
+    /// Whether requests for events get no response.
     pub(crate) events_hang: bool,
 }
 
@@ -34,13 +34,13 @@ impl Default for Rules {
     }
 }
 
-/// What came in.
+/// The requests so far.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
     /// Names of pods that were marked as failed, and of those that were deleted.
     marked: BTreeSet<String>,
     pub(crate) deleted: BTreeSet<String>,
-    /// Who holds the lease.
+    /// The holder of the lease.
     pub(crate) holder: Option<String>,
     lease: Option<Value>,
     version: u64,
@@ -84,7 +84,7 @@ impl Server {
         self.seen.borrow().clone()
     }
 
-    /// Waits until something was seen.
+    /// Waits until the requests meet a condition.
     pub(crate) async fn until(&self, wanted: impl FnMut(&Seen) -> bool) {
         let mut seen = self.seen.subscribe();
         let found = timeout(Duration::from_mins(1), seen.wait_for(wanted)).await;
@@ -103,7 +103,7 @@ async fn answer(
     let path = parts.uri.path().to_owned();
     if parts.uri.query().is_some_and(|query| query.contains("watch=true")) {
         if !parts.uri.query().is_some_and(|query| query.contains("sendInitialEvents")) {
-            // Nothing changes.
+            // The watch has no events.
             return std::future::pending().await;
         }
         return Ok(Response::new(Full::new(stream(&path).into())));
@@ -111,9 +111,9 @@ async fn answer(
     if rules.events_hang && path.ends_with("/events") {
         return std::future::pending().await;
     }
-    let mut told = (StatusCode::OK, json!({}));
-    seen.send_modify(|seen| told = one(rules, seen, &parts.method, &path, &body));
-    let (status, text) = (told.0, told.1.to_string());
+    let mut reported = (StatusCode::OK, json!({}));
+    seen.send_modify(|seen| reported = one(rules, seen, &parts.method, &path, &body));
+    let (status, text) = (reported.0, reported.1.to_string());
     Ok(Response::builder().status(status).body(Full::new(text.into())).unwrap())
 }
 
@@ -154,17 +154,14 @@ fn one(
     }
     let list = json!({ "metadata": { "resourceVersion": "9" }, "items": [] });
     match *method {
-        // At which version it is.
+        // The current resource version.
         Method::GET if ["pods", "nodes"].contains(&&*name) => return (StatusCode::OK, list),
         Method::PATCH => drop(seen.marked.insert(name)),
         // Not before it was marked as failed.
         Method::DELETE if seen.marked.contains(&name) => drop(seen.deleted.insert(name)),
         Method::POST => {}
         _ => {
-            return (
-                StatusCode::NOT_FOUND,
-                json!({ "kind": "Status", "message": "no such thing" }),
-            );
+            return (StatusCode::NOT_FOUND, json!({ "kind": "Status", "message": "not found" }));
         }
     }
     (StatusCode::OK, json!({ "metadata": { "name": "a", "resourceVersion": "6" } }))
@@ -174,9 +171,9 @@ fn lease(rules: Rules, seen: &mut Seen, method: &Method, body: &Value) -> (Statu
     let is_write = *method != Method::GET;
     if is_write && *method == Method::PUT && rules.lease_is_robbed {
         if let Some(lease) = &mut seen.lease {
-            lease["spec"]["holderIdentity"] = json!("somebody else");
+            lease["spec"]["holderIdentity"] = json!("another holder");
         }
-        return (StatusCode::CONFLICT, json!({ "message": "it is another" }));
+        return (StatusCode::CONFLICT, json!({ "message": "conflict" }));
     }
     if is_write {
         seen.version += 1;

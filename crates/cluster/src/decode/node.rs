@@ -61,7 +61,7 @@ mod tests {
 
     // behaviour: PGC-43, PGC-44
     #[test]
-    fn a_node_is_ready_by_its_first_condition_and_out_of_service_by_the_key_of_a_taint() {
+    fn node_readiness_and_out_of_service_taint_are_decoded() {
         let ready = |status: &str| format!(r#"{{"type":"Ready","status":"{status}"}}"#);
         let taint =
             r#"{"key":"node.kubernetes.io/out-of-service","value":"x","effect":"NoSchedule"}"#;

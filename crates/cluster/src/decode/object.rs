@@ -27,7 +27,7 @@ pub(crate) struct Object<'a> {
 }
 
 impl Object<'_> {
-    /// What is kept. The server checks what it stores: what is not in its own encoding is not there.
+    /// The stored fields. The server validates objects, so values with an invalid encoding are treated as absent.
     pub(crate) fn record(self, kind: ObjectKind) -> DataObject {
         let data = match kind {
             ObjectKind::Secret => decoded(self.data),
@@ -39,6 +39,7 @@ impl Object<'_> {
             }
         };
         DataObject {
+            uid: self.metadata.uid(),
             version: Version::from(&*self.metadata.resource_version),
             secret_type: self.secret_type.into(),
             is_immutable: self.immutable == Some(true),
@@ -64,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_decoded_and_config_maps_are_text() {
+    fn secrets_are_base64_and_config_maps_are_text() {
         let secret = record(
             ObjectKind::Secret,
             r#"{"metadata":{"resourceVersion":"7"},"type":"Opaque","immutable":true,"data":{"a":"aGk=","b":""}}"#,

@@ -95,8 +95,8 @@ impl Pod<'_> {
             .find(|condition| condition.kind == "DisruptionTarget" && condition.status == "True");
         let ends = status.container_statuses.iter().chain(&status.init_container_statuses);
         let finished = ends.filter_map(|one| one.state.terminated.as_ref()?.finished_at).max();
-        let is_excluded = exclusion.labels.means(|key| value(&metadata.labels, key))
-            || exclusion.annotations.means(|key| value(&metadata.annotations, key));
+        let is_excluded = exclusion.labels.matches(|key| value(&metadata.labels, key))
+            || exclusion.annotations.matches(|key| value(&metadata.annotations, key));
         PodRecord {
             uid: metadata.uid(),
             version: Version::from(&*metadata.resource_version),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_pod_only_what_is_needed_is_read() {
+    fn pod_decodes_only_needed_fields() {
         let json = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"b",
           "uid":"00112233-4455-6677-8899-aabbccddeeff","resourceVersion":"12","generation":3,
           "creationTimestamp":"2026-01-01T00:00:00Z","deletionTimestamp":"2026-01-01T00:01:00Z",
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_absent_or_null_is_nothing() {
+    fn absent_and_null_fields_are_empty() {
         let json = r#"{"metadata":{"name":"a","creationTimestamp":null,"labels":null},"spec":{},"status":{}}"#;
         let record = record(json);
         assert_eq!((record.name.as_str(), record.created, record.phase), ("a", 0, PodPhase::Other));
@@ -168,13 +168,13 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_with_time_to_end_is_graceful() {
+    fn deletion_with_a_grace_period_is_graceful() {
         let json = r#"{"metadata":{"deletionTimestamp":"2026-01-01T00:01:00Z","deletionGracePeriodSeconds":30}}"#;
         assert_eq!(record(json).deletion, Deletion::Graceful);
     }
 
     #[test]
-    fn labels_and_annotations_exclude() {
+    fn pods_are_excluded_by_label_or_annotation() {
         for (json, excluded) in [
             (r#"{"metadata":{"labels":{"keep":"yes"}}}"#, true),
             (r#"{"metadata":{"labels":{"keep":"no"}}}"#, false),

@@ -111,7 +111,7 @@ struct VolumeSpec {
     local: Option<Local>,
     nfs: Option<Nfs>,
     #[serde(flatten)]
-    #[allow(clippy::zero_sized_map_values, reason = "serde flattens into maps alone")]
+    #[allow(clippy::zero_sized_map_values, reason = "serde only flattens into maps")]
     rest: BTreeMap<String, IgnoredAny>,
 }
 
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_and_mount_options_are_found_where_they_are() {
+    fn volume_sources_and_mount_options_are_decoded() {
         let rows = [
             (
                 r#"{"hostPath":{"path":"/x","type":"Directory"}}"#,

@@ -1,4 +1,4 @@
-//! Lists and events, as the server writes them.
+//! The wire format of lists and events.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ pub(super) struct ListMetadata<'a> {
     pub(super) next: Cow<'a, str>,
 }
 
-/// A line of a watch.
+/// A line of a watch response.
 #[derive(Debug, Deserialize)]
 #[serde(bound(deserialize = "O: Deserialize<'de>"))]
 pub(super) struct Event<'a, O> {
@@ -35,14 +35,14 @@ pub(super) struct Event<'a, O> {
     pub(super) object: O,
 }
 
-/// An object of which nothing is read but which it is.
+/// An object reduced to its identity.
 #[derive(Debug, Deserialize)]
 pub(super) struct Bare<'a> {
     #[serde(borrow)]
     pub(super) metadata: Identity<'a>,
 }
 
-/// An event that is no object but an error.
+/// An error event.
 #[derive(Debug, Deserialize)]
 struct Failure {
     object: Status,
@@ -55,26 +55,26 @@ struct Status {
     message: String,
 }
 
-/// What an event was.
+/// The outcome of an event.
 #[derive(Debug)]
-pub(super) enum Taken {
-    /// Something that happened.
+pub(super) enum EventOutcome {
+    /// A change.
     Change,
     /// The end of a streaming list.
     InitialEnd,
-    /// The server has forgotten the version from which we want to go on.
+    /// The server no longer has the version to watch from.
     Forgotten,
-    /// It is older than what was heard before.
+    /// It is older than the events before.
     Older,
 }
 
-/// What an event that is an error means; nothing if it is none.
-pub(super) fn failure(line: &[u8]) -> Option<Result<Taken, ApiError>> {
+/// The meaning of an error event; `None` for other events.
+pub(super) fn failure(line: &[u8]) -> Option<Result<EventOutcome, ApiError>> {
     let Failure { object: Status { code, message } } = serde_json::from_slice(line).ok()?;
     match code {
         0 => None,
-        // Expired, or gone.
-        410 => Some(Ok(Taken::Forgotten)),
+        // Expired or gone.
+        410 => Some(Ok(EventOutcome::Forgotten)),
         429 => Some(Err(ApiError::Throttled { retry_after: None })),
         code => Some(Err(ApiError::Refused { code, message })),
     }

@@ -1,4 +1,4 @@
-//! What a credential plugin prints: an `ExecCredential`.
+//! The output of a credential plugin: an `ExecCredential`.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use http::HeaderValue;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-/// A credential of a plugin.
+/// The credential.
 #[derive(Debug)]
 pub(super) struct Credential {
     pub(super) header: Option<HeaderValue>,
     pub(super) identity: Option<Identity>,
-    /// For how long it is valid, where the plugin says.
+    /// Its remaining lifetime, if the plugin reports an expiry.
     pub(super) lifetime: Option<Duration>,
 }
 
@@ -41,7 +41,7 @@ struct Status {
     client_key_data: Option<String>,
 }
 
-/// Reads the output of a plugin: JSON, or YAML as client-go accepts. An error never quotes it.
+/// Parses the output of a plugin: JSON, or YAML as client-go accepts. Errors never quote it.
 pub(super) fn credential(output: &[u8], now: Timestamp) -> Result<Credential, &'static str> {
     let read: ExecCredential =
         serde_saphyr::from_slice(output).map_err(|_| "not an ExecCredential")?;

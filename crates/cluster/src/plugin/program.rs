@@ -1,4 +1,4 @@
-//! Running a credential plugin.
+//! Runs a credential plugin.
 
 use std::io::{self, Read as _};
 use std::os::fd::AsFd as _;
@@ -19,12 +19,12 @@ use serde_json::json;
 use super::PluginError;
 use super::output::{Credential, credential};
 
-/// No credential is longer.
+/// The longest output.
 const LONGEST: u64 = 1 << 20;
-/// How long the output of a plugin that was killed may still take.
+/// How long to read the output of a killed plugin.
 const AFTER_KILL: Duration = Duration::from_secs(1);
 
-/// A plugin as the kubeconfig describes it.
+/// A plugin, as configured in the kubeconfig.
 #[derive(Debug)]
 pub(super) struct Program {
     exec: ExecConfig,
@@ -34,7 +34,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Checks the settings; nothing is run yet.
+    /// Checks the settings without running the plugin.
     pub(super) fn new(exec: ExecConfig, limit: Duration) -> Result<Self, PluginError> {
         let name = exec.command.clone().unwrap_or_default();
         let wrong = |why| Err(PluginError::Settings(name.clone(), why));
@@ -58,12 +58,12 @@ impl Program {
         Ok(Self { info: info.to_string(), exec, limit })
     }
 
-    /// What it is called.
+    /// Its name for errors.
     pub(super) fn name(&self) -> String {
         self.exec.command.clone().unwrap_or_default()
     }
 
-    /// Runs it, at most until its limit. Blocks until it is gone.
+    /// Runs the plugin up to its timeout. Blocks until it has exited.
     pub(super) fn run(&self) -> Result<Credential, PluginError> {
         let output = self.output()?;
         credential(&output, now()).map_err(|why| PluginError::Output(self.name(), why))
@@ -81,7 +81,7 @@ impl Program {
         for name in self.exec.drop_env.iter().flatten() {
             command.env_remove(name);
         }
-        // A group of its own, so that its children end with it.
+        // Its own process group, so that its children are killed with it.
         command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped());
         command
     }
@@ -94,7 +94,7 @@ impl Program {
             if let Ok(output) = ended.recv_timeout(self.limit) {
                 return output.map(Some);
             }
-            // Not reaped yet, so its group is no other.
+            // It is not reaped yet, so its group id is not reused.
             _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
             _ = pidfd_send_signal(process, Signal::KILL);
             _ = ended.recv_timeout(AFTER_KILL);
@@ -114,7 +114,7 @@ impl Program {
 
 type Ended = mpsc::Receiver<io::Result<Vec<u8>>>;
 
-/// Reads the output on another thread, until the process has ended; it is not reaped there.
+/// Reads the output on another thread until the process has exited; does not reap it.
 fn wait_for(child: &mut Child) -> io::Result<(rustix::fd::OwnedFd, Ended)> {
     let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     let (same, stdout) = (process.try_clone()?, child.stdout.take());
@@ -123,7 +123,7 @@ fn wait_for(child: &mut Child) -> io::Result<(rustix::fd::OwnedFd, Ended)> {
         let output = read(stdout);
         let exit =
             waitid(WaitId::PidFd(same.as_fd()), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
-        // Without a receiver it took too long.
+        // Without a receiver the wait has timed out.
         sender.send(exit.map_err(io::Error::from).and(output)).ok();
     };
     thread::Builder::new().name("credentials".to_owned()).spawn(read)?;

@@ -1,4 +1,4 @@
-//! Every call of the adapter, as the API server's authorizer sees it.
+//! Every call of the adapter, as the authorizer sees it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use cluster::{Cluster, NEEDED};
 use jiff::Timestamp;
 use model::cluster::{
-    About, AccessRequest, ClusterEvent, FailedStatus, Lease, LeaseName, LeaseRecord, NodeRecord,
-    PodRecord, Uid, User,
+    AccessRequest, ClusterEvent, FailedStatus, InvolvedObject, Lease, LeaseName, LeaseRecord,
+    NodeRecord, PodRecord, Uid, User,
 };
 use model::ports::cluster::{
     Change, ClusterEvents as _, Leases as _, Nodes as _, PodFeed as _, PodWrites as _,
@@ -18,16 +18,16 @@ use tokio::time::{Instant, timeout};
 use crate::server::{Asked, Server, ok, refused};
 use crate::writes::{target, verdict};
 
-/// Hears nothing.
+/// Ignores changes.
 #[derive(Debug)]
 struct Deaf;
 
 impl Sink<PodRecord, Uid> for Deaf {
-    fn hear(&self, _: Change<PodRecord, Uid>) {}
+    fn receive(&self, _: Change<PodRecord, Uid>) {}
 }
 
 impl Sink<NodeRecord, String> for Deaf {
-    fn hear(&self, _: Change<NodeRecord, String>) {}
+    fn receive(&self, _: Change<NodeRecord, String>) {}
 }
 
 /// Group, resource and verb of a request.
@@ -57,7 +57,7 @@ fn seen(asked: &Asked) -> (String, String, String) {
     (group, resource, verb.to_owned())
 }
 
-/// Asks for all that can be asked for; every answer is a refusal.
+/// Makes every possible request; every response is a refusal.
 async fn ask_everything(cluster: &Cluster) {
     let name = LeaseName { namespace: "k".to_owned(), name: "l".to_owned() };
     let lease = Lease { record: LeaseRecord::default(), uid: "u".into(), version: "1".to_owned() };
@@ -69,7 +69,7 @@ async fn ask_everything(cluster: &Cluster) {
     drop(cluster.update_lease(&name, &lease, &lease.record).await);
     drop(cluster.token_owner("t").await);
     drop(cluster.is_allowed(&User::default(), &path("/metrics")).await);
-    let about = About {
+    let about = InvolvedObject {
         api_version: "v1",
         kind: "Pod",
         namespace: "n".to_owned(),
@@ -81,7 +81,7 @@ async fn ask_everything(cluster: &Cluster) {
     let reason = "PodGC".into();
     let event = ClusterEvent { about, is_warning: false, reason, message, first: at, at, count: 1 };
     drop(cluster.write_event(&event).await);
-    // A stream that is refused becomes a list.
+    // A refused stream becomes a list.
     let while_asking = Duration::from_secs(3);
     drop(timeout(while_asking, cluster.follow_pods(&Deaf)).await);
     drop(timeout(while_asking, cluster.follow_nodes(&Deaf)).await);
@@ -93,7 +93,7 @@ fn path(path: &str) -> AccessRequest {
 
 // behaviour: PGC-103
 #[tokio::test]
-async fn no_more_and_no_less_is_asked_for_than_is_said_to_be_needed() {
+async fn documented_permissions_match_the_requests() {
     let server = Server::start(vec![refused(400, "no"); 100]).await;
     ask_everything(&server.cluster().await).await;
     let seen: BTreeSet<_> = server.asked().iter().map(seen).collect();
@@ -105,7 +105,7 @@ async fn no_more_and_no_less_is_asked_for_than_is_said_to_be_needed() {
 
 // behaviour: PGC-143
 #[tokio::test]
-async fn reviews_keep_to_a_rate_of_their_own() {
+async fn reviews_have_their_own_rate_limit() {
     let server = Server::start(vec![ok("{}"); 26]).await;
     let cluster = server.cluster().await;
     let begun = Instant::now();

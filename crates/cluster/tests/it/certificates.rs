@@ -1,5 +1,5 @@
-//! A client certificate that is replaced in its files.
-#![expect(clippy::disallowed_methods, reason = "certificates lie in files")]
+//! A client certificate whose files are replaced.
+#![expect(clippy::disallowed_methods, reason = "certificates are in files")]
 
 use std::convert::Infallible;
 use std::fs;
@@ -43,7 +43,7 @@ impl Identity {
         Self { der, certificate: text, key: key.serialize_pem() }
     }
 
-    /// Puts them into files, each in the place of another.
+    /// Writes them to files, each by a rename.
     fn write(&self, directory: &Path) {
         for (name, text) in [("cert.pem", &self.certificate), ("key.pem", &self.key)] {
             fs::write(directory.join("draft"), text).unwrap();
@@ -58,7 +58,7 @@ fn authority() -> CertifiedIssuer<'static, KeyPair> {
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
-/// Secure connections with a certificate of that authority at both ends.
+/// TLS with certificates of this authority at both ends.
 fn tls(authority: &CertifiedIssuer<'_, KeyPair>) -> TlsAcceptor {
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
@@ -83,12 +83,11 @@ fn tls(authority: &CertifiedIssuer<'_, KeyPair>) -> TlsAcceptor {
 struct Seen {
     /// The certificate of each call.
     calls: Vec<Vec<u8>>,
-    /// One that is not accepted any more.
+    /// A certificate that is no longer accepted.
     expired: Vec<u8>,
 }
 
-/// An API server that refuses calls with a certificate that has expired, as those do: on connections that were made
-/// before, too.
+/// An API server that refuses calls with an expired certificate, as real ones do: on existing connections too.
 async fn serve(listener: TcpListener, tls: TlsAcceptor, seen: Arc<Mutex<Seen>>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
@@ -134,7 +133,7 @@ async fn changed_client_certificate_is_used_after_the_old_one_was_refused() {
     patch().await.unwrap();
     assert_eq!(seen.lock().unwrap().calls, [first.der.clone(), first.der, second.der.clone()]);
 
-    // One without its key changes nothing.
+    // A certificate without its key changes nothing.
     fs::write(place.path().join("cert.pem"), authority.pem()).unwrap();
     seen.lock().unwrap().expired = second.der.clone();
     patch().await.unwrap_err();

@@ -9,24 +9,24 @@ use tokio::time::{Instant, timeout};
 
 use crate::server::{Answer, Server, busy, lines, ok, refused};
 
-/// Notes what is heard, in short.
+/// Records changes in short form.
 #[derive(Debug, Default)]
-struct Heard(watch::Sender<Vec<String>>);
+struct RecordingSink(watch::Sender<Vec<String>>);
 
-impl Heard {
+impl RecordingSink {
     fn note(&self, text: String) {
         self.0.send_modify(|all| all.push(text));
     }
 
     async fn all(&self, count: usize) -> Vec<String> {
-        let mut heard = self.0.subscribe();
-        let enough = timeout(Duration::from_secs(30), heard.wait_for(|all| all.len() >= count));
+        let mut changes = self.0.subscribe();
+        let enough = timeout(Duration::from_secs(30), changes.wait_for(|all| all.len() >= count));
         enough.await.unwrap_or_else(|_| panic!("only {:?}", self.0.borrow())).unwrap().clone()
     }
 }
 
-impl Sink<PodRecord, Uid> for Heard {
-    fn hear(&self, change: Change<PodRecord, Uid>) {
+impl Sink<PodRecord, Uid> for RecordingSink {
+    fn receive(&self, change: Change<PodRecord, Uid>) {
         self.note(match change {
             Change::Restarted => "restarted".to_owned(),
             Change::Applied(pod) => format!("+{} {}", pod.name, pod.phase),
@@ -37,8 +37,8 @@ impl Sink<PodRecord, Uid> for Heard {
     }
 }
 
-impl Sink<NodeRecord, String> for Heard {
-    fn hear(&self, change: Change<NodeRecord, String>) {
+impl Sink<NodeRecord, String> for RecordingSink {
+    fn receive(&self, change: Change<NodeRecord, String>) {
         self.note(match change {
             Change::Restarted => "restarted".to_owned(),
             Change::Applied(node) => format!("+{} {}", node.name, node.is_ready),
@@ -68,22 +68,22 @@ fn stream(events: &[String]) -> Answer {
     lines(&events.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// What is answered to who asks for the server's version before a watch.
+/// The response to a read of the server's version before a watch.
 fn at(version: u32) -> Answer {
     ok(format!(
         r#"{{"kind":"PodList","metadata":{{"resourceVersion":"{version}"}},"items":[{{"metadata":{{"name":"x"}}}}]}}"#
     ))
 }
 
-/// Follows pods on a server with a script; what was heard and which paths were asked.
-async fn follow(script: Vec<Answer>, heard: usize, asked: usize) -> (Vec<String>, Vec<String>) {
+/// Follows pods on a server with a script; returns the changes and the requested paths.
+async fn follow(script: Vec<Answer>, changes: usize, asked: usize) -> (Vec<String>, Vec<String>) {
     let server = Server::start(script).await;
     let cluster = server.cluster().await;
-    let sink = Arc::new(Heard::default());
+    let sink = Arc::new(RecordingSink::default());
     let mut tasks = JoinSet::new();
-    let told = Arc::clone(&sink);
-    tasks.spawn(async move { cluster.follow_pods(&*told).await });
-    let all = sink.all(heard).await;
+    let task_sink = Arc::clone(&sink);
+    tasks.spawn(async move { cluster.follow_pods(&*task_sink).await });
+    let all = sink.all(changes).await;
     let paths = timeout(Duration::from_secs(30), server.paths(asked)).await.unwrap();
     (all, paths)
 }
@@ -94,7 +94,7 @@ const WATCH: &str = "/api/v1/pods?watch=true&allowWatchBookmarks=true&resourceVe
 
 // behaviour: PGC-121
 #[tokio::test]
-async fn a_streaming_list_goes_on_as_a_watch_and_from_its_last_version() {
+async fn streaming_list_continues_as_a_watch_and_resumes_at_its_last_version() {
     let first = [
         pod("ADDED", "a", 3),
         pod("ADDED", "b", 1),
@@ -104,17 +104,17 @@ async fn a_streaming_list_goes_on_as_a_watch_and_from_its_last_version() {
         bookmark(9, false),
     ];
     let script = vec![stream(&first), at(9), stream(&[pod("ADDED", "c", 12)]), at(30)];
-    let (heard, paths) = follow(script, 7, 5).await;
+    let (changes, paths) = follow(script, 7, 5).await;
     let expected =
         ["restarted", "+a Running", "+b Running", "complete", "+a Running", "-u-b", "+c Running"];
-    assert_eq!(heard, expected);
+    assert_eq!(changes, expected);
     let expected = [STREAM, CURRENT, &format!("{WATCH}9"), CURRENT, &format!("{WATCH}12")];
     assert_eq!(paths[..5], expected);
 }
 
 // behaviour: PGC-122
 #[tokio::test]
-async fn a_server_without_streaming_lists_is_listed_page_by_page() {
+async fn server_without_streaming_lists_is_listed_in_pages() {
     let page = |name: &str, next: &str| {
         ok(format!(
             r#"{{"kind":"PodList","metadata":{{"resourceVersion":"20","continue":"{next}"}},"items":[{{"metadata":{{"name":"{name}","uid":"u","resourceVersion":"2"}},"status":{{"phase":"Failed"}}}}]}}"#
@@ -127,8 +127,8 @@ async fn a_server_without_streaming_lists_is_listed_page_by_page() {
         stream(&[pod("DELETED", "a", 21)]),
         at(21),
     ];
-    let (heard, paths) = follow(script, 5, 6).await;
-    assert_eq!(heard, ["restarted", "+a Failed", "+b Failed", "complete", "-u-a"]);
+    let (changes, paths) = follow(script, 5, 6).await;
+    assert_eq!(changes, ["restarted", "+a Failed", "+b Failed", "complete", "-u-a"]);
     let expected = [
         STREAM.to_owned(),
         "/api/v1/pods?limit=500".to_owned(),
@@ -142,7 +142,7 @@ async fn a_server_without_streaming_lists_is_listed_page_by_page() {
 
 // behaviour: PGC-123
 #[tokio::test]
-async fn a_version_that_the_server_has_forgotten_means_to_begin_anew() {
+async fn expired_version_causes_a_new_list() {
     for forgotten in [lines(&[EXPIRED]), refused(410, "too old")] {
         let script = vec![
             stream(&[pod("ADDED", "a", 3), bookmark(5, true)]),
@@ -150,20 +150,20 @@ async fn a_version_that_the_server_has_forgotten_means_to_begin_anew() {
             forgotten,
             stream(&[pod("ADDED", "b", 8), bookmark(9, true)]),
         ];
-        let (heard, paths) = follow(script, 6, 5).await;
+        let (changes, paths) = follow(script, 6, 5).await;
         let expected =
             ["restarted", "+a Running", "complete", "restarted", "+b Running", "complete"];
-        assert_eq!(heard, expected);
+        assert_eq!(changes, expected);
         assert_eq!(paths[..5], [STREAM, CURRENT, &format!("{WATCH}5"), STREAM, CURRENT]);
     }
 }
 
 // behaviour: PGC-127
 #[tokio::test]
-async fn a_server_that_is_behind_what_it_told_has_another_past_and_is_listed_anew() {
+async fn server_at_an_older_version_is_listed_again() {
     let anew = || stream(&[pod("ADDED", "b", 4), bookmark(7, true)]);
     let first = || stream(&[pod("ADDED", "a", 50), bookmark(60, true)]);
-    // Before the watch, and in the middle of it.
+    // Before the watch, and during it.
     let scripts = [
         vec![first(), at(6), anew()],
         vec![first(), at(60), stream(&[pod("ADDED", "c", 5)]), anew()],
@@ -171,63 +171,63 @@ async fn a_server_that_is_behind_what_it_told_has_another_past_and_is_listed_ane
     ];
     for script in scripts {
         let asked = script.len();
-        let (heard, paths) = follow(script, 8, asked).await;
+        let (changes, paths) = follow(script, 8, asked).await;
         let expected = [
             "restarted",
             "+a Running",
             "complete",
-            // Nothing of that is there.
+            // Those objects do not exist.
             "restarted",
             "complete",
             "restarted",
             "+b Running",
             "complete",
         ];
-        assert_eq!(heard, expected);
+        assert_eq!(changes, expected);
         assert_eq!((&*paths[1], &*paths[asked - 1]), (CURRENT, STREAM));
     }
 }
 
 // behaviour: PGC-127
 #[tokio::test]
-async fn versions_that_are_no_numbers_are_not_compared() {
+async fn non_numeric_versions_are_not_compared() {
     let end = bookmark(60, true).replace("60", "x60");
     let named = ok(r#"{"metadata":{"resourceVersion":"a"},"items":[]}"#);
     let script = vec![stream(&[end]), named, stream(&[pod("ADDED", "a", 3)])];
-    let (heard, paths) = follow(script, 3, 3).await;
-    assert_eq!(heard, ["restarted", "complete", "+a Running"]);
+    let (changes, paths) = follow(script, 3, 3).await;
+    assert_eq!(changes, ["restarted", "complete", "+a Running"]);
     assert_eq!(paths[2], format!("{WATCH}x60"));
 }
 
 // behaviour: PGC-124
 #[tokio::test]
-async fn a_list_that_is_cut_off_is_never_complete() {
+async fn truncated_list_is_never_complete() {
     let script = vec![
         stream(&[pod("ADDED", "a", 3)]),
         busy(429, "1"),
         stream(&[pod("ADDED", "b", 8), bookmark(9, true)]),
     ];
-    let (heard, paths) = follow(script, 5, 3).await;
-    assert_eq!(heard, ["restarted", "+a Running", "restarted", "+b Running", "complete"]);
+    let (changes, paths) = follow(script, 5, 3).await;
+    assert_eq!(changes, ["restarted", "+a Running", "restarted", "+b Running", "complete"]);
     assert_eq!(paths[..3], [STREAM; 3]);
 }
 
 // behaviour: PGC-125
 #[tokio::test]
-async fn what_cannot_be_understood_breaks_the_watch_and_not_the_feed() {
+async fn malformed_event_breaks_the_watch_and_the_feed_resumes() {
     let script = vec![
         stream(&[bookmark(5, true), "{nonsense".to_owned(), pod("ADDED", "x", 6)]),
         at(6),
         stream(&[pod("ADDED", "a", 7)]),
     ];
-    let (heard, paths) = follow(script, 3, 3).await;
-    assert_eq!(heard, ["restarted", "complete", "+a Running"]);
+    let (changes, paths) = follow(script, 3, 3).await;
+    assert_eq!(changes, ["restarted", "complete", "+a Running"]);
     assert_eq!(paths[2], format!("{WATCH}5"));
 }
 
 // behaviour: PGC-129
 #[tokio::test]
-async fn an_object_that_cannot_be_understood_is_passed_over_and_all_others_are_told() {
+async fn undecodable_object_is_reported_as_unread_and_others_are_applied() {
     let odd = |kind: &str, version: u32| {
         pod(kind, "odd", version).replace(r#""phase":"Running""#, r#""phase":7"#)
     };
@@ -239,12 +239,12 @@ async fn an_object_that_cannot_be_understood_is_passed_over_and_all_others_are_t
         pod("MODIFIED", "a", 7),
         odd("DELETED", 8),
     ];
-    let (heard, paths) = follow(vec![stream(&first), at(8)], 7, 3).await;
+    let (changes, paths) = follow(vec![stream(&first), at(8)], 7, 3).await;
     let expected =
         ["restarted", "+a Running", "?u-odd", "complete", "?u-odd", "+a Running", "-u-odd"];
-    assert_eq!(heard, expected);
-    assert_eq!(paths[2], format!("{WATCH}8"), "all of it was heard");
-    // By pages.
+    assert_eq!(changes, expected);
+    assert_eq!(paths[2], format!("{WATCH}8"), "all events were received");
+    // With pages.
     let item = |event: String| {
         let event: serde_json::Value = serde_json::from_str(&event).unwrap();
         event["object"].to_string()
@@ -254,15 +254,15 @@ async fn an_object_that_cannot_be_understood_is_passed_over_and_all_others_are_t
         item(odd("ADDED", 4)),
         item(pod("ADDED", "a", 3))
     );
-    let (heard, _) = follow(vec![refused(400, "no"), ok(page)], 4, 3).await;
-    assert_eq!(heard, ["restarted", "?u-odd", "+a Running", "complete"]);
+    let (changes, _) = follow(vec![refused(400, "no"), ok(page)], 4, 3).await;
+    assert_eq!(changes, ["restarted", "?u-odd", "+a Running", "complete"]);
 }
 
 // behaviour: PGC-122
 #[tokio::test]
-async fn what_was_listed_is_watched_without_a_rest() {
+async fn watch_follows_a_list_without_a_delay() {
     let mut took = Vec::new();
-    // A machine may be slow once, but not each time by as long as a rest takes.
+    // A machine may be slow once, but not each time for as long as a delay.
     for _ in 0..3 {
         let page = ok(r#"{"metadata":{"resourceVersion":"20"},"items":[]}"#);
         let script = vec![refused(400, "sendInitialEvents is forbidden"), page];
@@ -275,7 +275,7 @@ async fn what_was_listed_is_watched_without_a_rest() {
 }
 
 #[tokio::test]
-async fn nodes_are_followed_by_their_names() {
+async fn nodes_are_keyed_by_name() {
     let node = |kind: &str, version: u32, ready: &str| {
         format!(
             r#"{{"type":"{kind}","object":{{"metadata":{{"name":"n","resourceVersion":"{version}"}},"status":{{"conditions":[{{"type":"Ready","status":"{ready}"}}]}}}}}}"#
@@ -289,9 +289,9 @@ async fn nodes_are_followed_by_their_names() {
     ];
     let server = Server::start([stream(&events)]).await;
     let cluster = server.cluster().await;
-    let sink = Arc::new(Heard::default());
+    let sink = Arc::new(RecordingSink::default());
     let mut tasks = JoinSet::new();
-    let told = Arc::clone(&sink);
-    tasks.spawn(async move { cluster.follow_nodes(&*told).await });
+    let task_sink = Arc::clone(&sink);
+    tasks.spawn(async move { cluster.follow_nodes(&*task_sink).await });
     assert_eq!(sink.all(5).await, ["restarted", "+n true", "complete", "+n false", "-n"]);
 }

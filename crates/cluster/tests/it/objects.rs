@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use cluster::Rate;
 use jiff::Timestamp;
-use model::cluster::{About, ClusterEvent};
+use model::cluster::{ClusterEvent, InvolvedObject};
 use model::ids::PodName;
 use model::objects::{
     DataObject, ObjectKey, RuntimeClassRecord, ServiceName, ServiceRecord, TokenRequest,
@@ -20,20 +20,20 @@ use tokio::time::{Instant, timeout};
 
 use crate::server::{Server, lines, ok, refused};
 
-/// Notes what is heard, in short.
+/// Records changes in short form.
 #[derive(Debug, Default)]
-struct Heard(watch::Sender<Vec<String>>);
+struct RecordingSink(watch::Sender<Vec<String>>);
 
-impl Heard {
+impl RecordingSink {
     fn note<T, K>(
         &self,
         change: Change<T, K>,
-        told: impl Fn(T) -> String,
+        describe: impl Fn(T) -> String,
         key: impl Fn(K) -> String,
     ) {
         let note = match change {
             Change::Restarted => "restarted".to_owned(),
-            Change::Applied(object) => format!("+{}", told(object)),
+            Change::Applied(object) => format!("+{}", describe(object)),
             Change::Gone(name) => format!("-{}", key(name)),
             Change::Unread(name) => format!("?{}", key(name)),
             Change::Complete => "complete".to_owned(),
@@ -42,28 +42,28 @@ impl Heard {
     }
 
     async fn all(&self, count: usize) -> Vec<String> {
-        let mut heard = self.0.subscribe();
-        let enough = timeout(Duration::from_secs(30), heard.wait_for(|all| all.len() >= count));
+        let mut changes = self.0.subscribe();
+        let enough = timeout(Duration::from_secs(30), changes.wait_for(|all| all.len() >= count));
         enough.await.unwrap_or_else(|_| panic!("only {:?}", self.0.borrow())).unwrap().clone()
     }
 }
 
-impl Sink<DataObject, ()> for Heard {
-    fn hear(&self, change: Change<DataObject, ()>) {
-        let told = |object: DataObject| {
+impl Sink<DataObject, ()> for RecordingSink {
+    fn receive(&self, change: Change<DataObject, ()>) {
+        let describe = |object: DataObject| {
             let values = object
                 .data
                 .iter()
                 .map(|(key, value)| format!("{key}={}", String::from_utf8_lossy(value)));
             values.collect::<Vec<_>>().join(",")
         };
-        self.note(change, told, |()| String::new());
+        self.note(change, describe, |()| String::new());
     }
 }
 
-impl Sink<ServiceRecord, ServiceName> for Heard {
-    fn hear(&self, change: Change<ServiceRecord, ServiceName>) {
-        let told = |service: ServiceRecord| {
+impl Sink<ServiceRecord, ServiceName> for RecordingSink {
+    fn receive(&self, change: Change<ServiceRecord, ServiceName>) {
+        let describe = |service: ServiceRecord| {
             let ports = service
                 .ports
                 .iter()
@@ -71,18 +71,18 @@ impl Sink<ServiceRecord, ServiceName> for Heard {
             let ports: Vec<_> = ports.collect();
             format!("{} {} {}", service.name.name, service.cluster_ip, ports.join(","))
         };
-        self.note(change, told, |name| format!("{}/{}", name.namespace, name.name));
+        self.note(change, describe, |name| format!("{}/{}", name.namespace, name.name));
     }
 }
 
-impl Sink<RuntimeClassRecord, String> for Heard {
-    fn hear(&self, change: Change<RuntimeClassRecord, String>) {
+impl Sink<RuntimeClassRecord, String> for RecordingSink {
+    fn receive(&self, change: Change<RuntimeClassRecord, String>) {
         self.note(change, |class| format!("{} {}", class.name, class.handler), |name| name);
     }
 }
 
-impl Sink<TrustBundleRecord, String> for Heard {
-    fn hear(&self, change: Change<TrustBundleRecord, String>) {
+impl Sink<TrustBundleRecord, String> for RecordingSink {
+    fn receive(&self, change: Change<TrustBundleRecord, String>) {
         let noted = |one: TrustBundleRecord| {
             format!("{} {} {:?} {:?}", one.name, one.signer, one.labels, one.certificates)
         };
@@ -94,7 +94,7 @@ const END: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":
 
 // behaviour: OBJ-11
 #[tokio::test]
-async fn one_object_is_followed_by_its_name_alone() {
+async fn single_object_is_followed_by_a_field_selector() {
     let stream = lines(&[
         r#"{"type":"ADDED","object":{"kind":"Secret","metadata":{"name":"s","resourceVersion":"3"},"data":{"k":"djE="}}}"#,
         END,
@@ -102,11 +102,11 @@ async fn one_object_is_followed_by_its_name_alone() {
         r#"{"type":"DELETED","object":{"kind":"Secret","metadata":{"name":"s","resourceVersion":"11"}}}"#,
     ]);
     let server = Server::start([stream]).await;
-    let (cluster, heard) = (server.cluster().await, Arc::new(Heard::default()));
+    let (cluster, sink) = (server.cluster().await, Arc::new(RecordingSink::default()));
     let key = ObjectKey::secret("ns", "s");
     let all = tokio::select! {
-        () = cluster.follow_object(&key, &*heard) => unreachable!("it never ends"),
-        all = heard.all(5) => all,
+        () = cluster.follow_object(&key, &*sink) => unreachable!("it never ends"),
+        all = sink.all(5) => all,
     };
     assert_eq!(all, ["restarted", "+k=v1", "complete", "+k=v2", "-"]);
     let expected = "/api/v1/namespaces/ns/secrets?fieldSelector=metadata.name%3Ds&watch=true&\
@@ -116,7 +116,7 @@ async fn one_object_is_followed_by_its_name_alone() {
 
 // behaviour: OBJ-15
 #[tokio::test]
-async fn an_object_is_asked_for_as_new_as_it_need_be() {
+async fn object_read_requests_the_needed_freshness() {
     let map = r#"{"metadata":{"resourceVersion":"3"},"data":{"k":"v"},"immutable":true}"#;
     let server = Server::start([ok(map), ok(map), refused(404, "no"), refused(403, "no")]).await;
     let cluster = server.cluster().await;
@@ -133,7 +133,7 @@ async fn an_object_is_asked_for_as_new_as_it_need_be() {
 
 // behaviour: OBJ-14
 #[tokio::test]
-async fn a_token_is_asked_for_bound_to_its_pod() {
+async fn token_request_is_bound_to_its_pod() {
     let answer = r#"{"kind":"TokenRequest","spec":{"audiences":["a"],"expirationSeconds":3607},"status":{"token":"t","expirationTimestamp":"2026-01-01T01:00:00Z"}}"#;
     let server = Server::start([ok(answer), refused(404, "no such account")]).await;
     let cluster = server.cluster().await;
@@ -161,17 +161,17 @@ async fn a_token_is_asked_for_bound_to_its_pod() {
 
 // behaviour: OBJ-18
 #[tokio::test]
-async fn services_and_runtime_classes_are_followed_as_little_of_them_as_is_needed() {
+async fn services_and_runtime_classes_decode_only_needed_fields() {
     let services = lines(&[
         r#"{"type":"ADDED","object":{"metadata":{"name":"s","namespace":"n","resourceVersion":"1"},"spec":{"clusterIP":"10.0.0.1","ports":[{"name":"a","port":1},{"protocol":"UDP","port":2}]},"status":{"loadBalancer":{}}}}"#,
         END,
         r#"{"type":"DELETED","object":{"metadata":{"name":"s","namespace":"n","resourceVersion":"10"}}}"#,
     ]);
     let server = Server::start([services]).await;
-    let (cluster, heard) = (server.cluster().await, Arc::new(Heard::default()));
+    let (cluster, sink) = (server.cluster().await, Arc::new(RecordingSink::default()));
     let all = tokio::select! {
-        () = cluster.follow_services(&*heard) => unreachable!("it never ends"),
-        all = heard.all(4) => all,
+        () = cluster.follow_services(&*sink) => unreachable!("it never ends"),
+        all = sink.all(4) => all,
     };
     assert_eq!(all, ["restarted", "+s 10.0.0.1 a:1/TCP,:2/UDP", "complete", "-n/s"]);
     let classes = lines(&[
@@ -180,10 +180,10 @@ async fn services_and_runtime_classes_are_followed_as_little_of_them_as_is_neede
         r#"{"type":"DELETED","object":{"metadata":{"name":"gvisor","resourceVersion":"10"}}}"#,
     ]);
     let server = Server::start([classes]).await;
-    let (cluster, heard) = (server.cluster().await, Arc::new(Heard::default()));
+    let (cluster, sink) = (server.cluster().await, Arc::new(RecordingSink::default()));
     let all = tokio::select! {
-        () = cluster.follow_runtime_classes(&*heard) => unreachable!("it never ends"),
-        all = heard.all(4) => all,
+        () = cluster.follow_runtime_classes(&*sink) => unreachable!("it never ends"),
+        all = sink.all(4) => all,
     };
     assert_eq!(all, ["restarted", "+gvisor runsc", "complete", "-gvisor"]);
     assert!(server.paths(1).await[0].starts_with("/apis/node.k8s.io/v1/runtimeclasses?watch=true"));
@@ -191,7 +191,7 @@ async fn services_and_runtime_classes_are_followed_as_little_of_them_as_is_neede
 
 fn event(name: &str) -> ClusterEvent {
     ClusterEvent {
-        about: About {
+        about: InvolvedObject {
             api_version: "v1",
             kind: "Pod",
             namespace: "ns".to_owned(),
@@ -210,7 +210,7 @@ fn event(name: &str) -> ClusterEvent {
 
 // behaviour: EVT-1, EVT-9
 #[tokio::test]
-async fn an_event_that_was_before_is_patched() {
+async fn repeated_event_is_patched() {
     let server = Server::start([ok("{}"), refused(404, "forgotten"), ok("{}")]).await;
     let cluster = server.cluster().await;
     cluster.count_event(&event("a")).await.unwrap();
@@ -236,7 +236,7 @@ async fn an_event_that_was_before_is_patched() {
 
 // behaviour: EVT-10, EVT-13
 #[tokio::test]
-async fn events_of_what_has_no_namespace_are_in_the_default_one_and_long_names_are_no_problem() {
+async fn events_of_cluster_objects_use_the_default_namespace() {
     let server = Server::start([ok("{}"), ok("{}")]).await;
     let cluster = server.cluster().await;
     let mut of_node = event("node-1");
@@ -256,7 +256,7 @@ async fn events_of_what_has_no_namespace_are_in_the_default_one_and_long_names_a
 
 // behaviour: EVT-12
 #[tokio::test]
-async fn events_keep_to_a_rate_of_their_own() {
+async fn events_have_their_own_rate_limit() {
     let server = Server::start(vec![ok("{}"); 8]).await;
     let rate = Rate { per_second: 20.0, burst: 2 };
     let cluster = server.cluster_at(rate).await;
@@ -269,7 +269,7 @@ async fn events_keep_to_a_rate_of_their_own() {
 }
 
 #[tokio::test]
-async fn claims_and_persistent_volumes_are_read_one_by_one() {
+async fn claims_and_persistent_volumes_are_read_individually() {
     let claim =
         r#"{"metadata":{"uid":"c1"},"spec":{"volumeName":"pv"},"status":{"phase":"Bound"}}"#;
     let volume = r#"{"metadata":{},"spec":{"claimRef":{"uid":"c1"},"local":{"path":"/disk"}}}"#;
@@ -290,17 +290,17 @@ async fn claims_and_persistent_volumes_are_read_one_by_one() {
 
 // behaviour: VOL-49
 #[tokio::test]
-async fn trust_bundles_are_followed_with_labels_and_certificates() {
+async fn trust_bundles_include_labels_and_certificates() {
     let bundles = lines(&[
         r#"{"type":"ADDED","object":{"metadata":{"name":"a","labels":{"k":"v"}},"spec":{"signerName":"s/x","trustBundle":"P\nE\nM"}}}"#,
         END,
         r#"{"type":"DELETED","object":{"metadata":{"name":"a"}}}"#,
     ]);
     let server = Server::start([bundles]).await;
-    let (cluster, heard) = (server.cluster().await, Arc::new(Heard::default()));
+    let (cluster, sink) = (server.cluster().await, Arc::new(RecordingSink::default()));
     let all = tokio::select! {
-        () = cluster.follow_trust_bundles(&*heard) => unreachable!("it never ends"),
-        all = heard.all(4) => all,
+        () = cluster.follow_trust_bundles(&*sink) => unreachable!("it never ends"),
+        all = sink.all(4) => all,
     };
     let added = r#"+a s/x {"k": "v"} "P\nE\nM""#;
     assert_eq!(all, ["restarted", added, "complete", "-a"]);

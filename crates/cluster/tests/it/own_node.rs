@@ -15,7 +15,7 @@ const LEASE: &str =
     r#"{"metadata":{"name":"n","namespace":"kube-node-lease","resourceVersion":"8"}}"#;
 
 #[tokio::test]
-async fn a_node_is_made_and_its_status_patched() {
+async fn node_is_created_and_its_status_patched() {
     let another = refused(422, "metadata.uid: Invalid value: field is immutable");
     let script = [refused(404, "no"), ok(NODE), refused(409, "exists"), ok(NODE), another];
     let server = Server::start(script).await;
@@ -46,7 +46,7 @@ async fn a_node_is_made_and_its_status_patched() {
 }
 
 #[tokio::test]
-async fn a_lease_is_written_among_those_of_all_nodes() {
+async fn node_lease_is_written_to_the_lease_namespace() {
     let server = Server::start([refused(404, "no"), ok(LEASE), ok(LEASE)]).await;
     let cluster = server.cluster().await;
     assert_eq!(cluster.node_lease("n").await.unwrap(), None);
@@ -65,10 +65,10 @@ async fn a_lease_is_written_among_those_of_all_nodes() {
 }
 
 #[derive(Debug, Default)]
-struct Heard(Mutex<Vec<String>>);
+struct RecordingSink(Mutex<Vec<String>>);
 
-impl Sink<Node, ()> for Heard {
-    fn hear(&self, change: Change<Node, ()>) {
+impl Sink<Node, ()> for RecordingSink {
+    fn receive(&self, change: Change<Node, ()>) {
         self.0.lock().unwrap().push(match change {
             Change::Restarted => "restarted".to_owned(),
             Change::Complete => "complete".to_owned(),
@@ -80,7 +80,7 @@ impl Sink<Node, ()> for Heard {
 }
 
 #[tokio::test]
-async fn one_node_alone_is_followed() {
+async fn own_node_is_followed_by_a_field_selector() {
     let bookmark = r#"{"type":"BOOKMARK","object":{"kind":"Node","apiVersion":"v1","metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}"#;
     let script = lines(&[
         &format!(r#"{{"type":"ADDED","object":{NODE}}}"#),
@@ -89,15 +89,15 @@ async fn one_node_alone_is_followed() {
     ]);
     let server = Server::start([script]).await;
     let cluster = server.cluster().await;
-    let heard = Heard::default();
+    let sink = RecordingSink::default();
     let paths = tokio::select! {
         biased;
-        () = cluster.follow_own_node("n", &heard) => unreachable!("it goes on for ever"),
+        () = cluster.follow_own_node("n", &sink) => unreachable!("it never ends"),
         paths = server.paths(2) => paths,
     };
     assert!(
         paths[0].starts_with("/api/v1/nodes?fieldSelector=metadata.name%3Dn&watch=true"),
         "{paths:?}"
     );
-    assert_eq!(*heard.0.lock().unwrap(), ["restarted", "7", "complete", "gone"]);
+    assert_eq!(*sink.0.lock().unwrap(), ["restarted", "7", "complete", "gone"]);
 }

@@ -11,12 +11,12 @@ use tokio::time::timeout;
 
 use crate::server::{Server, lines, ok, refused};
 
-/// Keeps what is heard.
+/// Stores changes.
 #[derive(Debug, Default)]
-struct Heard(watch::Sender<Vec<Change<Arc<Pod>, PodUid>>>);
+struct RecordingSink(watch::Sender<Vec<Change<Arc<Pod>, PodUid>>>);
 
-impl Sink<Arc<Pod>, PodUid> for Heard {
-    fn hear(&self, change: Change<Arc<Pod>, PodUid>) {
+impl Sink<Arc<Pod>, PodUid> for RecordingSink {
+    fn receive(&self, change: Change<Arc<Pod>, PodUid>) {
         self.0.send_modify(|all| all.push(change));
     }
 }
@@ -28,18 +28,18 @@ const EXPIRED: &str = r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":
 
 // behaviour: API-12
 #[tokio::test]
-async fn the_pods_of_one_node_are_told_whole_and_pruned() {
+async fn pods_of_a_node_are_complete_without_managed_fields() {
     let current = ok(r#"{"metadata":{"resourceVersion":"5000"},"items":[]}"#);
     let script = [lines(&[POD, BOOKMARK, GONE]), current, lines(&[EXPIRED]), lines(&[BOOKMARK])];
     let server = Server::start(script).await;
     let cluster = server.cluster().await;
-    let sink = Arc::new(Heard::default());
+    let sink = Arc::new(RecordingSink::default());
     let mut tasks = JoinSet::new();
-    let told = Arc::clone(&sink);
-    tasks.spawn(async move { cluster.follow_pods_of("n", &*told).await });
-    let mut heard = sink.0.subscribe();
-    let enough = timeout(Duration::from_secs(30), heard.wait_for(|all| all.len() >= 6)).await;
-    let all = enough.expect("all is heard").unwrap().clone();
+    let task_sink = Arc::clone(&sink);
+    tasks.spawn(async move { cluster.follow_pods_of("n", &*task_sink).await });
+    let mut changes = sink.0.subscribe();
+    let enough = timeout(Duration::from_secs(30), changes.wait_for(|all| all.len() >= 6)).await;
+    let all = enough.expect("all changes arrive").unwrap().clone();
     let Change::Applied(pod) = &all[1] else { panic!("{all:?}") };
     assert_eq!(pod.spec.as_ref().unwrap().containers[0].image.as_deref(), Some("i"));
     assert_eq!(pod.metadata.managed_fields, None);
@@ -55,7 +55,7 @@ async fn the_pods_of_one_node_are_told_whole_and_pruned() {
 
 // behaviour: STW-10
 #[tokio::test]
-async fn statuses_and_mirrors_are_written_where_they_belong() {
+async fn statuses_and_mirror_pods_use_their_endpoints() {
     let answer = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"ns","uid":"u1","resourceVersion":"8"},"spec":{"containers":[]}}"#;
     let script = [
         ok(answer),

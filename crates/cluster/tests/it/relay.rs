@@ -1,4 +1,4 @@
-//! What stands between a client and a server: a proxy that is asked to `CONNECT`, or a network that loses all.
+//! A relay between client and server: a `CONNECT` proxy, or a network that drops all data.
 
 use std::net::SocketAddr;
 
@@ -7,27 +7,27 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Passes on what comes, until it is told to lose it.
+/// Forwards connections until a test drops them.
 #[derive(Debug)]
 pub(crate) struct Relay {
     pub(crate) address: SocketAddr,
-    /// The heads of what was asked of it, where it is a proxy.
+    /// The heads of requests to the proxy.
     pub(crate) heads: watch::Receiver<Vec<String>>,
     /// How many connections the client has ended.
     pub(crate) ended: watch::Receiver<usize>,
-    /// Whatever is sent on the connections of now is lost from now on, while they stay open.
+    /// All data on the current connections is dropped from now on, while they stay open.
     losing: watch::Sender<usize>,
     made: watch::Receiver<usize>,
     _tasks: JoinSet<()>,
 }
 
 impl Relay {
-    /// To that server.
+    /// A relay to this server.
     pub(crate) async fn to(server: SocketAddr) -> Self {
         Self::start(server, false).await
     }
 
-    /// As a proxy, to that server whatever it is asked for.
+    /// A proxy that always connects to this server.
     pub(crate) async fn proxy(server: SocketAddr) -> Self {
         Self::start(server, true).await
     }
@@ -35,7 +35,7 @@ impl Relay {
     async fn start(server: SocketAddr, is_proxy: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (told, heads) = watch::channel(Vec::new());
+        let (sender, heads) = watch::channel(Vec::new());
         let (ending, ended) = watch::channel(0);
         let (making, made) = watch::channel(0);
         let (losing, lost) = watch::channel(0);
@@ -45,11 +45,11 @@ impl Relay {
             while let Ok((mut client, _)) = listener.accept().await {
                 making.send_modify(|count| *count += 1);
                 let number = *making.borrow();
-                let (told, ending, mut lost) = (told.clone(), ending.clone(), lost.clone());
+                let (sender, ending, mut lost) = (sender.clone(), ending.clone(), lost.clone());
                 connections.spawn(async move {
                     if is_proxy {
                         let head = head(&mut client).await;
-                        told.send_modify(|all| all.push(head));
+                        sender.send_modify(|all| all.push(head));
                         client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
                     }
                     let mut server = TcpStream::connect(server).await.unwrap();
@@ -77,7 +77,7 @@ impl Relay {
         Self { address, heads, ended, losing, made, _tasks: tasks }
     }
 
-    /// Loses all that is sent on the connections that there are.
+    /// Drops all data on the current connections.
     pub(crate) fn lose_all(&self) {
         self.losing.send_replace(*self.made.borrow());
     }

@@ -1,4 +1,4 @@
-//! An HTTP server that answers one request after the other by a script, and then no more.
+//! An HTTP server that answers requests from a script, and then no more.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// The API server that a kubeconfig leads to, which has more in its cluster and its user.
+/// The API server of a kubeconfig with further fields in its cluster and user.
 pub(crate) async fn by_kubeconfig(server: &str, cluster: &str, user: &str) -> Cluster {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     let text = format!(
@@ -30,20 +30,20 @@ pub(crate) async fn by_kubeconfig(server: &str, cluster: &str, user: &str) -> Cl
     Cluster::new(connection, Rate::UNLIMITED, Exclusion::default(), Source::default())
 }
 
-/// What came in.
+/// A received request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) method: String,
-    /// With the query, without what is random in it.
+    /// With the query, without its random parts.
     pub(crate) path: String,
     pub(crate) content_type: String,
     pub(crate) user_agent: String,
-    /// Who asks, if they say.
+    /// The `Authorization` header, if there is one.
     pub(crate) authorization: String,
     pub(crate) body: String,
 }
 
-/// What is answered.
+/// A response.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     status: u16,
@@ -61,7 +61,7 @@ pub(crate) fn refused(status: u16, message: &str) -> Answer {
     Answer { status, retry_after: None, body }
 }
 
-/// What an API server says of an object that it has not.
+/// The response of an API server for a missing object.
 pub(crate) fn missing(kind: &str, name: &str) -> Answer {
     text(
         404,
@@ -71,7 +71,7 @@ pub(crate) fn missing(kind: &str, name: &str) -> Answer {
     )
 }
 
-/// What somebody on the way says.
+/// The response of a proxy.
 pub(crate) fn text(status: u16, body: &str) -> Answer {
     Answer { status, retry_after: None, body: body.to_owned() }
 }
@@ -129,12 +129,12 @@ impl Server {
         self.cluster_at(Rate::UNLIMITED).await
     }
 
-    /// One that writes events at that rate.
+    /// A client with this rate of events.
     pub(crate) async fn cluster_at(&self, events: Rate) -> Cluster {
         self.cluster_with(Rates { calls: Rate::UNLIMITED, events }).await
     }
 
-    /// One that keeps to these rates.
+    /// A client with these rates.
     pub(crate) async fn cluster_with(&self, rates: Rates) -> Cluster {
         let connection = Connection::find(None, Some(&self.address), "test/1").await.unwrap();
         let source = Source { component: "test", host: "host".to_owned() };
@@ -145,7 +145,7 @@ impl Server {
         self.state.asked.borrow().clone()
     }
 
-    /// The paths of the first requests, once so many have come.
+    /// The paths of the first `count` requests.
     pub(crate) async fn paths(&self, count: usize) -> Vec<String> {
         let mut asked = self.state.asked.subscribe();
         let enough = asked.wait_for(|asked| asked.len() >= count).await.unwrap();

@@ -1,4 +1,4 @@
-//! A server that takes a hundred calls at a time on a connection, as API servers do.
+//! A server with a hundred streams per connection, as API servers have.
 
 use std::convert::Infallible;
 use std::io::Write as _;
@@ -29,9 +29,9 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-/// As many as an API server lets by default.
+/// The default of API servers.
 const STREAMS: u32 = 100;
-/// Longer than any of this takes.
+/// Longer than any step takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 const POD: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"ns","uid":"u1","resourceVersion":"8"},"spec":{"containers":[]}}"#;
 
@@ -91,7 +91,7 @@ impl Body for Endless {
     }
 }
 
-/// Watches go on, and a status of a pod that is stuck does; anything else is answered at once.
+/// Watches stay open, as does the status write of a stuck pod; anything else is answered at once.
 fn answer(
     seen: &watch::Sender<Seen>,
     request: &Request<Incoming>,
@@ -116,21 +116,21 @@ fn answer(
 async fn start() -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("https://127.0.0.1:{}", listener.local_addr().unwrap().port());
-    let (told, seen) = watch::channel(Seen::default());
+    let (seen_by_server, seen) = watch::channel(Seen::default());
     let (mut tasks, tls) = (JoinSet::new(), tls());
     tasks.spawn(async move {
         let mut connections = JoinSet::new();
         while let Ok((stream, _)) = listener.accept().await {
-            let (tls, told) = (tls.clone(), told.clone());
+            let (tls, seen_by_server) = (tls.clone(), seen_by_server.clone());
             connections.spawn(async move {
                 let Ok(stream) = tls.accept(stream).await else { return };
-                // Of several that are made at the same time the client uses one.
+                // Of several concurrent connections the client uses one.
                 let is_used = AtomicBool::new(false);
                 let service = service_fn(move |request| {
                     if !is_used.swap(true, Ordering::SeqCst) {
-                        told.send_modify(|seen| seen.connections += 1);
+                        seen_by_server.send_modify(|seen| seen.connections += 1);
                     }
-                    let answered = answer(&told, &request);
+                    let answered = answer(&seen_by_server, &request);
                     async move { Ok::<_, Infallible>(answered) }
                 });
                 let mut http = http2::Builder::new(TokioExecutor::new());
@@ -160,15 +160,15 @@ async fn cluster(server: &Server, rate: Rate) -> Cluster {
 struct Deaf;
 
 impl Sink<DataObject, ()> for Deaf {
-    fn hear(&self, _: Change<DataObject, ()>) {}
+    fn receive(&self, _: Change<DataObject, ()>) {}
 }
 
 // behaviour: NODE-38
 #[tokio::test]
-async fn an_ordinary_node_has_one_connection_for_all_that_it_asks() {
+async fn ordinary_node_uses_one_connection() {
     let server = start().await;
     let cluster = cluster(&server, Rate::UNLIMITED).await;
-    // Who comes at the same time as the first may make a connection of its own.
+    // Concurrent first calls may create their own connections.
     cluster.node_lease("n").await.unwrap();
     let mut watches = JoinSet::new();
     for number in 0..40 {
@@ -191,7 +191,7 @@ async fn an_ordinary_node_has_one_connection_for_all_that_it_asks() {
 
 // behaviour: NODE-38, OBJ-28
 #[tokio::test]
-async fn very_many_watches_hold_up_neither_one_another_nor_calls() {
+async fn many_watches_delay_neither_one_another_nor_calls() {
     let server = start().await;
     let cluster = cluster(&server, Rate::UNLIMITED).await;
     let mut watches = JoinSet::new();
@@ -217,7 +217,7 @@ async fn very_many_watches_hold_up_neither_one_another_nor_calls() {
 
 // behaviour: NODE-38
 #[tokio::test]
-async fn statuses_that_wait_for_their_turn_do_not_hold_up_the_lease() {
+async fn queued_status_writes_do_not_delay_the_lease() {
     let server = start().await;
     let cluster = cluster(&server, Rate { per_second: 1.0, burst: 1 }).await;
     let mut statuses = JoinSet::new();
@@ -235,14 +235,14 @@ async fn statuses_that_wait_for_their_turn_do_not_hold_up_the_lease() {
             cluster.patch_node_status("n", "{}".to_owned()).await.unwrap();
         }
     };
-    timeout(PATIENCE, urgent).await.expect("they do not wait for the statuses");
+    timeout(PATIENCE, urgent).await.expect("urgent calls do not wait for status writes");
     let patches = seen.borrow().patches;
     assert!(patches < 45, "{patches}");
 }
 
 // behaviour: NODE-38
 #[tokio::test]
-async fn calls_that_the_server_does_not_finish_do_not_hold_up_the_lease() {
+async fn hanging_calls_do_not_delay_the_lease() {
     let server = start().await;
     let cluster = cluster(&server, Rate::UNLIMITED).await;
     cluster.node_lease("n").await.unwrap();
@@ -257,5 +257,5 @@ async fn calls_that_the_server_does_not_finish_do_not_hold_up_the_lease() {
     let all = timeout(PATIENCE, seen.wait_for(full)).await;
     drop(all.expect("the connection is full").unwrap());
     timeout(PATIENCE / 3, cluster.node_lease("n")).await.expect("it does not wait").unwrap();
-    assert_eq!(seen.borrow().connections, 2, "that of all, and that of what cannot wait");
+    assert_eq!(seen.borrow().connections, 2, "the shared one and the urgent one");
 }

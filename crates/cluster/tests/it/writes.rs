@@ -3,7 +3,7 @@ use std::time::Duration;
 use cluster::Rate;
 use jiff::Timestamp;
 use model::cluster::{
-    About, AccessRequest, ClusterEvent, FailedStatus, LeaseName, LeaseRecord, PodRemoved,
+    AccessRequest, ClusterEvent, FailedStatus, InvolvedObject, LeaseName, LeaseRecord, PodRemoved,
     PodTarget, User, Version,
 };
 use model::ids::PodName;
@@ -33,7 +33,7 @@ pub(crate) fn verdict() -> Verdict {
 
 // behaviour: PGC-55, PGC-56
 #[tokio::test]
-async fn a_pod_is_marked_by_a_strategic_merge_and_deleted_with_preconditions() {
+async fn pod_is_marked_by_strategic_merge_and_deleted_with_preconditions() {
     let script = [
         ok(r#"{"kind":"Pod","metadata":{"name":"a","resourceVersion":"8"}}"#),
         ok(r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":200}"#),
@@ -61,7 +61,7 @@ async fn a_pod_is_marked_by_a_strategic_merge_and_deleted_with_preconditions() {
 
 // behaviour: PGC-138
 #[tokio::test]
-async fn deletions_keep_to_the_rate_and_a_lease_does_not_wait_for_them() {
+async fn deletions_are_rate_limited_and_do_not_delay_the_lease() {
     let gone = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":200}"#;
     let script = [ok(gone), ok(gone), refused(404, "no such lease"), ok(gone)];
     let server = Server::start(script).await;
@@ -80,7 +80,7 @@ async fn deletions_keep_to_the_rate_and_a_lease_does_not_wait_for_them() {
 }
 
 #[tokio::test]
-async fn refusals_are_told_for_what_they_are() {
+async fn refusals_are_reported_by_kind() {
     let script = [
         refused(404, "pods not found"),
         refused(409, "the uid is another"),
@@ -103,7 +103,7 @@ async fn refusals_are_told_for_what_they_are() {
 }
 
 #[tokio::test]
-async fn a_node_is_there_or_not_or_nobody_knows() {
+async fn node_read_returns_present_absent_or_an_error() {
     let node =
         r#"{"metadata":{"name":"n"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}"#;
     let server = Server::start([ok(node), missing("nodes", "n"), refused(403, "no")]).await;
@@ -115,8 +115,8 @@ async fn a_node_is_there_or_not_or_nobody_knows() {
 
 // behaviour: PGC-137
 #[tokio::test]
-async fn that_something_was_not_found_is_no_proof_unless_the_api_server_says_what() {
-    let strangers = [
+async fn not_found_counts_only_if_it_names_the_object() {
+    let other_answers = [
         text(404, "<html>404 Not Found</html>"),
         text(404, "404 page not found"),
         text(404, r#"{"error":"no such route"}"#),
@@ -124,15 +124,12 @@ async fn that_something_was_not_found_is_no_proof_unless_the_api_server_says_wha
         missing("nodes", "n1"),
         missing("pods", "n"),
     ];
-    let asked = strangers.len();
-    let server = Server::start(strangers).await;
+    let asked = other_answers.len();
+    let server = Server::start(other_answers).await;
     let cluster = server.cluster().await;
-    for stranger in 0..asked {
+    for index in 0..asked {
         let answer = cluster.node("n").await;
-        assert!(
-            matches!(answer, Err(ApiError::Refused { code: 404, .. })),
-            "{stranger}: {answer:?}"
-        );
+        assert!(matches!(answer, Err(ApiError::Refused { code: 404, .. })), "{index}: {answer:?}");
     }
     let server = Server::start([text(404, "404 page not found"), missing("pods", "a")]).await;
     let cluster = server.cluster().await;
@@ -144,7 +141,7 @@ async fn that_something_was_not_found_is_no_proof_unless_the_api_server_says_wha
 
 // behaviour: PGC-60
 #[tokio::test]
-async fn a_lease_is_written_from_the_version_that_was_seen() {
+async fn lease_write_has_the_version_that_was_read() {
     let lease = |version: &str| {
         ok(format!(
             r#"{{"metadata":{{"name":"l","namespace":"k","uid":"u","resourceVersion":"{version}"}},"spec":{{"holderIdentity":"a","leaseDurationSeconds":15,"leaseTransitions":2,"renewTime":"2026-01-01T00:00:00.000001Z"}}}}"#
@@ -170,10 +167,10 @@ async fn a_lease_is_written_from_the_version_that_was_seen() {
 }
 
 #[tokio::test]
-async fn an_event_is_written_where_its_object_is() {
+async fn event_is_written_to_the_namespace_of_its_object() {
     let server = Server::start([ok("{}")]).await;
     let event = ClusterEvent {
-        about: About {
+        about: InvolvedObject {
             api_version: "v1",
             kind: "Pod",
             namespace: "ns".to_owned(),
@@ -197,7 +194,7 @@ async fn an_event_is_written_where_its_object_is() {
 }
 
 #[tokio::test]
-async fn reviews_tell_who_somebody_is_and_what_they_may() {
+async fn reviews_return_user_and_permission() {
     let script = [
         ok(r#"{"status":{"authenticated":true,"user":{"username":"p","groups":["g"]}}}"#),
         ok(r#"{"status":{"authenticated":false}}"#),
@@ -219,7 +216,7 @@ async fn reviews_tell_who_somebody_is_and_what_they_may() {
 
 // behaviour: PGC-108
 #[tokio::test]
-async fn calls_are_counted_by_their_answer_and_timed() {
+async fn calls_are_counted_by_status_and_timed() {
     let gone = || missing("nodes", "n");
     let server = Server::start([gone(), gone(), refused(403, "no")]).await;
     let cluster = server.cluster().await;

@@ -1,16 +1,16 @@
-//! Who may talk to the server, and how.
+//! Authentication and authorization of the server.
 
 use crate::duration::GoDuration;
 use crate::setting::{settings, words};
 
 settings! {
-    /// How callers of the server are told apart.
+    /// How callers of the server are authenticated.
     pub struct Authentication {
         /// By client certificate.
         x509: X509Authentication = "x509", absent(X509Authentication::default());
         /// By token, which the API server checks.
         webhook: WebhookAuthentication = "webhook", absent(WebhookAuthentication::default());
-        /// Not at all.
+        /// Anonymous callers.
         anonymous: AnonymousAuthentication =
             "anonymous", absent(AnonymousAuthentication::default());
     }
@@ -19,7 +19,7 @@ settings! {
 settings! {
     /// Client certificates.
     pub struct X509Authentication {
-        /// The authorities that may have signed them; empty for no certificates.
+        /// The CA certificates; empty for no client certificates.
         client_ca_file: String = "clientCAFile", unset(String::new());
     }
 }
@@ -29,44 +29,44 @@ settings! {
     pub struct WebhookAuthentication {
         /// Whether tokens are accepted.
         enabled: bool = "enabled", absent(true);
-        /// How long an answer of the API server counts.
+        /// How long an answer of the API server is cached.
         cache_ttl: GoDuration = "cacheTTL", unset(GoDuration::from_secs(120));
     }
 }
 
 settings! {
-    /// Callers who show nothing.
+    /// Callers without credentials.
     pub struct AnonymousAuthentication {
-        /// Whether they are let in, as `system:anonymous`.
+        /// Whether they are allowed, as `system:anonymous`.
         enabled: bool = "enabled", absent(false);
     }
 }
 
 settings! {
-    /// What callers of the server may do.
+    /// How callers of the server are authorized.
     pub struct Authorization {
-        /// Who decides.
+        /// The authorizer.
         mode: AuthorizationMode = "mode", unset(AuthorizationMode::Webhook);
-        /// How answers of the API server are kept.
+        /// How answers of the API server are cached.
         webhook: WebhookAuthorization = "webhook", absent(WebhookAuthorization::default());
     }
 }
 
 settings! {
-    /// How answers of the API server are kept.
+    /// How answers of the API server are cached.
     pub struct WebhookAuthorization {
-        /// How long a yes counts.
+        /// How long an allowed request is cached.
         cache_authorized_ttl: GoDuration = "cacheAuthorizedTTL", unset(GoDuration::from_secs(300));
-        /// How long a no counts.
+        /// How long a denied request is cached.
         cache_unauthorized_ttl: GoDuration =
             "cacheUnauthorizedTTL", unset(GoDuration::from_secs(30));
     }
 }
 
 words! {
-    /// Who decides what callers of the server may do.
+    /// The authorizer of the server.
     pub enum AuthorizationMode {
-        /// Nobody: all may do all.
+        /// Every request is allowed.
         AlwaysAllow = "AlwaysAllow",
         /// The API server.
         Webhook = "Webhook",

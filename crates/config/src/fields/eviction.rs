@@ -14,30 +14,30 @@ use crate::finding::{At, Findings};
 use crate::setting::{Setting, settings, words};
 
 words! {
-    /// What is measured to decide on evictions.
+    /// The signals of evictions.
     pub enum EvictionSignal {
-        /// Memory left on the node.
+        /// Memory available on the node.
         MemoryAvailable = "memory.available",
-        /// Space left on the disk of the agent.
+        /// Space available on the disk of the agent.
         NodeFsAvailable = "nodefs.available",
-        /// Files left on that disk.
+        /// Inodes available on that disk.
         NodeFsInodesFree = "nodefs.inodesFree",
-        /// Space left on the disk of the images.
+        /// Space available on the disk of the images.
         ImageFsAvailable = "imagefs.available",
-        /// Files left on that disk.
+        /// Inodes available on that disk.
         ImageFsInodesFree = "imagefs.inodesFree",
-        /// Space left on the disk of the containers.
+        /// Space available on the disk of the containers.
         ContainerFsAvailable = "containerfs.available",
-        /// Files left on that disk.
+        /// Inodes available on that disk.
         ContainerFsInodesFree = "containerfs.inodesFree",
-        /// Memory left for pods.
+        /// Memory available for pods.
         AllocatableMemoryAvailable = "allocatableMemory.available",
-        /// Process numbers left.
+        /// Process ids available.
         PidAvailable = "pid.available",
     }
 }
 
-/// The thresholds of a configuration file that names none.
+/// The thresholds of a configuration file without any.
 pub fn default_hard_eviction() -> BTreeMap<EvictionSignal, Amount> {
     BTreeMap::from([
         (EvictionSignal::MemoryAvailable, Amount::Quantity(AsWritten::known("100Mi"))),
@@ -48,7 +48,7 @@ pub fn default_hard_eviction() -> BTreeMap<EvictionSignal, Amount> {
     ])
 }
 
-/// A share of a whole, kept as it was written: `10%`, `7.5%`.
+/// A percentage with its original text: `10%`, `7.5%`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Percentage {
     text: String,
@@ -65,23 +65,23 @@ impl Percentage {
         self.percent
     }
 
-    /// The text as it was written.
+    /// The original text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 }
 
-/// An amount, or a share of what the node has.
+/// An amount, or a percentage of the node's capacity.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Amount {
-    /// So much.
+    /// An amount.
     Quantity(AsWritten<Quantity>),
-    /// A share.
+    /// A percentage.
     Percentage(Percentage),
 }
 
 impl Amount {
-    /// The text as it was written.
+    /// The original text.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Quantity(quantity) => quantity.as_str(),
@@ -160,9 +160,9 @@ written_as_text!(Percentage, Amount);
 settings! {
     /// How long a shutdown of the machine waits for pods of some priority and above.
     pub struct ShutdownGracePeriodByPodPriority {
-        /// The lowest priority this goes for.
+        /// The lowest priority this applies to.
         priority: i32 = "priority", absent(0);
-        /// How long.
+        /// The time.
         shutdown_grace_period_seconds: i64 = "shutdownGracePeriodSeconds", absent(0);
     }
 }

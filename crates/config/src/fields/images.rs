@@ -7,7 +7,7 @@ words! {
     pub enum ImagePullCredentialsVerificationPolicy {
         /// For none.
         NeverVerify = "NeverVerify",
-        /// For those the agent pulled itself.
+        /// For images that the agent pulled.
         NeverVerifyPreloadedImages = "NeverVerifyPreloadedImages",
         /// For those that are not on the list.
         NeverVerifyAllowlistedImages = "NeverVerifyAllowlistedImages",

@@ -12,22 +12,22 @@ use crate::setting::{Setting, settings, words};
 settings! {
     /// Log output.
     pub struct Logging {
-        /// Form of a line.
+        /// The format of a line.
         format: LogFormat = "format", unset(LogFormat::Text);
-        /// How long a line may be held back.
+        /// How long lines may be buffered.
         flush_frequency: FlushFrequency =
             "flushFrequency", unset(FlushFrequency::Duration(GoDuration::from_secs(5)));
-        /// How much is told.
+        /// The verbosity.
         verbosity: u32 = "verbosity", absent(0);
-        /// How much is told by some source files.
+        /// The verbosity of some source files.
         vmodule: Vec<ModuleVerbosity> = "vmodule", unset(Vec::new());
-        /// Finer points of each form.
+        /// Options of each format.
         options: LogOptions = "options", absent(LogOptions::default());
     }
 }
 
 words! {
-    /// Form of a log line.
+    /// The format of a log line.
     pub enum LogFormat {
         /// A header, a message and `key="value"`.
         Text = "text",
@@ -36,17 +36,17 @@ words! {
     }
 }
 
-/// How long a line may be held back, written in one of two ways.
+/// How long lines may be buffered, in one of two notations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlushFrequency {
-    /// As other durations are.
+    /// A duration.
     Duration(GoDuration),
-    /// As a whole number of nanoseconds, which is how it was once.
+    /// A whole number of nanoseconds, the older notation.
     Nanoseconds(GoDuration),
 }
 
 impl FlushFrequency {
-    /// How long, however it is written.
+    /// The duration of either notation.
     pub const fn duration(self) -> GoDuration {
         match self {
             Self::Duration(duration) | Self::Nanoseconds(duration) => duration,
@@ -78,17 +78,17 @@ impl Serialize for FlushFrequency {
 }
 
 settings! {
-    /// How much is told by some source files.
+    /// The verbosity of some source files.
     pub struct ModuleVerbosity {
-        /// Names of the files, with wildcards.
+        /// Patterns of file names, with wildcards.
         file_pattern: String = "filePattern", absent(String::new());
-        /// How much.
+        /// The verbosity.
         verbosity: u32 = "verbosity", absent(0);
     }
 }
 
 settings! {
-    /// Finer points of each log format.
+    /// Options of each log format.
     pub struct LogOptions {
         /// For text.
         text: LogOutput = "text", absent(LogOutput::default());
@@ -98,11 +98,11 @@ settings! {
 }
 
 settings! {
-    /// Where lines go.
+    /// Output streams of log lines.
     pub struct LogOutput {
         /// Whether errors go to standard error and the rest to standard output.
         split_stream: bool = "splitStream", unset(false);
-        /// How much of the rest may be held back.
+        /// How many bytes of the rest may be buffered.
         info_buffer_size: CanonicalQuantity =
             "infoBufferSize", unset(CanonicalQuantity(Quantity::ZERO));
     }
@@ -113,7 +113,7 @@ settings! {
     pub struct Tracing {
         /// The collector; none for `localhost:4317`.
         endpoint: Option<String> = "endpoint", absent(None);
-        /// How many of a million traces are begun here; none for those begun elsewhere alone.
+        /// The number of sampled root spans per million; none to follow the sampling of the caller only.
         sampling_rate_per_million: Option<i32> = "samplingRatePerMillion", absent(None);
     }
 }

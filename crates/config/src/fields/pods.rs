@@ -1,16 +1,16 @@
-//! Pods: where changes come from, taints, user namespaces, restarts.
+//! Pods: change detection, taints, user namespaces, restarts.
 
 use crate::duration::GoDuration;
 use crate::setting::{settings, words};
 
 words! {
-    /// How changes of config maps and secrets are noticed.
+    /// How changes of config maps and secrets are detected.
     pub enum ChangeDetectionStrategy {
-        /// By asking each time.
+        /// By a request each time.
         Get = "Get",
-        /// By asking when the last answer is old.
+        /// By a request when the cached object is old.
         Cache = "Cache",
-        /// By watching.
+        /// By a watch.
         Watch = "Watch",
     }
 }
@@ -18,7 +18,7 @@ words! {
 words! {
     /// How a pod reaches itself through its service.
     pub enum HairpinMode {
-        /// By a bridge that takes all packets.
+        /// By a bridge in promiscuous mode.
         PromiscuousBridge = "promiscuous-bridge",
         /// By a flag on the interface.
         HairpinVeth = "hairpin-veth",
@@ -36,16 +36,16 @@ settings! {
 }
 
 settings! {
-    /// How long a failing container is held back.
+    /// The back-off of failing containers.
     pub struct CrashLoopBackOff {
-        /// The longest time; none when the feature is off.
+        /// The maximum; none when the feature is off.
         max_container_restart_period: Option<GoDuration> =
             "maxContainerRestartPeriod", absent(None);
     }
 }
 
 settings! {
-    /// A mark on the node that keeps pods away.
+    /// A taint of the node.
     pub struct Taint {
         /// Name, with or without a prefix.
         key: String = "key", absent(String::new());

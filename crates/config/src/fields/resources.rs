@@ -6,7 +6,7 @@ use crate::as_written::CanonicalQuantity;
 use crate::setting::{settings, words};
 
 words! {
-    /// Who creates cgroups.
+    /// The driver that creates cgroups.
     pub enum CgroupDriver {
         /// The agent and the runtime, as directories.
         Cgroupfs = "cgroupfs",
@@ -20,13 +20,13 @@ words! {
     pub enum NodeAllocatableEnforcement {
         /// No limit; stands alone.
         None = "none",
-        /// What is left for pods.
+        /// The limit of all pods.
         Pods = "pods",
-        /// What is kept back for the system.
+        /// The reservation for the system.
         SystemReserved = "system-reserved",
         /// The same, for CPU alone.
         SystemReservedCompressible = "system-reserved-compressible",
-        /// What is kept back for Kubernetes.
+        /// The reservation for Kubernetes.
         KubeReserved = "kube-reserved",
         /// The same, for CPU alone.
         KubeReservedCompressible = "kube-reserved-compressible",
@@ -34,7 +34,7 @@ words! {
 }
 
 words! {
-    /// A resource that can be kept back.
+    /// A resource that can be reserved.
     pub enum ReservedResource {
         /// Cores.
         Cpu = "cpu",
@@ -48,7 +48,7 @@ words! {
 }
 
 words! {
-    /// A resource that can be kept for pods of higher quality of service.
+    /// A resource that can be reserved for pods of higher quality of service.
     pub enum QosReservedResource {
         /// Bytes of memory.
         Memory = "memory",
@@ -56,17 +56,17 @@ words! {
 }
 
 words! {
-    /// Whether containers can have CPUs of their own.
+    /// Whether containers can have exclusive CPUs.
     pub enum CpuManagerPolicy {
-        /// All share all CPUs.
+        /// All containers share all CPUs.
         None = "none",
-        /// Guaranteed containers with whole CPUs have them alone.
+        /// Guaranteed containers with whole CPUs have exclusive ones.
         Static = "static",
     }
 }
 
 words! {
-    /// Whether containers can have memory of one NUMA node.
+    /// Whether containers can have the memory of one NUMA node.
     pub enum MemoryManagerPolicy {
         /// No.
         None = "None",
@@ -86,21 +86,21 @@ words! {
 }
 
 words! {
-    /// How strictly the resources of a pod must lie together.
+    /// How strictly the resources of a pod are aligned to NUMA nodes.
     pub enum TopologyManagerPolicy {
         /// Not at all.
         None = "none",
-        /// If it can be had.
+        /// If possible.
         BestEffort = "best-effort",
-        /// As good as the node allows, or the pod is refused.
+        /// As far as the node allows, or the pod is rejected.
         Restricted = "restricted",
-        /// On one NUMA node, or the pod is refused.
+        /// On one NUMA node, or the pod is rejected.
         SingleNumaNode = "single-numa-node",
     }
 }
 
 words! {
-    /// What must lie together.
+    /// The scope of the alignment.
     pub enum TopologyManagerScope {
         /// The resources of each container.
         Container = "container",
@@ -110,7 +110,7 @@ words! {
 }
 
 settings! {
-    /// Who may use swap.
+    /// Swap of pods.
     pub struct MemorySwap {
         /// The rule; none for `NoSwap`.
         swap_behavior: Option<SwapBehavior> = "swapBehavior", unset(None);
@@ -118,7 +118,7 @@ settings! {
 }
 
 words! {
-    /// Who may use swap.
+    /// Which pods may use swap.
     pub enum SwapBehavior {
         /// No pod.
         NoSwap = "NoSwap",
@@ -128,11 +128,11 @@ words! {
 }
 
 settings! {
-    /// Memory kept back on one NUMA node.
+    /// Memory reserved on one NUMA node.
     pub struct MemoryReservation {
         /// Number of the node.
         numa_node: i32 = "numaNode", absent(0);
-        /// How much, by `memory` or `hugepages-<size>`.
+        /// The amounts, by `memory` or `hugepages-<size>`.
         limits: MemoryLimits = "limits", absent(MemoryLimits::default());
     }
 }

@@ -1,10 +1,10 @@
-//! Which labels an agent may give to its own node.
+//! Which labels an agent may set on its own node.
 
 use std::collections::BTreeMap;
 
 use model::names::{label_value, qualified_name};
 
-/// Labels of Kubernetes' own that are allowed.
+/// Allowed labels in namespaces of Kubernetes.
 const ALLOWED: [&str; 11] = [
     "beta.kubernetes.io/arch",
     "beta.kubernetes.io/instance-type",
@@ -19,10 +19,10 @@ const ALLOWED: [&str; 11] = [
     "topology.kubernetes.io/zone",
 ];
 
-/// Namespaces of Kubernetes' own that are allowed, with everything below them.
+/// Allowed namespaces of Kubernetes, with everything below them.
 const ALLOWED_NAMESPACES: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
 
-/// What is wrong with labels given by `--node-labels`.
+/// The errors of `--node-labels`.
 pub fn node_label_problems(labels: &BTreeMap<String, String>) -> Vec<String> {
     let mut problems = Vec::new();
     for (key, value) in labels {
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_of_kubernetes_are_limited_to_a_list() {
+    fn kubernetes_labels_are_limited_to_a_list() {
         for (key, allowed) in [
             ("role", true),
             ("example.com/role", true),

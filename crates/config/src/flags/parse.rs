@@ -1,41 +1,41 @@
-//! Reading the arguments.
+//! Parses the arguments.
 
 use thiserror::Error;
 
 use super::set::FlagSet;
 use super::{Flag, Syntax, known, table, value};
 
-/// Why a command line is not understood.
+/// Why a command line is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FlagError {
-    /// Nobody knows the flag.
+    /// The flag is unknown.
     #[error("unknown flag {flag}")]
     Unknown {
-        /// As it was given.
+        /// As on the command line.
         flag: String,
     },
-    /// The flag existed once.
+    /// The flag no longer exists.
     #[error("flag --{flag} was removed from Kubernetes: {instead}")]
     Removed {
         /// Its name.
         flag: String,
-        /// What to do instead.
+        /// The alternative.
         instead: &'static str,
     },
     /// The flag needs a value.
     #[error("flag {flag} needs a value")]
     NoValue {
-        /// As it was given.
+        /// As on the command line.
         flag: String,
     },
-    /// The value is not of the right form.
+    /// The value has the wrong syntax.
     #[error("flag --{flag} cannot be {value:?}: {problem}")]
     BadValue {
         /// Its name.
         flag: &'static str,
         /// The value.
         value: String,
-        /// What is wrong with it.
+        /// The error.
         problem: String,
     },
     /// An argument is not a flag; `--flag true` ends up here too.
@@ -47,7 +47,7 @@ pub enum FlagError {
 }
 
 impl FlagSet {
-    /// Reads the arguments behind the name of the program.
+    /// Parses the arguments after the name of the program.
     pub fn parse<I>(args: I) -> Result<Self, FlagError>
     where
         I: IntoIterator<Item: Into<String>>,
@@ -55,7 +55,7 @@ impl FlagSet {
         Self::parse_with(known(), args)
     }
 
-    /// Reads the arguments of a program with other flags, which are in the order of their names.
+    /// Parses the arguments of a program with other flags, which are sorted by name.
     pub fn parse_with<I>(flags: &'static [Flag], args: I) -> Result<Self, FlagError>
     where
         I: IntoIterator<Item: Into<String>>,
@@ -128,7 +128,7 @@ impl FlagSet {
         Ok(())
     }
 
-    /// Letters that stand for a flag.
+    /// The flag of a letter.
     fn shorthand(&self, letter: char) -> Option<&'static Flag> {
         match letter {
             'h' => self.find("help"),

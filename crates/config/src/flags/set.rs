@@ -1,4 +1,4 @@
-//! What the flags of a command line say.
+//! The flags of a command line.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::fields::KubeletConfiguration;
 use crate::finding::{At, FieldError, Findings, Warning};
 use crate::setting::Setting;
 
-/// The flags of a command line, understood but not yet applied.
+/// The parsed flags of a command line, not yet applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlagSet {
-    /// Those that are known, by name.
+    /// The known flags, by name.
     pub(super) flags: &'static [Flag],
     /// In the order of the command line.
     pub(super) given: Vec<(&'static Flag, String)>,
@@ -26,7 +26,7 @@ impl Default for FlagSet {
 }
 
 impl FlagSet {
-    /// The flag of that name, with hyphens, if it is known here.
+    /// The flag of that name, with hyphens, if it is known.
     pub(super) fn find(&self, name: &str) -> Option<&'static Flag> {
         find_among(self.flags, name)
     }
@@ -46,7 +46,7 @@ impl FlagSet {
         })
     }
 
-    /// The flags in effect that no field stands for, and those that were given, by name. Headers, which may hold secrets,
+    /// The effective flags without a field, and those that were given, by name. Headers, which may have secrets,
     /// are masked.
     pub fn shown(&self) -> Vec<(String, String)> {
         let shown = self.flags.iter().filter_map(|flag| {
@@ -62,7 +62,7 @@ impl FlagSet {
         shown.collect()
     }
 
-    /// Whether a yes-or-no flag says yes.
+    /// Whether a boolean flag is true.
     pub fn is_on(&self, name: &str) -> bool {
         parse_bool(self.text(name)).unwrap_or(false)
     }
@@ -100,7 +100,7 @@ impl FlagSet {
         labels.into_iter().map(|(key, value)| (key, text(value))).collect()
     }
 
-    /// The features the command line switches.
+    /// The feature gates of the command line.
     pub fn feature_gates(&self) -> BTreeMap<String, bool> {
         let Ok(Value::Object(gates)) = value::join(Syntax::Gates, &self.texts("feature-gates"))
         else {
@@ -109,7 +109,7 @@ impl FlagSet {
         gates.into_iter().map(|(name, value)| (name, value == true)).collect()
     }
 
-    /// A warning for each flag that is on its way out, once.
+    /// A warning for each deprecated flag, once.
     pub fn warnings(&self) -> Vec<Warning> {
         let names: BTreeMap<_, _> = self.given.iter().map(|(flag, _)| (flag.name, flag)).collect();
         names
@@ -121,7 +121,7 @@ impl FlagSet {
             .collect()
     }
 
-    /// Notes what is wrong with flags that no field stands for.
+    /// Validates flags without a field.
     pub(crate) fn check(&self, findings: &mut Findings) {
         for problem in node_label_problems(&self.node_labels()) {
             findings.flag_error("--node-labels", problem);
@@ -136,7 +136,7 @@ impl FlagSet {
         }
     }
 
-    /// Sets the fields that the flags name. A zero is taken as it stands, unlike in a file.
+    /// Sets the fields of the flags. Unlike in a file, a zero is a value.
     pub fn apply(&self, config: &mut KubeletConfiguration, findings: &mut Findings) {
         for flag in known() {
             let Target::Field { path, .. } = flag.target else { continue };
@@ -147,7 +147,7 @@ impl FlagSet {
             let mut own = Findings::default();
             match value::join(flag.syntax, &texts) {
                 Ok(value) if flag.syntax == Syntax::Gates => {
-                    // Unlike other maps, this one is joined with that of the file.
+                    // Unlike other maps, this one is merged with that of the file.
                     let mut gates = serde_json::to_value(&config.feature_gates).unwrap_or_default();
                     crate::dropins::merge(&mut gates, value);
                     config.assign(&[path], &gates, &At::ROOT, &mut own);

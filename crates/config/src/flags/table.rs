@@ -10,7 +10,7 @@ const fn field(name: &'static str, syntax: Syntax, path: &'static str) -> Flag {
     Flag { name, syntax, target: Target::Field { path, deprecated: true } }
 }
 
-/// A flag that is here to stay although there is a field for it.
+/// A flag that is kept although there is a field for it.
 const fn lasting(name: &'static str, syntax: Syntax, path: &'static str) -> Flag {
     Flag { name, syntax, target: Target::Field { path, deprecated: false } }
 }
@@ -32,9 +32,9 @@ const fn ignored(name: &'static str, syntax: Syntax) -> Flag {
     Flag { name, syntax, target: Target::Ignored }
 }
 
-/// What upstream advises instead does not do it here: nobody is evicted yet.
+/// Upstream's advice does not apply here: there is no eviction yet.
 const EVICTION: &str =
-    "upstream will drop it in favour of eviction; it counts, and nobody is evicted yet";
+    "upstream will drop it in favour of eviction; it has an effect, and there is no eviction yet";
 const NO_PLUGIN: &str = "volume plugins of this kind are gone, use CSI";
 const NO_IGNORE: &str = "lower evictionHard instead";
 
@@ -192,7 +192,7 @@ pub(super) const FLAGS: &[Flag] = &[
     field("volume-stats-agg-period", Duration, "volumeStatsAggPeriod"),
 ];
 
-/// Flags that existed once, and what to do instead.
+/// Removed flags, and the alternative.
 #[rustfmt::skip]
 pub(super) const REMOVED: &[(&str, &str)] = &[
     ("cni-bin-dir", "networks are configured in the container runtime"),

@@ -1,4 +1,4 @@
-//! From the texts behind a flag to a value of the document.
+//! Converts the texts of a flag to a value of the document.
 
 use model::names::{label_value, qualified_name};
 use model::quantity::Quantity;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::Syntax;
 use crate::duration::GoDuration;
 
-/// Joins all texts given for one flag; the error says what a text should have been.
+/// Joins all texts given for one flag; the error describes the expected syntax.
 pub(super) fn join(syntax: Syntax, texts: &[&str]) -> Result<Value, String> {
     match syntax {
         Syntax::Bool
@@ -20,7 +20,7 @@ pub(super) fn join(syntax: Syntax, texts: &[&str]) -> Result<Value, String> {
         | Syntax::Version
         | Syntax::Taints
         | Syntax::Modules => {
-            // These are set anew by each occurrence: the last one counts, but all must be good.
+            // Each occurrence replaces the previous one: the last one is used, but all must be valid.
             let mut last = Value::Null;
             for text in texts {
                 last = single(syntax, text)?;
@@ -68,7 +68,7 @@ fn single(syntax: Syntax, text: &str) -> Result<Value, String> {
             .filter(|number| number.is_finite())
             .map(Value::from)
             .ok_or_else(|| "expected a number".to_owned()),
-        // Unlike others, this one has no other base: 010 is ten.
+        // Unlike others, this one is always decimal: 010 is ten.
         Syntax::Digits => Some(text)
             .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
             .and_then(|text| text.parse::<i32>().ok())
@@ -88,7 +88,7 @@ fn single(syntax: Syntax, text: &str) -> Result<Value, String> {
     }
 }
 
-/// The words for yes and no on a command line.
+/// The spellings of booleans on a command line.
 pub(crate) fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
@@ -97,12 +97,12 @@ pub(crate) fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// A whole number, as a flag gives it; refused in a sentence.
+/// A whole number of a flag, or an error text.
 pub fn integer(text: &str) -> Result<i64, String> {
     parse_integer(text).ok_or_else(|| "expected an integer".to_owned())
 }
 
-/// A whole number; a prefix can give another base, and underscores may group the digits.
+/// A whole number; a prefix can select another base, and underscores may group the digits.
 fn parse_integer(text: &str) -> Option<i64> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => ("-", digits),

@@ -1,4 +1,4 @@
-//! What makes no sense on the command line.
+//! Validates the command line.
 
 use model::selector::Selector;
 
@@ -12,7 +12,7 @@ const SHORTEST: GoDuration = GoDuration::from_millis(100);
 /// How much longer than the retry period the renew deadline must be.
 const JITTER: f64 = 1.2;
 
-/// Everything that is wrong.
+/// All errors.
 pub(super) fn problems(flags: &FlagSet) -> Vec<String> {
     let mut problems = Vec::new();
     if flags.is_on("leader-elect") {
@@ -81,7 +81,7 @@ fn election(flags: &FlagSet, problems: &mut Vec<String>) {
     }
 }
 
-/// The same rules as upstream's: `*` is all, a name is one, a hyphen before it takes it away.
+/// Upstream's syntax: `*` is all, a name is one, a hyphen before it removes it.
 fn controllers(flags: &FlagSet, problems: &mut Vec<String>) {
     let list = flags.list("controllers");
     let is_ours = |name: &str| CONTROLLER.contains(&name);

@@ -67,9 +67,9 @@ pub(crate) use words;
 
 /// Declares a struct whose fields are settings.
 ///
-/// Each line names the field in Rust and in the file and gives its default: `absent(default)` when
-/// the field is not there, `unset(default)` when it is not there or holds zero. `filled(default)` is
-/// like `absent`, but what is empty is not written out, as the kubelet does not: read again, it is
+/// Each line has the field in Rust and in the file and its default: `absent(default)` when
+/// the field is missing, `unset(default)` when it is missing or zero. `filled(default)` is
+/// like `absent`, but an empty value is not written, as in the kubelet: read again, it is
 /// the default. Defaults that depend
 /// on other fields are in [`crate::defaults`].
 macro_rules! settings {

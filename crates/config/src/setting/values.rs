@@ -1,4 +1,4 @@
-//! The plain values: numbers, texts, durations, lists and maps.
+//! The plain values: numbers, strings, durations, lists and maps.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ impl Setting for String {
 pub(crate) fn integer(node: &Value) -> Option<i64> {
     node.as_i64().or_else(|| {
         let value = node.as_f64()?;
-        // 2^53: beyond it a float no longer holds every whole number.
+        // 2^53: above it a float cannot represent every whole number.
         let exact = value.fract() == 0.0 && value.abs() <= 9_007_199_254_740_992.0;
         #[expect(clippy::cast_possible_truncation, reason = "checked on the line above")]
         exact.then_some(value as i64)

@@ -84,7 +84,7 @@ fn credentials(config: &KubeletConfiguration, gates: &FeatureGates<'_>, findings
     }
 }
 
-/// What is wrong with an image name, or a prefix that ends in `/*`, if anything.
+/// The error of an image name, or of a prefix that ends in `/*`, if any.
 fn image_pattern_problem(pattern: &str) -> Option<&'static str> {
     if pattern.trim() != pattern {
         return Some("has spaces at its ends");
@@ -126,8 +126,8 @@ fn is_image_name(name: &str) -> bool {
     }
 }
 
-/// Whether a quantity is a whole number that the kubelet sees as one: digits that fit 64 bits
-/// together with their suffix, which a fraction does not even if it would come out whole.
+/// Whether the kubelet reads a quantity as a whole number: digits that fit 64 bits
+/// together with their suffix. A fraction does not qualify even if its value is whole.
 fn is_plain_count(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let end = unsigned.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(unsigned.len());

@@ -47,7 +47,7 @@ fn pod_logs_dir(path: &str, findings: &mut Findings) {
         return;
     }
     findings.require(path.starts_with('/'), field, "must be an absolute path");
-    // A path compares equal to itself with doubled separators, hence the comparison of texts.
+    // Doubled separators are lost in a comparison of paths, hence the comparison of texts.
     findings.require(
         clean(Path::new(path)).to_str() == Some(path),
         field,

@@ -4,10 +4,10 @@ use crate::fields::KubeletConfiguration;
 use crate::finding::Findings;
 use crate::gates::FeatureGates;
 
-/// The minor version before the one we follow.
+/// The minor version before the supported one.
 const PREVIOUS_VERSION: &str = "1.35";
 
-/// The cipher suites that can be named, under their names in Go.
+/// The supported cipher suites, under their names in Go.
 const CIPHER_SUITES: [&str; 15] = [
     "TLS_AES_128_GCM_SHA256",
     "TLS_AES_256_GCM_SHA384",
@@ -26,7 +26,7 @@ const CIPHER_SUITES: [&str; 15] = [
     "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
 ];
 
-/// Those that are accepted with a warning.
+/// The suites that are accepted with a warning.
 const WEAK_CIPHER_SUITES: [&str; 12] = [
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
     "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA",

@@ -1,4 +1,4 @@
-//! Options of the CPU policy that do not go together.
+//! Options of the CPU policy that exclude each other.
 
 use crate::{configured, errors};
 
@@ -10,13 +10,13 @@ fn fields(options: &str, more: &str) -> String {
     )
 }
 
-/// What is wrong with it.
+/// The errors.
 fn wrong(options: &str, more: &str) -> Vec<String> {
     errors(&fields(options, more)).iter().map(ToString::to_string).collect()
 }
 
 #[test]
-fn cores_are_not_shared_out_in_two_ways() {
+fn cpu_distribution_options_exclude_each_other() {
     let cores = "distribute-cpus-across-cores";
     let (numa, cache) = ("distribute-cpus-across-numa", "prefer-align-cpus-by-uncorecache");
     for (one, other) in [("full-pcpus-only", cores), (numa, cores), (cache, cores), (cache, numa)] {
@@ -30,7 +30,7 @@ fn cores_are_not_shared_out_in_two_ways() {
 }
 
 #[test]
-fn a_static_policy_needs_a_processor_that_is_not_for_pods() {
+fn static_policy_needs_a_reserved_cpu() {
     let expected = "cpuManagerPolicy: unable to determine reserved CPU resources for static \
                     policy: set cpu in kubeReserved or systemReserved, or reservedSystemCPUs";
     for none in ["", "kubeReserved: {memory: 1Gi}\nsystemReserved: {cpu: \"0\"}"] {
@@ -47,7 +47,7 @@ fn a_static_policy_needs_a_processor_that_is_not_for_pods() {
 }
 
 #[test]
-fn what_lies_on_one_numa_node_is_not_aligned_by_socket() {
+fn align_by_socket_excludes_single_numa_node() {
     let socket = "align-by-socket: \"true\"";
     let expected = "cpuManagerPolicyOptions: align-by-socket is incompatible with \
                     topologyManagerPolicy single-numa-node";

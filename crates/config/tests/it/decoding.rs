@@ -6,7 +6,7 @@ use model::chain::Chain;
 use crate::{HEADER, Node, configured, errors, loaded};
 
 #[test]
-fn yaml_and_json_are_read_alike() {
+fn yaml_and_json_decode_to_the_same_configuration() {
     for text in [
         format!("{HEADER}maxPods: 7\nclusterDNS: [10.0.0.10]\n"),
         format!("---\n{HEADER}maxPods: 7\nclusterDNS:\n- 10.0.0.10\n"),
@@ -25,7 +25,7 @@ fn yaml_and_json_are_read_alike() {
 }
 
 #[test]
-fn scalars_are_read_as_the_api_machinery_reads_them() {
+fn scalars_are_decoded_as_in_apimachinery() {
     for (fields, pods) in [
         ("maxPods: 0644", 420),
         ("maxPods: 0x10", 16),
@@ -43,7 +43,7 @@ fn scalars_are_read_as_the_api_machinery_reads_them() {
 
 // behaviour: CFG-6
 #[test]
-fn a_file_that_is_no_configuration_is_refused_with_what_was_found() {
+fn file_of_another_kind_is_refused_with_the_kind_found() {
     for (text, expected) in [
         ("", "is empty"),
         ("# nothing\n", "is empty"),
@@ -74,7 +74,7 @@ fn a_file_that_is_no_configuration_is_refused_with_what_was_found() {
 
 // behaviour: CFG-6
 #[test]
-fn a_missing_file_is_named() {
+fn missing_file_is_named_in_the_error() {
     let node = Node::with_text("");
     let path = node.path().join("absent.yaml");
     let error = load(&path).unwrap_err();
@@ -82,7 +82,7 @@ fn a_missing_file_is_named() {
 }
 
 #[test]
-fn a_file_that_grows_without_bound_is_refused() {
+fn yaml_bomb_is_refused() {
     let mut lines = vec![format!("{HEADER}a: &a [x, x, x, x, x, x, x, x, x, x]")];
     for (this, last) in ["b", "c", "d", "e", "f", "g"].iter().zip(["a", "b", "c", "d", "e", "f"]) {
         let items = vec![format!("*{last}"); 10].join(", ");
@@ -120,7 +120,7 @@ fn unknown_and_repeated_fields_are_warnings_with_their_paths() {
 
 // behaviour: CFG-13
 #[test]
-fn documents_behind_the_first_are_ignored_with_a_warning() {
+fn documents_after_the_first_are_ignored_with_a_warning() {
     let node = Node::with_text(&format!("{HEADER}maxPods: 3\n---\nmaxPods: 4\n"));
     let loaded = node.load().unwrap();
     assert_eq!(loaded.config.max_pods, 3);
@@ -172,7 +172,7 @@ fn every_value_of_the_wrong_type_is_reported_with_its_path() {
 
 // behaviour: CFG-7
 #[test]
-fn a_wrong_type_does_not_hide_a_wrong_value() {
+fn wrong_type_does_not_hide_an_invalid_value() {
     let found = errors("maxPods: many\ncontainerLogMaxFiles: 1");
     let fields: Vec<&str> = found.iter().map(|error| error.field.as_str()).collect();
     assert_eq!(fields, ["maxPods", "containerLogMaxFiles"]);
@@ -180,13 +180,13 @@ fn a_wrong_type_does_not_hide_a_wrong_value() {
 
 // behaviour: CFG-12
 #[test]
-fn null_is_the_same_as_nothing() {
+fn null_means_unset() {
     let config = configured("maxPods:\nstaticPodPath: ~\nevictionHard: null\nfeatureGates:");
     assert_eq!(config, configured(""));
 }
 
 #[test]
-fn the_flush_frequency_may_be_a_number_of_nanoseconds() {
+fn flush_frequency_may_be_a_number_of_nanoseconds() {
     for fields in ["logging: {flushFrequency: 7000000000}", "logging: {flushFrequency: 7s}"] {
         assert_eq!(configured(fields).logging.flush_frequency.duration(), GoDuration::from_secs(7));
     }
@@ -194,7 +194,7 @@ fn the_flush_frequency_may_be_a_number_of_nanoseconds() {
 
 // behaviour: CFG-5
 #[test]
-fn listed_paths_count_from_the_directory_of_the_file() {
+fn path_fields_are_relative_to_the_file_directory() {
     let node = Node::with_fields(
         "staticPodPath: manifests\ntlsCertFile: ../tls.crt\ntlsPrivateKeyFile: /tls.key\n\
          resolvConf: resolv.conf\nvolumePluginDir: plugins\npodLogsDir: logs\n\

@@ -11,7 +11,7 @@ use crate::configured;
 
 // behaviour: CFG-30
 #[test]
-fn the_report_frequency_follows_an_update_frequency_that_is_written_down() {
+fn report_frequency_defaults_to_an_explicit_update_frequency() {
     for (fields, update, report) in [
         ("", 10, 300),
         ("nodeStatusUpdateFrequency: 10s", 10, 10),
@@ -29,7 +29,7 @@ fn the_report_frequency_follows_an_update_frequency_that_is_written_down() {
 
 // behaviour: CFG-31
 #[test]
-fn images_are_pulled_in_parallel_when_a_number_says_so() {
+fn pulls_are_parallel_when_a_maximum_is_set() {
     for (fields, serialize) in [
         ("", true),
         ("maxParallelImagePulls: 1", true),
@@ -43,7 +43,7 @@ fn images_are_pulled_in_parallel_when_a_number_says_so() {
 
 // behaviour: CFG-32
 #[test]
-fn hard_eviction_has_five_defaults_that_a_map_replaces_or_completes() {
+fn hard_eviction_defaults_are_replaced_or_merged_with_a_map() {
     let signals = |fields: &str| configured(fields).eviction_hard.into_keys().collect::<Vec<_>>();
     let all: Vec<_> = default_hard_eviction().into_keys().collect();
     assert_eq!(all.len(), 5);
@@ -61,7 +61,7 @@ fn hard_eviction_has_five_defaults_that_a_map_replaces_or_completes() {
 
 // behaviour: CFG-11
 #[test]
-fn zero_means_unset_for_some_fields_and_zero_for_others() {
+fn zero_means_unset_only_for_some_fields() {
     let config = configured(
         "maxPods: 0\nport: 0\nsyncFrequency: 0s\nevictionPressureTransitionPeriod: 0s\n\
          registryBurst: 0\ncontainerLogMaxSize: \"\"\naddress: \"\"\nauthorization: {mode: \"\"}\n\
@@ -96,7 +96,7 @@ fn zero_means_unset_for_some_fields_and_zero_for_others() {
 
 // behaviour: CFG-33
 #[test]
-fn a_negative_pids_limit_is_minus_one() {
+fn negative_pids_limit_is_minus_one() {
     for (fields, limit) in [("", -1), ("podPidsLimit: -7", -1), ("podPidsLimit: 7", 7)] {
         assert_eq!(configured(fields).pod_pids_limit, limit, "{fields}");
     }
@@ -104,7 +104,7 @@ fn a_negative_pids_limit_is_minus_one() {
 
 // behaviour: CFG-34
 #[test]
-fn fields_of_a_feature_have_their_defaults_while_it_is_on() {
+fn feature_fields_have_defaults_only_while_the_gate_is_on() {
     let on = configured("");
     assert_eq!(
         on.crash_loop_back_off.max_container_restart_period,
@@ -123,7 +123,7 @@ fn fields_of_a_feature_have_their_defaults_while_it_is_on() {
 
 // behaviour: CFG-2
 #[test]
-fn a_start_without_a_file_has_the_open_defaults_of_old() {
+fn start_without_a_file_has_the_legacy_open_defaults() {
     let config = KubeletConfiguration::without_file(&BTreeMap::new());
     assert!(config.authentication.anonymous.enabled);
     assert!(!config.authentication.webhook.enabled);

@@ -22,7 +22,7 @@ fn node(main: &str, drop_in: &str) -> Node {
 
 // behaviour: CFG-1, CFG-23
 #[test]
-fn a_drop_in_wins_over_the_file_by_the_rules_of_a_merge_patch() {
+fn drop_in_is_applied_as_a_json_merge_patch() {
     let node = node(
         "maxPods: 50\nclusterDNS: [10.0.0.1, 10.0.0.2]\nkubeReserved: {cpu: 1m, memory: 1Gi}\n\
          evictionHard: {memory.available: 1Gi}\nsyncFrequency: 3m\n\
@@ -49,7 +49,7 @@ fn a_drop_in_wins_over_the_file_by_the_rules_of_a_merge_patch() {
 
 // behaviour: CFG-20, CFG-22
 #[test]
-fn files_are_merged_in_the_order_of_a_walk_by_name() {
+fn drop_ins_are_merged_in_lexical_walk_order() {
     let node = Node::with_fields("");
     for (name, pods) in [
         ("conf.d/20.conf", 20),
@@ -73,7 +73,7 @@ fn files_are_merged_in_the_order_of_a_walk_by_name() {
 
 // behaviour: CFG-21
 #[test]
-fn links_to_files_are_read_and_links_to_directories_are_not() {
+fn symlinks_to_files_are_followed_and_to_directories_are_not() {
     let node = Node::with_fields("");
     node.add("elsewhere/a.conf", &format!("{HEADER}maxPods: 5\n"));
     node.add("conf.d/ignored.txt", "");
@@ -85,7 +85,7 @@ fn links_to_files_are_read_and_links_to_directories_are_not() {
 
 // behaviour: CFG-25
 #[test]
-fn unknown_fields_of_a_drop_in_are_ignored_with_a_warning_that_names_it() {
+fn unknown_drop_in_fields_are_ignored_with_a_warning() {
     let node = node("", "maxPod: 3\nauthentication: {colour: red}\nmaxPods: null");
     let loaded = load_with_drop_ins(&node).unwrap();
     let file = node.path().join("conf.d/10.conf");
@@ -97,7 +97,7 @@ fn unknown_fields_of_a_drop_in_are_ignored_with_a_warning_that_names_it() {
 
 // behaviour: CFG-24, CFG-26
 #[test]
-fn a_drop_in_that_cannot_be_used_is_fatal() {
+fn invalid_drop_in_is_fatal() {
     for (text, expected) in [
         (String::new(), "is empty"),
         (format!("{HEADER}maxPods: 1\nmaxPods: 2\n"), "duplicate"),
@@ -118,7 +118,7 @@ fn a_drop_in_that_cannot_be_used_is_fatal() {
 
 // behaviour: CFG-27
 #[test]
-fn a_missing_directory_is_fatal() {
+fn missing_drop_in_directory_is_fatal() {
     let node = Node::with_fields("");
     let error = load_with_drop_ins(&node).unwrap_err();
     let directory = node.path().join("conf.d");
@@ -127,8 +127,8 @@ fn a_missing_directory_is_fatal() {
 
 // behaviour: CFG-28
 #[test]
-fn the_base_of_a_drop_in_is_complete_already() {
-    // The report frequency was decided on before the drop-in came.
+fn drop_in_is_merged_after_the_file_got_its_defaults() {
+    // The report frequency was set before the drop-in was merged.
     let update = node("", "nodeStatusUpdateFrequency: 20s");
     let config = load_with_drop_ins(&update).unwrap().config;
     assert_eq!(config.node_status_report_frequency, GoDuration::from_secs(300));
@@ -142,14 +142,14 @@ fn the_base_of_a_drop_in_is_complete_already() {
 
 // behaviour: CFG-5
 #[test]
-fn paths_of_a_drop_in_stay_as_they_are() {
+fn relative_paths_of_a_drop_in_are_not_resolved() {
     let config = load_with_drop_ins(&node("", "staticPodPath: manifests")).unwrap().config;
     assert_eq!(config.static_pod_path, "manifests");
 }
 
 // behaviour: CFG-3
 #[test]
-fn drop_ins_without_a_file_merge_onto_the_defaults_of_old_and_the_flags() {
+fn drop_ins_without_a_file_merge_onto_legacy_defaults_and_flags() {
     let node = node("", "maxPods: 7");
     let flags = FlagSet::parse(["--pods-per-core=3", "--max-pods=9"]).unwrap();
     let directory = node.path().join("conf.d");

@@ -16,7 +16,7 @@ fn load(text: &str) -> Result<FerroletConfiguration, ConfigError> {
 
 // behaviour: CFG-81
 #[test]
-fn what_is_not_said_has_its_default() {
+fn missing_fields_have_their_defaults() {
     assert_eq!(load(HEADER).unwrap(), FerroletConfiguration::default());
     let config =
         load(&format!("{HEADER}pleg: {{relistPeriod: 5s}}\nevents: {{perPod: 7}}")).unwrap();
@@ -26,7 +26,7 @@ fn what_is_not_said_has_its_default() {
 }
 
 #[test]
-fn what_is_written_out_is_read_back_as_the_same() {
+fn encoded_configuration_decodes_to_the_same_values() {
     let text = format!("{HEADER}containerLinksDir: /links\npleg: {{inspectionDeadline: 3s}}");
     let config = load(&text).unwrap();
     assert_eq!(load(&config.to_document().to_string()).unwrap(), config);
@@ -34,7 +34,7 @@ fn what_is_written_out_is_read_back_as_the_same() {
 
 // behaviour: CFG-80
 #[test]
-fn every_mistake_is_an_error_with_its_field() {
+fn every_invalid_field_is_an_error_with_its_path() {
     for (fields, expected) in [
         ("noSuchField: 1", &["noSuchField: no such field"][..]),
         ("pleg: {relistperiod: 1s}", &["pleg.relistperiod: no such field"]),
@@ -86,7 +86,7 @@ fn every_mistake_is_an_error_with_its_field() {
 }
 
 #[test]
-fn a_document_of_another_kind_is_refused() {
+fn document_of_another_kind_is_refused() {
     let error = load(crate::HEADER).unwrap_err();
     let text = Chain(&error).to_string();
     assert!(text.contains("kind FerroletConfiguration"), "{text}");

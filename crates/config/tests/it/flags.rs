@@ -1,4 +1,4 @@
-//! The command line, and how it meets the file.
+//! The command line, and its precedence over the file.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ fn started(args: &[&str]) -> KubeletConfiguration {
 }
 
 #[test]
-fn the_table_is_sorted_and_every_flag_finds_its_field() {
+fn flag_table_is_sorted_and_every_flag_has_a_field() {
     assert!(flags::known().is_sorted_by(|one, other| one.name < other.name));
     let config = KubeletConfiguration::default().to_document();
     for flag in flags::known() {
@@ -42,7 +42,7 @@ fn the_table_is_sorted_and_every_flag_finds_its_field() {
 
 // behaviour: CFG-40
 #[test]
-fn a_flag_and_its_value_can_be_written_in_several_ways() {
+fn flag_syntax_accepts_equals_space_and_shorthand() {
     for args in [
         &["--max-pods=7"][..],
         &["--max-pods", "7"],
@@ -60,7 +60,7 @@ fn a_flag_and_its_value_can_be_written_in_several_ways() {
 
 // behaviour: CFG-41
 #[test]
-fn a_switch_never_takes_the_next_argument() {
+fn boolean_flag_never_takes_the_next_argument() {
     for (args, expected) in [
         (&["--rotate-certificates"][..], true),
         (&["--rotate-certificates=true"], true),
@@ -78,7 +78,7 @@ fn a_switch_never_takes_the_next_argument() {
 
 // behaviour: CFG-42
 #[test]
-fn a_command_line_that_is_not_understood_is_refused() {
+fn invalid_command_line_is_refused() {
     for (args, expected) in [
         (&["--max-pod=7"][..], "unknown flag --max-pod"),
         (&["-x"], "unknown flag -x"),
@@ -130,7 +130,7 @@ fn a_command_line_that_is_not_understood_is_refused() {
 
 // behaviour: CFG-43
 #[test]
-fn lists_and_maps_given_again_add_to_themselves() {
+fn repeated_list_and_map_flags_are_appended() {
     let config = started(&[
         "--cluster-dns=10.0.0.1,10.0.0.2",
         "--cluster-dns=10.0.0.3",
@@ -160,7 +160,7 @@ fn lists_and_maps_given_again_add_to_themselves() {
     assert_eq!(config.reserved_memory[0].limits.len(), 2);
     assert_eq!(config.static_pod_url_header["a"], ["1", "3"]);
     assert_eq!(config.cpu_manager_policy_options["full-pcpus-only"], "true");
-    // Taints are set anew each time.
+    // Taints are replaced each time.
     assert_eq!(config.register_with_taints.len(), 1);
     assert_eq!(config.register_with_taints[0].effect, Some(TaintEffect::NoExecute));
     assert_eq!(config.logging.vmodule[1].verbosity, 3);
@@ -168,7 +168,7 @@ fn lists_and_maps_given_again_add_to_themselves() {
 
 // behaviour: CFG-1, CFG-43
 #[test]
-fn flags_win_over_the_file() {
+fn flags_override_the_file() {
     let node = Node::with_fields(
         "maxPods: 50\npodsPerCore: 5\nclusterDNS: [10.0.0.1]\nstaticPodPath: manifests\n\
          evictionHard: {memory.available: 1Gi, pid.available: 5%}\nreadOnlyPort: 1\n\
@@ -196,14 +196,14 @@ fn flags_win_over_the_file() {
     assert_eq!(config.address.to_string(), "0.0.0.0");
     assert_eq!(config.resolv_conf, "");
     assert_eq!(config.tls_min_version, None);
-    // Feature gates alone are joined key by key.
+    // Only feature gates are merged key by key.
     assert!(config.feature_gates["MemoryQoS"]);
     assert!(config.feature_gates["KubeletSeparateDiskGC"]);
 }
 
 // behaviour: CFG-44
 #[test]
-fn a_zero_on_the_command_line_is_a_zero() {
+fn zero_of_a_flag_is_not_replaced_by_a_default() {
     assert_eq!(started(&["--max-pods=0"]).max_pods, 0);
     let error = load_sources(None, None, &parse(&["--port=0"])).unwrap_err();
     assert!(Chain(&error).to_string().contains("port: must be from 1 to 65535"));
@@ -213,7 +213,7 @@ fn a_zero_on_the_command_line_is_a_zero() {
 
 // behaviour: CFG-2
 #[test]
-fn a_start_with_flags_alone_has_no_hard_eviction() {
+fn start_with_flags_only_has_no_hard_eviction() {
     let config = started(&[]);
     assert_eq!(config.eviction_hard.len(), 0);
     assert_eq!(config.read_only_port, 10_255);
@@ -221,7 +221,7 @@ fn a_start_with_flags_alone_has_no_hard_eviction() {
 
 // behaviour: CFG-54
 #[test]
-fn features_switched_by_flag_decide_on_defaults_of_the_file() {
+fn feature_gate_flags_affect_defaults_of_the_file() {
     let node = Node::with_fields("");
     let flags = parse(&["--feature-gates=KubeletCrashLoopBackOffMax=false"]);
     for file in [Some(node.file()), None] {
@@ -231,7 +231,7 @@ fn features_switched_by_flag_decide_on_defaults_of_the_file() {
 }
 
 #[test]
-fn a_value_that_does_not_fit_its_field_names_the_flag() {
+fn invalid_flag_value_is_an_error_that_names_the_flag() {
     let flags = parse(&["--cgroup-driver=docker", "--port=70000", "--kube-reserved=gpu=1"]);
     let Err(ConfigError::Invalid { source, .. }) = load_sources(None, None, &flags) else {
         panic!("accepted");
@@ -249,7 +249,7 @@ fn a_value_that_does_not_fit_its_field_names_the_flag() {
 
 // behaviour: CFG-46
 #[test]
-fn flags_without_a_field_are_checked() {
+fn flags_without_a_field_are_validated() {
     for (args, expected) in [
         (&["--cloud-provider=aws"][..], "--cloud-provider: \"aws\" is not built in"),
         (&["--exit-on-lock-contention"], "--exit-on-lock-contention: needs --lock-file"),
@@ -264,7 +264,7 @@ fn flags_without_a_field_are_checked() {
 
 // behaviour: CFG-45
 #[test]
-fn flags_on_their_way_out_are_warned_about_once() {
+fn deprecated_flags_are_warned_about_once() {
     let flags = parse(&[
         "--max-pods=1",
         "--max-pods=2",
@@ -280,13 +280,13 @@ fn flags_on_their_way_out_are_warned_about_once() {
             "--boot-id-file: the flag is deprecated, it has no effect",
             "--max-pods: the flag is deprecated, set maxPods in the file given by --config",
             "--maximum-dead-containers: the flag is deprecated, upstream will drop it in favour of \
-             eviction; it counts, and nobody is evicted yet",
+             eviction; it has an effect, and there is no eviction yet",
         ]
     );
 }
 
 #[test]
-fn flags_without_a_field_are_asked_for_by_name() {
+fn flags_without_a_field_are_read_by_name() {
     let flags = parse(&[
         "--kubeconfig=/k",
         "--maximum-dead-containers=3",
@@ -311,7 +311,7 @@ fn flags_without_a_field_are_asked_for_by_name() {
 }
 
 #[test]
-fn the_default_of_every_flag_is_a_value_it_would_accept() {
+fn default_of_every_flag_is_a_valid_value() {
     for flag in flags::known() {
         if let Target::Own { default, .. } = flag.target {
             let args = [format!("--{}={default}", flag.name)];
@@ -323,7 +323,7 @@ fn the_default_of_every_flag_is_a_value_it_would_accept() {
 
 // behaviour: CFG-7
 #[test]
-fn the_files_of_a_wrong_configuration_are_named() {
+fn validation_errors_name_the_file() {
     let node = Node::with_fields("containerLogMaxFiles: 1");
     let error = Chain(&load_sources(Some(&node.file()), None, &FlagSet::default()).unwrap_err())
         .to_string();

@@ -5,7 +5,7 @@ use config::gates::{self, Stage};
 use crate::{configured, errors};
 
 #[test]
-fn the_table_is_sorted_and_alpha_features_are_off() {
+fn gate_table_is_sorted_and_alpha_gates_are_off() {
     assert!(gates::known().is_sorted_by(|one, other| one.name < other.name));
     assert_eq!(gates::known().len(), 240);
     for gate in gates::known() {
@@ -16,7 +16,7 @@ fn the_table_is_sorted_and_alpha_features_are_off() {
 
 // behaviour: CFG-50, CFG-52
 #[test]
-fn a_gate_that_cannot_be_switched_so_is_an_error() {
+fn unknown_or_locked_gate_or_missing_dependency_is_an_error() {
     for (gate, expected) in [
         (
             "NoSuchThing: true",
@@ -40,7 +40,7 @@ fn a_gate_that_cannot_be_switched_so_is_an_error() {
 
 // behaviour: CFG-53
 #[test]
-fn groups_switch_what_is_not_named_itself() {
+fn all_alpha_and_all_beta_apply_to_gates_not_named_themselves() {
     for (gates, name, expected) in [
         ("", "MemoryQoS", false),
         ("", "KubeletSeparateDiskGC", true),
@@ -58,7 +58,7 @@ fn groups_switch_what_is_not_named_itself() {
 }
 
 #[test]
-fn what_nobody_spoke_of_was_not_asked_for() {
+fn explicit_value_is_none_when_a_gate_is_not_set() {
     for (gates, name, expected) in [
         ("", "EventedPLEG", None),
         ("EventedPLEG: false", "EventedPLEG", Some(false)),

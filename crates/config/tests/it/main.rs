@@ -1,4 +1,4 @@
-//! The crate as its users see it: files and arguments in, a configuration or errors out.
+//! The public API of the crate: files and arguments in, a configuration or errors out.
 #![allow(clippy::disallowed_methods, reason = "tests write the files they load")]
 #![allow(clippy::unwrap_used, reason = "all of this is test code")]
 
@@ -28,14 +28,14 @@ struct Node {
 }
 
 impl Node {
-    /// Writes the text as it stands.
+    /// Writes the text unchanged.
     fn with_text(text: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("kubelet.yaml"), text).unwrap();
         Self { directory }
     }
 
-    /// Writes the fields behind the right version and kind.
+    /// Writes the fields after the right version and kind.
     fn with_fields(fields: &str) -> Self {
         Self::with_text(&format!("{HEADER}{fields}\n"))
     }
@@ -60,7 +60,7 @@ impl Node {
     }
 }
 
-/// The configuration of a file with these fields, which must be good.
+/// The configuration of a file with these fields, which must be valid.
 fn configured(fields: &str) -> KubeletConfiguration {
     loaded(fields).config
 }
@@ -73,7 +73,7 @@ fn loaded(fields: &str) -> Loaded {
     }
 }
 
-/// The wrong fields of a file, which there must be.
+/// The invalid fields of a file, of which there must be some.
 fn errors(fields: &str) -> Vec<FieldError> {
     match Node::with_fields(fields).load() {
         Err(ConfigError::Invalid { source, .. }) => {
@@ -84,7 +84,7 @@ fn errors(fields: &str) -> Vec<FieldError> {
     }
 }
 
-/// The error without the place, which is another one each time.
+/// The error without the path, which differs each time.
 fn without_source(error: FieldError) -> FieldError {
     assert!(error.source.as_ref().is_none_or(|source| source.ends_with("/kubelet.yaml")));
     FieldError { source: None, ..error }

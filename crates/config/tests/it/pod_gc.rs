@@ -1,10 +1,10 @@
 use std::time::Duration;
 
-use config::pod_gc::{Asked, PodGcArguments, parse};
+use config::pod_gc::{Invocation, PodGcArguments, parse};
 
 fn arguments(args: &[&str]) -> PodGcArguments {
     match parse(args.iter().copied()) {
-        Ok(Asked::Run(arguments)) => *arguments,
+        Ok(Invocation::Run(arguments)) => *arguments,
         other => panic!("{args:?}: {other:?}"),
     }
 }
@@ -15,7 +15,7 @@ fn refused(args: &[&str]) -> String {
 
 // behaviour: PGC-110
 #[test]
-fn defaults_are_upstreams_except_lease_name_and_port() {
+fn defaults_match_upstream_except_lease_name_and_port() {
     let arguments = arguments(&[]);
     assert_eq!(arguments.terminated.threshold, 12_500);
     assert_eq!((arguments.server.qps, arguments.server.burst), (20.0, 30));
@@ -34,7 +34,7 @@ fn defaults_are_upstreams_except_lease_name_and_port() {
 
 // behaviour: PGC-111
 #[test]
-fn a_threshold_of_zero_or_less_is_taken_as_it_is() {
+fn threshold_of_zero_or_less_is_kept() {
     for (text, threshold) in [("0", 0), ("-1", -1), ("3", 3)] {
         let flag = format!("--terminated-pod-gc-threshold={text}");
         assert_eq!(arguments(&[&flag]).terminated.threshold, threshold);
@@ -43,7 +43,7 @@ fn a_threshold_of_zero_or_less_is_taken_as_it_is() {
 
 // behaviour: PGC-112
 #[test]
-fn flags_follow_the_rules_of_upstreams() {
+fn flags_follow_upstream_syntax() {
     let given = arguments(&[
         "--kube_api_qps=7.5",
         "--leader-elect=false",
@@ -61,7 +61,7 @@ fn flags_follow_the_rules_of_upstreams() {
 
 // behaviour: PGC-113
 #[test]
-fn what_makes_no_sense_is_refused_with_the_name_of_the_flag() {
+fn invalid_values_are_refused_with_the_flag_name() {
     for (args, named) in [
         (&["--nonsense"][..], "unknown flag --nonsense"),
         (&["extra"], "unexpected argument \"extra\""),
@@ -98,16 +98,16 @@ fn what_makes_no_sense_is_refused_with_the_name_of_the_flag() {
 
 // behaviour: PGC-95
 #[test]
-fn who_is_left_alone_is_understood_before_anything_runs() {
+fn exclusion_selectors_are_parsed() {
     let given = arguments(&["--exclude-labels=tier in (db,queue)", "--exclude-annotations=keep"]);
-    assert!(given.exclude_labels.means(|key| (key == "tier").then_some("db")));
-    assert!(given.exclude_annotations.means(|key| (key == "keep").then_some("")));
+    assert!(given.exclude_labels.matches(|key| (key == "tier").then_some("db")));
+    assert!(given.exclude_annotations.matches(|key| (key == "keep").then_some("")));
     assert!(arguments(&[]).exclude_labels.is_empty());
 }
 
 // behaviour: PGC-105
 #[test]
-fn who_may_see_what_is_as_upstream_has_it() {
+fn access_flags_have_upstream_defaults() {
     let access = arguments(&[]).serving.access;
     assert_eq!(access.open_paths, ["/healthz", "/readyz", "/livez"]);
     let ttls = [access.token_ttl, access.allowed_ttl, access.denied_ttl];
@@ -123,13 +123,13 @@ fn who_may_see_what_is_as_upstream_has_it() {
 }
 
 #[test]
-fn an_election_that_is_off_need_not_make_sense() {
+fn leader_election_flags_are_not_validated_when_it_is_off() {
     let given = arguments(&["--leader-elect=false", "--leader-elect-lease-duration=1s"]);
     assert_eq!(given.election, None);
 }
 
 #[test]
-fn what_has_no_effect_is_told() {
+fn flags_without_effect_are_reported() {
     let given = arguments(&["--min-resync-period=1h", "--feature-gates=A=true"]);
     assert_eq!(given.without_effect, ["feature-gates", "min-resync-period"]);
 }

@@ -6,7 +6,7 @@ use proptest::sample::{Index, subsequence};
 
 use crate::{Node, configured};
 
-/// Fields with values that are good whatever else is set.
+/// Fields with values that are valid in any combination.
 const FIELDS: &[(&str, &[&str])] = &[
     ("maxPods", &["0", "1", "250"]),
     ("podPidsLimit", &["-5", "-1", "0", "100"]),
@@ -49,7 +49,7 @@ fn some_fields() -> impl Strategy<Value = String> {
     (chosen, any::<[Index; 4]>()).prop_map(|(fields, picks)| {
         let lines = fields.iter().enumerate().map(|(index, (name, values))| {
             let pick = &picks[index % picks.len()];
-            // Quantities such as 100 must be texts.
+            // Quantities such as 100 must be strings.
             format!(
                 "{name}: {}\n",
                 values[pick.index(values.len())].replace(": 100}", ": \"100\"}")
@@ -61,7 +61,7 @@ fn some_fields() -> impl Strategy<Value = String> {
 
 fn read_back(config: &KubeletConfiguration) -> KubeletConfiguration {
     let loaded = Node::with_text(&config.to_document().to_string()).load().unwrap();
-    // What the file says about generally available features is a warning both times.
+    // Settings of generally available features are warnings both times.
     assert_eq!(loaded.warnings, []);
     loaded.config
 }
@@ -70,7 +70,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn what_is_written_out_is_read_back_as_the_same(fields in some_fields()) {
+    fn encoded_configuration_decodes_to_the_same_values(fields in some_fields()) {
         let config = configured(&fields);
         prop_assert_eq!(read_back(&config), config);
     }
@@ -78,7 +78,7 @@ proptest! {
 
 // As with the kubelet, whose /configz shows the same.
 #[test]
-fn what_is_empty_on_purpose_is_left_out_and_is_its_default_when_read_back() {
+fn empty_values_are_omitted_and_decode_to_their_defaults() {
     let config = configured("enforceNodeAllocatable: []\nevictionHard: {}");
     assert!(config.enforce_node_allocatable.is_empty() && config.eviction_hard.is_empty());
     let document = config.to_document();
@@ -87,13 +87,13 @@ fn what_is_empty_on_purpose_is_left_out_and_is_its_default_when_read_back() {
 }
 
 #[test]
-fn the_plain_defaults_are_read_back_as_the_same() {
+fn defaults_round_trip() {
     let config = configured("");
     assert_eq!(read_back(&config), config);
 }
 
 #[test]
-fn every_field_is_known_under_its_own_name_once() {
+fn every_field_name_is_unique() {
     let mut names = KubeletConfiguration::FIELDS.to_vec();
     assert_eq!(names.len(), 125);
     names.sort_unstable();

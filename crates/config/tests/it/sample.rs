@@ -1,4 +1,4 @@
-//! A file as it is found on real nodes.
+//! A configuration of real nodes.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use config::{
 };
 
 #[test]
-fn a_full_file_of_an_older_cluster_is_accepted_without_a_warning() {
+fn full_configuration_of_an_older_cluster_has_no_warnings() {
     let loaded = load(Path::new("tests/data/full.yaml")).unwrap();
     assert_eq!(loaded.warnings, []);
 
@@ -19,15 +19,15 @@ fn a_full_file_of_an_older_cluster_is_accepted_without_a_warning() {
     assert_eq!(config.read_only_port, 10_255);
     assert_eq!(config.kube_api_qps, 5);
     assert!(config.rotate_certificates);
-    // The update frequency is written down, so the report frequency follows it.
+    // The update frequency is set, so the report frequency follows it.
     assert_eq!(config.node_status_report_frequency, GoDuration::from_secs(10));
-    // Four thresholds are written down, so the fifth has no default.
+    // Four thresholds are set, so the fifth has no default.
     assert_eq!(config.eviction_hard.len(), 4);
     assert!(!config.eviction_hard.contains_key(&EvictionSignal::ImageFsInodesFree));
 }
 
 #[test]
-fn a_file_without_fields_gives_the_defaults() {
+fn file_without_fields_gives_the_defaults() {
     let config = crate::configured("");
     assert_eq!(config.restart_back_off().max.as_secs(), 300);
     let plain = KubeletConfiguration {

@@ -1,4 +1,4 @@
-//! One row per rule: what is refused, with what words, and what lies just inside.
+//! One row per rule: what is refused, with which error, and what is just valid.
 
 use config::{CgroupVersion, SwapBehavior, Warning, validate_cgroup_version};
 
@@ -20,7 +20,7 @@ fn accepted(rows: &[&str]) {
 }
 
 #[test]
-fn values_for_pods_are_checked() {
+fn pod_values_are_validated() {
     let restart = "crashLoopBackOff.maxContainerRestartPeriod";
     refused(&[
         ("runOnce: true", &["runOnce: run-once mode no longer exists"]),
@@ -74,7 +74,7 @@ fn values_for_pods_are_checked() {
 }
 
 #[test]
-fn taints_are_checked() {
+fn taints_are_validated() {
     refused(&[(
         "registerWithTaints: [{key: a b}, {key: a, value: \"-\", timeAdded: now}]",
         &[
@@ -92,7 +92,7 @@ fn taints_are_checked() {
 }
 
 #[test]
-fn values_for_the_server_are_checked() {
+fn server_values_are_validated() {
     refused(&[
         (
             "serverTLSBootstrap: true\nfeatureGates: {RotateKubeletServerCertificate: false}",
@@ -127,14 +127,14 @@ fn values_for_the_server_are_checked() {
 }
 
 #[test]
-fn values_for_the_node_are_checked() {
+fn node_values_are_validated() {
     refused(&[("nodeStatusMaxImages: -2", &["nodeStatusMaxImages: must be -1 or greater"])]);
     accepted(&["nodeStatusMaxImages: -1"]);
 }
 
 // behaviour: IMG-30
 #[test]
-fn values_for_images_and_logs_are_checked() {
+fn image_and_log_values_are_validated() {
     let low = "imageGCLowThresholdPercent";
     refused(&[
         ("maxParallelImagePulls: 0", &["maxParallelImagePulls: must be at least 1"]),
@@ -195,7 +195,7 @@ fn values_for_images_and_logs_are_checked() {
 }
 
 #[test]
-fn values_for_pull_secrets_are_checked() {
+fn pull_secret_values_are_validated() {
     let policy = "imagePullCredentialsVerificationPolicy";
     let list = "preloadedImagesVerificationAllowlist";
     let gate = "featureGates: {KubeletEnsureSecretPulledImages: false}";
@@ -235,7 +235,7 @@ fn values_for_pull_secrets_are_checked() {
 }
 
 #[test]
-fn values_for_cgroups_are_checked() {
+fn cgroup_values_are_validated() {
     let enforce = "enforceNodeAllocatable";
     refused(&[
         ("systemCgroups: /system", &["systemCgroups: needs cgroupRoot"]),
@@ -272,7 +272,7 @@ fn values_for_cgroups_are_checked() {
 }
 
 #[test]
-fn values_for_reservations_are_checked() {
+fn reservation_values_are_validated() {
     refused(&[
         ("systemReserved: {cpu: -1m}", &["systemReserved.cpu: must not be negative"]),
         ("kubeReserved: {pid: \"-1\"}", &["kubeReserved.pid: must not be negative"]),
@@ -309,7 +309,7 @@ fn values_for_reservations_are_checked() {
 }
 
 #[test]
-fn values_for_cpu_memory_and_topology_are_checked() {
+fn cpu_memory_and_topology_values_are_validated() {
     refused(&[
         ("cpuCFSQuotaPeriod: 0s", &["cpuCFSQuotaPeriod: must be from 1ms to 1s, got 0s"]),
         ("cpuCFSQuotaPeriod: 1.1s", &["cpuCFSQuotaPeriod: must be from 1ms to 1s, got 1.1s"]),
@@ -360,7 +360,7 @@ fn values_for_cpu_memory_and_topology_are_checked() {
         "cpuCFSQuotaPeriod: 1s",
         "cpuManagerPolicy: static\nkubeReserved: {cpu: 100m}\ncpuManagerPolicyOptions: {full-pcpus-only: \"true\", distribute-cpus-across-numa: \"1\"}",
         "topologyManagerPolicy: restricted\ntopologyManagerPolicyOptions: {max-allowable-numa-nodes: \"8\"}",
-        "topologyManagerPolicyOptions: {nobody: reads}",
+        "topologyManagerPolicyOptions: {unused: reads}",
         "memoryThrottlingFactor: 1",
         "memoryReservationPolicy: TieredReservation\nfeatureGates: {MemoryQoS: true}",
         "oomScoreAdj: 1000",
@@ -368,7 +368,7 @@ fn values_for_cpu_memory_and_topology_are_checked() {
 }
 
 #[test]
-fn values_for_eviction_are_checked() {
+fn eviction_values_are_validated() {
     refused(&[
         (
             "evictionHard: {memory.available: \"0\"}",
@@ -404,7 +404,7 @@ fn values_for_eviction_are_checked() {
 }
 
 #[test]
-fn values_for_shutdown_are_checked() {
+fn shutdown_values_are_validated() {
     let by_priority =
         "shutdownGracePeriodByPodPriority: [{priority: 0, shutdownGracePeriodSeconds: 9}]";
     let off = "featureGates: {GracefulNodeShutdown: false, \
@@ -437,7 +437,7 @@ fn values_for_shutdown_are_checked() {
 }
 
 #[test]
-fn values_for_logs_and_traces_are_checked() {
+fn logging_and_tracing_values_are_validated() {
     refused(&[
         ("logging: {flushFrequency: -1s}", &["logging.flushFrequency: must be more than zero"]),
         (
@@ -475,7 +475,7 @@ fn values_for_logs_and_traces_are_checked() {
 
 // behaviour: CFG-51
 #[test]
-fn doubtful_values_are_accepted_with_a_warning() {
+fn questionable_values_are_accepted_with_a_warning() {
     for (fields, field) in [
         ("tlsCipherSuites: [TLS_RSA_WITH_RC4_128_SHA]", "tlsCipherSuites[0]"),
         ("clusterDNS: [10.0.0.10, dns.local]", "clusterDNS[1]"),
@@ -494,7 +494,7 @@ fn doubtful_values_are_accepted_with_a_warning() {
 
 // behaviour: CFG-70
 #[test]
-fn the_cgroup_version_of_the_machine_matters_to_three_fields() {
+fn cgroup_version_restricts_three_fields() {
     let problems = |fields: &str, version| {
         let errors = validate_cgroup_version(&configured(fields), version);
         errors.into_iter().map(|error| error.field).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! How much something may use.
+//! Resource limits.
 
 use model::wanted::LinuxResources;
 use proto::runtime_v1 as cri;

@@ -1,4 +1,4 @@
-//! Namespaces, users, and what a container may do.
+//! Namespaces, users and security profiles.
 
 use model::wanted::{
     ContainerConfig, GroupsPolicy, IdMapping, NamespaceMode, SandboxConfig, SecurityProfile,
@@ -80,7 +80,7 @@ pub(super) fn sandbox(config: &SandboxConfig) -> cri::LinuxSandboxSecurityContex
         supplemental_groups: security.supplemental_groups.clone(),
         supplemental_groups_policy: groups_policy(security.groups_policy),
         privileged: security.privileged,
-        // The sandbox itself runs nothing of the pod's, so it never needs more.
+        // The sandbox runs no process of the pod, so the default is enough.
         seccomp: Some(profile(&SecurityProfile::RuntimeDefault)),
         ..cri::LinuxSandboxSecurityContext::default()
     }
@@ -114,7 +114,7 @@ pub(super) fn container(
         supplemental_groups: security.supplemental_groups.clone(),
         supplemental_groups_policy: groups_policy(security.groups_policy),
         no_new_privs: security.no_new_privileges,
-        // The runtime takes empty lists at their word and shows the container everything.
+        // An empty list means that the container sees all paths.
         masked_paths: security.masked_paths.clone(),
         readonly_paths: security.readonly_paths.clone(),
         seccomp: security.seccomp.as_ref().map(profile),
@@ -123,7 +123,7 @@ pub(super) fn container(
     }
 }
 
-/// The profile for runtimes that know only the older field.
+/// The profile in the deprecated field, for old runtimes.
 fn apparmor_of_old(profile: &SecurityProfile) -> String {
     match profile {
         SecurityProfile::RuntimeDefault => "runtime/default".to_owned(),
@@ -138,7 +138,7 @@ mod tests {
 
     // behaviour: CON-58
     #[test]
-    fn older_runtimes_are_told_of_apparmor_in_their_own_words() {
+    fn apparmor_profile_is_also_sent_in_the_deprecated_field() {
         let rows = [
             (SecurityProfile::RuntimeDefault, "runtime/default"),
             (SecurityProfile::Unconfined, "unconfined"),

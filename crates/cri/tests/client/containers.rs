@@ -1,4 +1,4 @@
-//! Containers: what is sent, and what is made of the answers.
+//! Containers: requests and decoded responses.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -67,7 +67,7 @@ fn mount() -> cri::Mount {
     cri::Mount { uid_mappings: Vec::new(), gid_mappings: Vec::new(), ..sent_mount() }
 }
 
-/// The status of the container that the server tells.
+/// The decoded status of the container.
 async fn seen(status: cri::ContainerStatus) -> ContainerStatus {
     let server = Server::running();
     let answer = cri::ContainerStatusResponse { status: Some(status), ..Default::default() };
@@ -112,7 +112,7 @@ fn sent_security() -> cri::LinuxContainerSecurityContext {
 }
 
 #[tokio::test]
-async fn a_container_is_made_as_configured() {
+async fn create_container_sends_the_configuration() {
     let server = Server::running();
     let answer = cri::CreateContainerResponse { container_id: "c1".into() };
     server.answer("CreateContainer", &answer);
@@ -153,22 +153,22 @@ async fn a_container_is_made_as_configured() {
 }
 
 #[tokio::test]
-async fn the_sandbox_of_a_new_container_is_told_as_it_was_made() {
+async fn create_container_sends_the_sandbox_configuration() {
     let server = Server::running();
     let client = server.client();
     let (config, sandbox) = (container_config(), sandbox_config());
     client.create_container(&"s1".into(), &config, &sandbox).await.unwrap_err();
-    let told: cri::CreateContainerRequest = server.only_request("CreateContainer");
+    let reported: cri::CreateContainerRequest = server.only_request("CreateContainer");
 
     let server = Server::running();
     server.client().run_pod_sandbox(&sandbox).await.unwrap_err();
     let made: cri::RunPodSandboxRequest = server.only_request("RunPodSandbox");
     assert!(made.config.is_some());
-    assert_eq!(told.sandbox_config, made.config);
+    assert_eq!(reported.sandbox_config, made.config);
 }
 
 #[tokio::test]
-async fn network_and_ipc_are_the_sandboxes_and_process_ids_the_containers_choice() {
+async fn container_shares_network_and_ipc_and_chooses_its_pid_namespace() {
     let server = Server::running();
     let (mut config, mut sandbox) = (container_config(), sandbox_config());
     config.pid = NamespaceMode::Node;
@@ -187,7 +187,7 @@ async fn network_and_ipc_are_the_sandboxes_and_process_ids_the_containers_choice
 
 // behaviour: ACT-76
 #[tokio::test]
-async fn whoever_has_a_target_is_among_its_processes() {
+async fn ephemeral_container_joins_the_pid_namespace_of_its_target() {
     let server = Server::running();
     let mut config = container_config();
     config.pid_target = Some("c7".into());
@@ -200,7 +200,7 @@ async fn whoever_has_a_target_is_among_its_processes() {
 }
 
 #[tokio::test]
-async fn a_container_without_an_id_was_not_made() {
+async fn create_container_without_an_id_is_an_error() {
     let server = Server::running();
     server.answer("CreateContainer", &cri::CreateContainerResponse::default());
     let (config, sandbox) = (container_config(), sandbox_config());
@@ -212,7 +212,7 @@ async fn a_container_without_an_id_was_not_made() {
 }
 
 #[tokio::test]
-async fn the_named_container_is_started() {
+async fn start_container_sends_the_id() {
     let server = Server::running();
     server.answer("StartContainer", &cri::StartContainerResponse {});
     server.client().start_container(&"c1".into()).await.unwrap();
@@ -221,7 +221,7 @@ async fn the_named_container_is_started() {
 }
 
 #[tokio::test]
-async fn a_container_is_stopped_with_no_less_than_its_grace() {
+async fn stop_container_sends_the_grace_period_rounded_up() {
     let rows = [
         (Duration::ZERO, 0),
         (Duration::from_secs(30), 30),
@@ -240,7 +240,7 @@ async fn a_container_is_stopped_with_no_less_than_its_grace() {
 }
 
 #[tokio::test]
-async fn the_container_of_the_verdict_is_removed() {
+async fn remove_container_sends_the_id_of_the_verdict() {
     let server = Server::running();
     server.answer("RemoveContainer", &cri::RemoveContainerResponse {});
     let verdict = verdict(Subject::Container("c1".into()));
@@ -250,7 +250,7 @@ async fn the_container_of_the_verdict_is_removed() {
 }
 
 #[tokio::test]
-async fn a_list_tells_containers_in_each_state() {
+async fn listed_containers_have_their_states() {
     let server = Server::running();
     let containers = vec![
         listed("c1", cri::ContainerState::ContainerCreated),
@@ -281,7 +281,7 @@ async fn a_list_tells_containers_in_each_state() {
 }
 
 #[tokio::test]
-async fn a_list_leaves_out_containers_without_id_or_name() {
+async fn listed_containers_without_id_or_name_are_skipped() {
     let server = Server::running();
     let running = cri::ContainerState::ContainerRunning;
     let containers = vec![
@@ -297,7 +297,7 @@ async fn a_list_leaves_out_containers_without_id_or_name() {
 
 // behaviour: GC-29
 #[tokio::test]
-async fn a_container_is_whose_its_labels_say_and_nobodys_where_they_do_not() {
+async fn container_without_pod_labels_has_an_empty_pod_uid() {
     let running = cri::ContainerState::ContainerRunning;
     let mut no_uid = pod_labels();
     no_uid.insert("io.kubernetes.pod.uid".into(), String::new());
@@ -325,8 +325,8 @@ async fn a_container_is_whose_its_labels_say_and_nobodys_where_they_do_not() {
         assert_eq!((&*container.name, container.sandbox_id.as_str()), ("app", "s1"));
     }
     let filter = ContainerFilter { pod_uid: Some("".into()), ..ContainerFilter::default() };
-    let nobodys = client.list_containers(&filter).await.unwrap();
-    let ids: Vec<&str> = nobodys.iter().map(|container| container.id.as_str()).collect();
+    let of_no_pod = client.list_containers(&filter).await.unwrap();
+    let ids: Vec<&str> = of_no_pod.iter().map(|container| container.id.as_str()).collect();
     assert_eq!(ids, ["c1", "c4", "c5"]);
     let uses = client.list_image_uses(&filter).await.unwrap();
     let ids: Vec<&str> = uses.iter().map(|one| one.container.as_str()).collect();
@@ -334,7 +334,7 @@ async fn a_container_is_whose_its_labels_say_and_nobodys_where_they_do_not() {
 }
 
 #[tokio::test]
-async fn a_filter_selects_by_id_sandbox_and_pod() {
+async fn container_filter_selects_by_id_sandbox_and_pod() {
     let (all, any) = (ContainerFilter::default(), cri::ContainerFilter::default());
     let rows = [
         (all.clone(), any.clone(), "of all pods"),
@@ -372,7 +372,7 @@ async fn a_filter_selects_by_id_sandbox_and_pod() {
 }
 
 #[tokio::test]
-async fn a_filter_selects_by_state() {
+async fn container_filter_selects_by_state() {
     let rows = [
         (ContainerState::Created, cri::ContainerState::ContainerCreated),
         (ContainerState::Running, cri::ContainerState::ContainerRunning),
@@ -390,7 +390,7 @@ async fn a_filter_selects_by_state() {
 }
 
 #[tokio::test]
-async fn a_status_tells_all_of_a_container() {
+async fn container_status_is_decoded() {
     let expected = ContainerStatus {
         id: "c1".into(),
         sandbox_id: "".into(),
@@ -416,29 +416,29 @@ async fn a_status_tells_all_of_a_container() {
 
 // behaviour: STW-40, STW-41
 #[tokio::test]
-async fn a_runtime_that_says_whom_a_container_runs_as_and_what_ends_it_is_believed() {
+async fn reported_user_and_stop_signal_are_decoded() {
     let linux = cri::LinuxContainerUser { uid: 7, gid: 8, supplemental_groups: vec![9, 8] };
     let status = cri::ContainerStatus {
         user: Some(cri::ContainerUser { linux: Some(linux) }),
         stop_signal: cri::Signal::Sigrtminplus3.into(),
         ..status()
     };
-    let told = seen(status.clone()).await;
+    let reported = seen(status.clone()).await;
     let linux = LinuxUser { uid: 7, gid: 8, supplemental_groups: vec![9, 8] };
-    assert_eq!(told.user.as_deref(), Some(&ContainerUser { linux: Some(linux) }));
-    assert_eq!(told.stop_signal.as_deref(), Some("SIGRTMIN+3"));
-    let untold = cri::ContainerStatus {
+    assert_eq!(reported.user.as_deref(), Some(&ContainerUser { linux: Some(linux) }));
+    assert_eq!(reported.stop_signal.as_deref(), Some("SIGRTMIN+3"));
+    let without_value = cri::ContainerStatus {
         user: Some(cri::ContainerUser { linux: None }),
         stop_signal: 0,
         ..status
     };
-    let told = seen(untold).await;
-    assert_eq!(told.user.as_deref(), Some(&ContainerUser { linux: None }));
-    assert_eq!(told.stop_signal, None);
+    let reported = seen(without_value).await;
+    assert_eq!(reported.user.as_deref(), Some(&ContainerUser { linux: None }));
+    assert_eq!(reported.stop_signal, None);
 }
 
 #[tokio::test]
-async fn the_status_of_the_named_container_is_asked_for() {
+async fn container_status_request_has_the_id() {
     let server = Server::running();
     server.client().container_status(&"c1".into()).await.unwrap_err();
     let request: cri::ContainerStatusRequest = server.only_request("ContainerStatus");
@@ -447,7 +447,7 @@ async fn the_status_of_the_named_container_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_moment_that_has_not_come_is_none_and_any_other_is_told() {
+async fn zero_times_are_none() {
     let status = cri::ContainerStatus { started_at: 0, finished_at: 0, ..status() };
     let created = seen(status.clone()).await;
     assert_eq!((created.started_at, created.finished_at), (None, None));
@@ -460,16 +460,16 @@ async fn a_moment_that_has_not_come_is_none_and_any_other_is_told() {
 }
 
 #[tokio::test]
-async fn an_older_runtime_that_knows_no_user_image_tells_its_own() {
+async fn missing_user_image_falls_back_to_the_image() {
     let image = cri::ImageSpec { image: "docker.io/shop/app:1".into(), ..Default::default() };
-    let told = seen(cri::ContainerStatus { image: Some(image), ..status() }).await;
-    assert_eq!(&*told.image, "docker.io/shop/app:1");
-    let untold = seen(cri::ContainerStatus { image: None, ..status() }).await;
-    assert_eq!(&*untold.image, "");
+    let reported = seen(cri::ContainerStatus { image: Some(image), ..status() }).await;
+    assert_eq!(&*reported.image, "docker.io/shop/app:1");
+    let without_value = seen(cri::ContainerStatus { image: None, ..status() }).await;
+    assert_eq!(&*without_value.image, "");
 }
 
 #[tokio::test]
-async fn a_status_without_id_or_name_is_malformed() {
+async fn container_status_without_id_or_name_is_malformed() {
     let rows = [
         None,
         Some(cri::ContainerStatus { metadata: None, ..status() }),
@@ -486,14 +486,14 @@ async fn a_status_without_id_or_name_is_malformed() {
 }
 
 #[tokio::test]
-async fn the_status_of_a_container_that_is_nobodys_is_told() {
+async fn status_of_a_container_without_a_pod_is_decoded() {
     let bare = cri::ContainerStatus { labels: BTreeMap::new(), ..status() };
-    let told = seen(bare).await;
-    assert_eq!(&*told.name, "app");
+    let reported = seen(bare).await;
+    assert_eq!(&*reported.name, "app");
 }
 
 #[tokio::test]
-async fn a_container_is_changed_as_it_runs_and_says_what_it_has() {
+async fn resources_are_updated_and_read_back() {
     let server = Server::running();
     server.answer("UpdateContainerResources", &cri::UpdateContainerResourcesResponse {});
     let resources = LinuxResources {
@@ -510,8 +510,8 @@ async fn a_container_is_changed_as_it_runs_and_says_what_it_has() {
     let linux = request.linux.unwrap();
     assert_eq!((linux.cpu_period, linux.cpu_quota, linux.cpu_shares), (100_000, 25_000, 102));
     assert_eq!(linux.memory_limit_in_bytes, 1 << 20);
-    let told = cri::ContainerResources { linux: Some(linux) };
-    let status = cri::ContainerStatus { resources: Some(told), ..status() };
+    let reported = cri::ContainerResources { linux: Some(linux) };
+    let status = cri::ContainerStatus { resources: Some(reported), ..status() };
     let expected = ReportedResources {
         cpu_request: Some(100),
         cpu_limit: Some(250),

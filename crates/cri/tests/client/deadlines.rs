@@ -1,4 +1,4 @@
-//! How long calls may take, and what ends them.
+//! Deadlines and cancellation of calls.
 
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::wanted::sandbox_config;
 const SHORT: Duration = Duration::from_millis(100);
 
 #[tokio::test]
-async fn every_method_tells_the_runtime_its_deadline_and_a_second_more() {
+async fn every_method_sends_its_deadline_plus_one_second() {
     let grace = Duration::from_secs(30);
     for (service, method, _, class) in METHODS {
         let server = Server::running();
@@ -36,7 +36,7 @@ async fn every_method_tells_the_runtime_its_deadline_and_a_second_more() {
 }
 
 #[tokio::test]
-async fn a_deadline_of_any_length_can_be_told() {
+async fn deadlines_of_any_length_are_sent() {
     let rows = [
         (Duration::from_secs(100_000), "100061S"),
         (Duration::from_secs(100_000) + SHORT, "100061S"),
@@ -50,7 +50,7 @@ async fn a_deadline_of_any_length_can_be_told() {
 }
 
 #[tokio::test]
-async fn a_hung_call_ends_at_the_deadline_of_its_class() {
+async fn hanging_call_ends_at_the_deadline_of_its_class() {
     let server = Server::running();
     let deadlines = Deadlines { request: SHORT, pull: 4 * SHORT };
     let client = CriRuntime::new(&server.endpoint(), &server.endpoint(), deadlines);
@@ -72,22 +72,22 @@ async fn a_hung_call_ends_at_the_deadline_of_its_class() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_too_late_is_cancelled_at_the_runtime_and_the_next_one_works() {
+async fn late_call_is_cancelled_in_the_runtime_and_the_next_works() {
     let server = Server::running();
     let client = server.client_within(SHORT);
     server.hang("Version");
-    // On a busy machine a call may be late before it gets there.
+    // On a busy machine a call may time out before it is sent.
     while server.calls().is_empty() {
         client.version().await.unwrap_err();
     }
     server.until("cancelled", |log| log.cancelled.len() == log.calls.len()).await;
-    // Nor may the machine hold this one up: a pull has time.
+    // A pull has a long deadline, so a busy machine does not fail it.
     server.answer("PullImage", &cri::PullImageResponse { image_ref: "sha256:beef".into() });
     client.pull_image("busybox", None, None).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_pull_takes_as_long_as_it_takes_and_holds_nothing_else_up() {
+async fn pull_outlasts_other_deadlines_and_delays_no_other_call() {
     let server = Server::running();
     let client = server.client_within(SHORT);
     server.hang("PullImage");
@@ -106,14 +106,14 @@ async fn a_pull_takes_as_long_as_it_takes_and_holds_nothing_else_up() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_is_cancelled_at_the_runtime() {
+async fn dropped_call_is_cancelled_in_the_runtime() {
     let server = Server::running();
     let client = server.client();
     server.hang("RunPodSandbox");
     server.hang("PullImage");
     let config = sandbox_config();
     tokio::select! {
-        // Polled first, so that they are under way.
+        // Polled first, so that both are in progress.
         biased;
         result = client.run_pod_sandbox(&config) => panic!("{result:?}"),
         result = client.pull_image("busybox", None, None) => panic!("{result:?}"),
@@ -130,7 +130,7 @@ async fn a_call_that_is_dropped_is_cancelled_at_the_runtime() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_does_not_even_accept_is_too_slow() {
+async fn runtime_that_does_not_accept_connections_times_out() {
     let server = Server::absent();
     let listener = UnixListener::bind(server.socket()).unwrap();
     let error = server.client_within(SHORT).version().await.unwrap_err();
@@ -139,14 +139,14 @@ async fn a_runtime_that_does_not_even_accept_is_too_slow() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_late_because_we_were_held_up_is_too_slow_too() {
+async fn call_times_out_when_the_agent_itself_was_delayed() {
     let server = Server::running();
     let client = server.client_within(10 * SHORT);
     server.hang("Version");
     let held_up = async {
         server.until("the call", |log| log.calls.len() == 1).await;
-        // Longer than what the runtime was told: it gives the call up too, and when we go on, its
-        // answer and all timers are there at once.
+        // Longer than the deadline sent to the runtime: it gives up the call too, and when this task continues,
+        // its response and all timers are ready at once.
         std::thread::sleep(10 * SHORT + Duration::from_millis(1100));
     };
     let (result, ()) = tokio::join!(client.version(), held_up);
@@ -156,7 +156,7 @@ async fn a_call_that_is_late_because_we_were_held_up_is_too_slow_too() {
 }
 
 #[tokio::test]
-async fn calls_wait_their_turn_when_there_are_more_than_a_connection_takes_at_once() {
+async fn calls_above_the_stream_limit_are_queued() {
     let server = Server::running();
     let client = server.client();
     server.hang("Version");

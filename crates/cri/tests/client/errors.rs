@@ -1,4 +1,4 @@
-//! What an error tells.
+//! The content of errors.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ const CODES: [(tonic::Code, Code); 16] = [
 ];
 
 #[tokio::test]
-async fn every_method_tells_itself_its_object_the_code_and_the_runtimes_words() {
+async fn errors_contain_method_object_code_and_message() {
     let server = Server::running();
     let client = server.client();
     for (_, method, object, _) in METHODS {
@@ -43,7 +43,7 @@ async fn every_method_tells_itself_its_object_the_code_and_the_runtimes_words() 
 }
 
 #[tokio::test]
-async fn only_what_is_not_found_is_not_found() {
+async fn only_code_not_found_is_not_found() {
     let server = Server::running();
     let client = server.client();
     for (sent, code) in CODES {
@@ -54,7 +54,7 @@ async fn only_what_is_not_found_is_not_found() {
 }
 
 #[tokio::test]
-async fn an_error_reads_as_one_line() {
+async fn error_is_one_line() {
     let server = Server::running();
     server.fail("StartContainer", tonic::Code::NotFound, "container \"c1\" in namespace k8s.io");
     let error = server.client().start_container(&"c1".into()).await.unwrap_err();
@@ -65,7 +65,7 @@ async fn an_error_reads_as_one_line() {
 }
 
 #[tokio::test]
-async fn a_success_without_a_message_and_a_message_that_is_none_are_errors() {
+async fn empty_and_malformed_answers_are_errors() {
     let server = Server::running();
     let client = server.client();
     for (_, method, object, _) in METHODS {
@@ -74,7 +74,7 @@ async fn a_success_without_a_message_and_a_message_that_is_none_are_errors() {
         assert_eq!((error.method, error.object.as_str()), (method, object));
         assert_eq!(error.code, Code::Internal, "{error}");
 
-        // A field of a wire type that does not exist.
+        // A field with an invalid wire type.
         server.answer_bytes(method, vec![0x0f]);
         let error = call(&client, method, Duration::ZERO).await.unwrap_err();
         assert_eq!((error.method, error.object.as_str()), (method, object));
@@ -83,7 +83,7 @@ async fn a_success_without_a_message_and_a_message_that_is_none_are_errors() {
 }
 
 #[tokio::test]
-async fn a_verdict_about_something_else_is_refused_without_a_call() {
+async fn verdict_about_another_object_is_refused_without_a_call() {
     let server = Server::running();
     let client = server.client();
     let container = verdict(Subject::Container("x".into()));

@@ -1,4 +1,4 @@
-//! The stream of events: what arrives, and how it ends.
+//! The event stream.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::tape::Tape;
 const METHOD: &str = "GetContainerEvents";
 const SHORT: Duration = Duration::from_millis(100);
 
-/// A runtime that is alive and tells events.
+/// A runtime that answers and sends events.
 fn server_with_events() -> (Server, Tape) {
     let server = Server::running();
     server.answer("Version", &cri::VersionResponse::default());
@@ -61,16 +61,16 @@ async fn open(client: &CriRuntime) -> ContainerEvents {
     timeout(LONG, client.container_events()).await.unwrap().unwrap()
 }
 
-/// The next item of a stream that still has one.
+/// The next item of an open stream.
 async fn next(events: &mut ContainerEvents) -> Result<ContainerEvent, RuntimeError> {
-    timeout(LONG, events.next()).await.unwrap().expect("the stream goes on")
+    timeout(LONG, events.next()).await.unwrap().expect("the stream is open")
 }
 
 async fn is_over(events: &mut ContainerEvents) -> bool {
     timeout(LONG, events.next()).await.unwrap().is_none()
 }
 
-/// Why there are no events: told by the opening, or by the stream at once.
+/// Why there are no events: the error of the call, or the first item of the stream.
 async fn refusal(client: &CriRuntime) -> RuntimeError {
     match timeout(LONG, client.container_events()).await.unwrap() {
         Err(error) => error,
@@ -120,12 +120,12 @@ async fn event_without_sandbox_status_arrives_without_a_pod() {
     for message in [no_sandbox, no_metadata, no_uid] {
         tape.message(&message);
         let event = next(&mut events).await.unwrap();
-        assert!(event.pod_uid.is_nobodys(), "{event:?}");
+        assert!(event.pod_uid.is_empty(), "{event:?}");
     }
 }
 
 #[tokio::test]
-async fn a_stream_on_which_nothing_was_said_yet_is_open() {
+async fn event_stream_opens_without_events() {
     let (server, tape) = server_with_events();
     let mut events = open(&server.client()).await;
     timeout(SHORT, events.next()).await.unwrap_err();
@@ -134,7 +134,7 @@ async fn a_stream_on_which_nothing_was_said_yet_is_open() {
 }
 
 #[tokio::test]
-async fn a_stream_with_a_header_is_open_though_the_runtime_answers_nothing_else() {
+async fn event_stream_opens_with_its_header_while_other_calls_hang() {
     let (server, tape) = server_with_events();
     server.hang("Version");
     tape.header();
@@ -144,7 +144,7 @@ async fn a_stream_with_a_header_is_open_though_the_runtime_answers_nothing_else(
 }
 
 #[tokio::test]
-async fn opening_has_a_deadline() {
+async fn opening_an_event_stream_has_a_deadline() {
     let (server, _tape) = server_with_events();
     server.hang("Version");
     let start = Instant::now();
@@ -156,7 +156,7 @@ async fn opening_has_a_deadline() {
 }
 
 #[tokio::test]
-async fn an_open_stream_has_no_deadline() {
+async fn open_event_stream_has_no_deadline() {
     let (server, tape) = server_with_events();
     tape.header();
     let mut events = open(&server.client_within(10 * SHORT)).await;
@@ -170,7 +170,7 @@ async fn an_open_stream_has_no_deadline() {
 }
 
 #[tokio::test]
-async fn an_error_is_told_with_its_code_and_is_the_last_item() {
+async fn event_stream_error_has_its_code_and_is_the_last_item() {
     let (server, tape) = server_with_events();
     let mut events = open(&server.client()).await;
     tape.message(&started("c1"));
@@ -188,7 +188,7 @@ async fn an_error_is_told_with_its_code_and_is_the_last_item() {
 }
 
 #[tokio::test]
-async fn a_stream_that_the_runtime_ends_is_over() {
+async fn event_stream_ends_with_the_runtime() {
     let (server, tape) = server_with_events();
     let mut events = open(&server.client()).await;
     tape.message(&started("c1"));
@@ -198,7 +198,7 @@ async fn a_stream_that_the_runtime_ends_is_over() {
 }
 
 #[tokio::test]
-async fn a_runtime_without_events_says_so() {
+async fn runtime_without_events_is_reported_as_unsupported() {
     let server = Server::running();
     server.answer("Version", &cri::VersionResponse::default());
     let error = refusal(&server.client()).await;
@@ -206,7 +206,7 @@ async fn a_runtime_without_events_says_so() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_stops_ends_its_streams_and_can_be_asked_again() {
+async fn stopped_runtime_ends_its_streams_and_works_after_a_restart() {
     let (mut server, tape) = server_with_events();
     let client = server.client();
     let mut quiet = open(&client).await;
@@ -228,7 +228,7 @@ async fn a_runtime_that_stops_ends_its_streams_and_can_be_asked_again() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_dropped_is_cancelled_at_the_runtime() {
+async fn dropped_event_stream_is_cancelled_in_the_runtime() {
     let (server, tape) = server_with_events();
     let client = server.client();
     let mut kept = open(&client).await;

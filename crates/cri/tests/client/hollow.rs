@@ -1,5 +1,5 @@
-//! The client on the runtime in memory behind a real socket. Both ends translate, each in its own
-//! way; together they must show what the runtime itself shows.
+//! The client with the in-memory runtime behind a real socket. Both ends convert messages; together they must
+//! show the state of the runtime.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,7 +17,7 @@ use model::ports::runtime::{
 };
 use tempfile::TempDir;
 use testkit::contract::assert_kept;
-use testkit::contract::runtime::{CASES, World};
+use testkit::contract::runtime::{CASES, Harness};
 use testkit::hollow::{Count, Failure, Hollow, Population, Settings, serve};
 use testkit::runtime::RemoteImage;
 use testkit::socket::bind;
@@ -28,7 +28,7 @@ const IMAGE: &str = "ferrolet.test/workload:1";
 const REMOTE: &str = "ferrolet.test/remote:1";
 const DISPOSABLE: &str = "ferrolet.test/disposable:1";
 
-/// A hollow runtime on a socket of its own, and a client of it.
+/// A hollow runtime with its own socket, and a client.
 struct Served {
     hollow: Hollow,
     client: Arc<CriRuntime>,
@@ -47,7 +47,7 @@ fn served() -> Served {
     sending(None)
 }
 
-/// One that sends lists of so many bytes at most.
+/// A runtime that sends lists of at most this many bytes.
 fn sending(send_limit: Option<usize>) -> Served {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("cri.sock");
@@ -70,7 +70,7 @@ fn sending(send_limit: Option<usize>) -> Served {
 }
 
 #[async_trait]
-impl World for Served {
+impl Harness for Served {
     fn runtime(&self) -> Runtime {
         Runtime::new(Arc::clone(&self.client))
     }
@@ -106,7 +106,7 @@ impl World for Served {
 }
 
 #[tokio::test]
-async fn the_hollow_runtime_keeps_the_contract_without_a_case_left_out() {
+async fn hollow_runtime_passes_every_case_of_the_contract() {
     let served = Arc::new(served());
     let mut playing = JoinSet::new();
     for case in CASES {
@@ -120,7 +120,7 @@ async fn the_hollow_runtime_keeps_the_contract_without_a_case_left_out() {
 }
 
 #[tokio::test]
-async fn what_is_listed_and_told_through_the_socket_is_what_the_runtime_has() {
+async fn lists_and_statuses_match_the_state_of_the_runtime() {
     let Served { hollow, client, .. } = &served();
     let pod = wanted::sandbox(&PodName::new("shop", "web"), &"uid-1".into());
     let sandbox = client.run_pod_sandbox(&pod).await.unwrap();
@@ -142,7 +142,7 @@ async fn what_is_listed_and_told_through_the_socket_is_what_the_runtime_has() {
 }
 
 #[tokio::test]
-async fn ten_thousand_containers_are_listed_whole() {
+async fn ten_thousand_containers_are_listed() {
     let Served { hollow, client, .. } = &served();
     hollow.populate(&Population::of(1_000, 10)).await.unwrap();
     let containers = client.list_containers(&ContainerFilter::default()).await.unwrap();
@@ -157,7 +157,7 @@ async fn ten_thousand_containers_are_listed_whole() {
 
 // behaviour: GC-83, PLEG-53
 #[tokio::test]
-async fn what_is_too_large_to_be_sent_at_once_is_listed_in_parts_and_compared_with_what_is_known() {
+async fn large_lists_are_read_in_parts_and_compared_with_known_ones() {
     let Served { hollow, client, .. } = &sending(Some(16 << 10));
     hollow.populate(&Population::dead(10, 20)).await.unwrap();
     let error = client.list_containers(&ContainerFilter::default()).await.unwrap_err();
@@ -173,7 +173,7 @@ async fn what_is_too_large_to_be_sent_at_once_is_listed_in_parts_and_compared_wi
 }
 
 #[tokio::test]
-async fn a_failure_on_request_reaches_the_client_with_its_code() {
+async fn injected_failure_reaches_the_client_with_its_code() {
     use model::ports::runtime::Code;
 
     let Served { hollow, client, .. } = &served();

@@ -1,4 +1,4 @@
-//! Images: what is sent, and what is made of the answers.
+//! Images: requests and decoded responses.
 
 use cri::{CriRuntime, Deadlines};
 use model::image_access::RegistryAuth;
@@ -41,7 +41,7 @@ fn expected(id: &str) -> Image {
 }
 
 #[tokio::test]
-async fn an_images_user_is_a_number_or_a_name_or_not_told() {
+async fn image_user_is_a_number_a_name_or_absent() {
     let number = |value| Some(cri_v1::Int64Value { value });
     let rows = [
         (number(0), "", Some(ImageUser::Uid(0))),
@@ -59,7 +59,7 @@ async fn an_images_user_is_a_number_or_a_name_or_not_told() {
 }
 
 #[tokio::test]
-async fn an_image_is_found_by_its_name() {
+async fn image_status_is_found_by_name() {
     let server = Server::running();
     let image = Some(stored("sha256:beef"));
     server.answer("ImageStatus", &cri_v1::ImageStatusResponse { image, ..Default::default() });
@@ -73,14 +73,14 @@ async fn an_image_is_found_by_its_name() {
 }
 
 #[tokio::test]
-async fn an_answer_without_an_image_says_that_there_is_none() {
+async fn image_status_without_an_image_means_absent() {
     let server = Server::running();
     server.answer("ImageStatus", &cri_v1::ImageStatusResponse::default());
     assert_eq!(server.client().image_status("busybox").await, Ok(None));
 }
 
 #[tokio::test]
-async fn an_image_without_an_id_is_malformed() {
+async fn image_status_without_an_id_is_malformed() {
     let server = Server::running();
     let image = Some(stored(""));
     server.answer("ImageStatus", &cri_v1::ImageStatusResponse { image, ..Default::default() });
@@ -89,7 +89,7 @@ async fn an_image_without_an_id_is_malformed() {
 }
 
 #[tokio::test]
-async fn a_pulled_image_is_referred_to_as_the_runtime_says() {
+async fn pull_returns_the_reference_of_the_runtime() {
     let server = Server::running();
     let answer = cri_v1::PullImageResponse { image_ref: "sha256:beef".into() };
     server.answer("PullImage", &answer);
@@ -103,7 +103,7 @@ async fn a_pulled_image_is_referred_to_as_the_runtime_says() {
 
 // behaviour: ACT-142
 #[tokio::test]
-async fn the_runtime_hears_for_which_pod_an_image_is_pulled() {
+async fn pull_sends_the_sandbox_configuration() {
     let (pulls, runs, sandbox) = (Server::running(), Server::running(), sandbox_config());
     pulls.client().pull_image("busybox", Some(&sandbox), None).await.unwrap_err();
     runs.client().run_pod_sandbox(&sandbox).await.unwrap_err();
@@ -143,7 +143,7 @@ async fn pull_without_a_reference_fails_with_upstreams_text() {
 }
 
 #[tokio::test]
-async fn a_list_tells_images_also_those_without_an_id() {
+async fn image_list_includes_images_without_an_id() {
     let server = Server::running();
     let images = vec![stored("sha256:beef"), stored(""), stored("sha256:cafe")];
     server.answer("ListImages", &cri_v1::ListImagesResponse { images });
@@ -154,7 +154,7 @@ async fn a_list_tells_images_also_those_without_an_id() {
 }
 
 #[tokio::test]
-async fn the_handler_that_an_image_was_pulled_for_is_told() {
+async fn image_list_has_the_runtime_handler() {
     let server = Server::running();
     let mut image = stored("sha256:beef");
     image.spec = Some(cri_v1::ImageSpec { runtime_handler: "kata".into(), ..spec("") });
@@ -164,7 +164,7 @@ async fn the_handler_that_an_image_was_pulled_for_is_told() {
 }
 
 #[tokio::test]
-async fn every_container_tells_its_image_whosever_it_is() {
+async fn image_uses_include_containers_without_a_pod() {
     let server = Server::running();
     let container = |id: &str, image_id: &str, image_ref: &str| cri_v1::Container {
         id: id.into(),
@@ -179,17 +179,17 @@ async fn every_container_tells_its_image_whosever_it_is() {
     let containers = vec![owned, container("c2", "", "by-name"), container("c3", "", "")];
     server.answer("ListContainers", &cri_v1::ListContainersResponse { containers });
     let uses = server.client().list_image_uses(&ContainerFilter::default()).await.unwrap();
-    let told = |container: &str, pod: Option<&str>, image: &str| ImageUse {
+    let reported = |container: &str, pod: Option<&str>, image: &str| ImageUse {
         container: container.into(),
         pod_uid: pod.map(Into::into),
         image_id: image.into(),
         runtime_handler: "kata".into(),
     };
-    assert_eq!(uses, [told("c1", Some("u1"), "sha256:beef"), told("c2", None, "by-name")]);
+    assert_eq!(uses, [reported("c1", Some("u1"), "sha256:beef"), reported("c2", None, "by-name")]);
 }
 
 #[tokio::test]
-async fn file_systems_of_images_are_told_in_their_order() {
+async fn image_filesystems_keep_their_order() {
     let server = Server::running();
     let usage = |place: Option<&str>| cri_v1::FilesystemUsage {
         fs_id: place.map(|place| cri_v1::FilesystemIdentifier { mountpoint: place.into() }),
@@ -205,28 +205,28 @@ async fn file_systems_of_images_are_told_in_their_order() {
 }
 
 #[tokio::test]
-async fn labels_and_the_image_of_a_sandbox_are_asked_for_at_length() {
+async fn labels_and_sandbox_image_are_requested_verbosely() {
     let server = Server::running();
     let info = |text: &str| [("info".to_owned(), text.to_owned())].into();
     let labels = r#"{"imageSpec":{"config":{"Labels":{"keep":"yes"}}}}"#;
     let answer = cri_v1::ImageStatusResponse { info: info(labels), ..Default::default() };
     server.answer("ImageStatus", &answer);
-    let told = server.client().image_labels("sha256:beef").await.unwrap();
-    assert_eq!(told.get("keep").map(String::as_str), Some("yes"));
+    let reported = server.client().image_labels("sha256:beef").await.unwrap();
+    assert_eq!(reported.get("keep").map(String::as_str), Some("yes"));
     let request: cri_v1::ImageStatusRequest = server.only_request("ImageStatus");
     assert!(request.verbose);
     let server = Server::running();
     let info = info(r#"{"image":"pause:1"}"#);
     let answer = cri_v1::PodSandboxStatusResponse { info, ..Default::default() };
     server.answer("PodSandboxStatus", &answer);
-    let told = server.client().sandbox_image(&"s1".into()).await.unwrap();
-    assert_eq!(told.as_deref(), Some("pause:1"));
+    let reported = server.client().sandbox_image(&"s1".into()).await.unwrap();
+    assert_eq!(reported.as_deref(), Some("pause:1"));
     let request: cri_v1::PodSandboxStatusRequest = server.only_request("PodSandboxStatus");
     assert!(request.verbose);
 }
 
 #[tokio::test]
-async fn the_image_of_the_verdict_is_removed() {
+async fn remove_image_sends_the_id_of_the_verdict() {
     let server = Server::running();
     server.answer("RemoveImage", &cri_v1::RemoveImageResponse {});
     let verdict = verdict(Subject::Image("sha256:beef".into()));
@@ -236,7 +236,7 @@ async fn the_image_of_the_verdict_is_removed() {
 }
 
 #[tokio::test]
-async fn an_image_service_of_its_own_gets_the_calls_about_images_alone() {
+async fn separate_image_service_receives_only_image_calls() {
     let (runtime, images) = (Server::running(), Server::absent());
     runtime.answer("Version", &cri_v1::VersionResponse::default());
     let client = CriRuntime::new(&runtime.endpoint(), &images.endpoint(), Deadlines::default());

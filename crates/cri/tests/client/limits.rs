@@ -18,7 +18,7 @@ fn images(count: usize, size: usize) -> cri::ListImagesResponse {
 }
 
 #[tokio::test]
-async fn an_answer_of_20_mib_arrives() {
+async fn answer_of_20_mib_is_accepted() {
     let server = Server::running();
     server.answer("ListImages", &images(20_000, 1 << 10));
     let list = server.client().list_images().await.unwrap();
@@ -27,7 +27,7 @@ async fn an_answer_of_20_mib_arrives() {
 }
 
 #[tokio::test]
-async fn an_answer_above_the_limit_is_an_error_and_the_next_call_works() {
+async fn answer_above_the_limit_is_an_error_and_the_next_call_works() {
     let server = Server::running();
     let client = server.client();
     server.answer("ListImages", &images(1, 65 * MIB));
@@ -38,7 +38,7 @@ async fn an_answer_above_the_limit_is_an_error_and_the_next_call_works() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_too_large_for_the_runtime_is_refused_in_its_own_words() {
+async fn oversized_request_error_has_the_message_of_the_runtime() {
     let server = Server::running();
     let client = server.client();
     for size in [5 * MIB, 65 * MIB] {
@@ -72,7 +72,7 @@ fn sandbox(number: usize) -> cri::PodSandbox {
 }
 
 #[tokio::test]
-async fn a_list_that_is_too_large_for_one_message_comes_in_parts() {
+async fn oversized_list_is_streamed_in_parts() {
     let server = Server::running();
     let client = server.client();
     for method in ["ListContainers", "ListPodSandbox"] {
@@ -99,7 +99,7 @@ async fn a_list_that_is_too_large_for_one_message_comes_in_parts() {
 }
 
 #[tokio::test]
-async fn a_list_that_breaks_off_or_cannot_be_streamed_is_the_error_that_it_was() {
+async fn broken_or_unsupported_list_stream_returns_its_error() {
     let server = Server::running();
     let client = server.client();
     server.fail("ListContainers", tonic::Code::ResourceExhausted, "too large");
@@ -110,7 +110,7 @@ async fn a_list_that_breaks_off_or_cannot_be_streamed_is_the_error_that_it_was()
     tape.message(&cri::StreamContainersResponse { containers: vec![container(0)] });
     tape.fail(tonic::Code::Unavailable, "gone");
     let error = client.list_containers(&ContainerFilter::default()).await.unwrap_err();
-    assert_eq!(error.code, Code::ResourceExhausted, "half a list is none");
+    assert_eq!(error.code, Code::ResourceExhausted, "a truncated list is an error");
 }
 
 // behaviour: ACT-310

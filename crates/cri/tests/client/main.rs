@@ -1,8 +1,8 @@
-//! The client against a server on a real socket that does what each test tells it to.
+//! The client with a scripted server on a real socket.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
-    reason = "tests make and remove sockets, hold a whole program up, and may panic anywhere"
+    reason = "tests create and remove sockets, block the process, and may panic"
 )]
 
 mod containers;

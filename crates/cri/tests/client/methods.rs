@@ -1,4 +1,4 @@
-//! Every method of the port, for what must hold for all of them.
+//! Every method of the port, for properties of all methods.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use model::verdict::Subject;
 use crate::streaming::{attach_request, checkpoint_request, exec_request, port_forward_request};
 use crate::wanted::{container_config, sandbox_config, verdict};
 
-/// How long a call may take.
+/// The deadline class of a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Class {
     Request,
@@ -23,7 +23,7 @@ pub(crate) enum Class {
     Pull,
 }
 
-/// Service, method, what errors say it was called on, and class.
+/// Service, method, the object in errors, and class.
 pub(crate) const METHODS: [(&str, &str, &str, Class); 25] = [
     ("RuntimeService", "Version", "of the runtime", Class::Request),
     ("RuntimeService", "Status", "of the runtime", Class::Request),
@@ -52,7 +52,7 @@ pub(crate) const METHODS: [(&str, &str, &str, Class); 25] = [
     ("ImageService", "RemoveImage", "sha256:beef", Class::Request),
 ];
 
-/// Calls a method on the object that [`METHODS`] names; `grace` is for the one that takes it.
+/// Calls a method on the object in [`METHODS`]; `grace` is for the method that takes one.
 pub(crate) async fn call(
     client: &CriRuntime,
     method: &str,

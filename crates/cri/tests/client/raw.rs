@@ -1,5 +1,5 @@
-//! A gRPC codec that leaves the messages as the bytes they are on the wire, so that one handler
-//! serves all methods and can answer with nonsense too.
+//! A gRPC codec that passes messages as bytes, so that one handler serves all methods and can send malformed
+//! answers.
 
 use prost::bytes::{Buf, BufMut, Bytes};
 use tonic::Status;

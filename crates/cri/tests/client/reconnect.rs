@@ -1,4 +1,4 @@
-//! A runtime that comes and goes.
+//! A runtime that stops and starts.
 
 use std::io::Write;
 use std::os::unix::net::UnixListener;
@@ -13,7 +13,7 @@ fn with_version(server: Server) -> Server {
     server
 }
 
-/// The error names the socket and says what is wrong with it.
+/// The error names the socket and the cause.
 fn assert_unavailable(error: &RuntimeError, server: &Server, words: &str) {
     assert_eq!(error.code, Code::Unavailable, "{error}");
     let socket = server.socket();
@@ -23,7 +23,7 @@ fn assert_unavailable(error: &RuntimeError, server: &Server, words: &str) {
 }
 
 #[tokio::test]
-async fn a_runtime_that_starts_after_us_is_found() {
+async fn runtime_that_starts_later_is_reached() {
     let mut server = with_version(Server::absent());
     let client = server.client();
     for _ in 0..2 {
@@ -38,13 +38,13 @@ async fn a_runtime_that_starts_after_us_is_found() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_went_is_unavailable_and_found_when_it_is_back() {
+async fn stopped_runtime_is_unavailable_until_it_is_back() {
     let mut server = with_version(Server::running());
     let client = server.client();
     client.version().await.unwrap();
     for _ in 0..3 {
         server.stop();
-        // The first may still go to the old connection.
+        // The first call may still use the old connection.
         let error = client.version().await.unwrap_err();
         assert_unavailable(&error, &server, "");
         let error = client.version().await.unwrap_err();
@@ -55,7 +55,7 @@ async fn a_runtime_that_went_is_unavailable_and_found_when_it_is_back() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_restarted_unnoticed_costs_at_most_one_call() {
+async fn unnoticed_runtime_restart_fails_at_most_one_call() {
     let mut server = with_version(Server::running());
     let client = server.client();
     for _ in 0..10 {
@@ -70,19 +70,19 @@ async fn a_runtime_that_restarted_unnoticed_costs_at_most_one_call() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_restarted_while_we_were_idle_costs_no_call() {
+async fn runtime_restart_while_idle_fails_no_call() {
     let mut server = with_version(Server::running());
     let client = server.client();
     client.version().await.unwrap();
     server.stop();
     server.start();
-    // A round trip of somebody else gives the first client's connection time to see its end.
+    // A round trip of another client gives the first client's connection time to notice its end.
     server.client().version().await.unwrap();
     client.version().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_call_under_way_when_the_runtime_dies_is_unavailable() {
+async fn call_in_progress_is_unavailable_when_the_runtime_dies() {
     let mut server = with_version(Server::running());
     let client = server.client();
     server.hang("Status");
@@ -99,14 +99,14 @@ async fn a_call_under_way_when_the_runtime_dies_is_unavailable() {
 }
 
 #[tokio::test]
-async fn something_else_behind_the_socket_is_unavailable() {
+async fn non_grpc_server_is_unavailable() {
     let server = Server::absent();
     let listener = UnixListener::bind(server.socket()).unwrap();
-    let stranger = std::thread::spawn(move || {
+    let other_server = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
     });
     let error = server.client().version().await.unwrap_err();
     assert_unavailable(&error, &server, "broke off");
-    stranger.join().unwrap();
+    other_server.join().unwrap();
 }

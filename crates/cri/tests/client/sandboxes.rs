@@ -1,4 +1,4 @@
-//! Sandboxes: what is sent, and what is made of the answers.
+//! Sandboxes: requests and decoded responses.
 
 use jiff::Timestamp;
 use model::ids::PodName;
@@ -50,7 +50,7 @@ fn namespaces(network: cri::NamespaceMode) -> cri::LinuxPodSandboxStatus {
     cri::LinuxPodSandboxStatus { namespaces: Some(cri::Namespace { options: Some(options) }) }
 }
 
-/// The status of the sandbox that the server tells.
+/// The decoded status of the sandbox.
 async fn seen(status: cri::PodSandboxStatus) -> SandboxStatus {
     let server = Server::running();
     let answer = cri::PodSandboxStatusResponse { status: Some(status), ..Default::default() };
@@ -59,7 +59,7 @@ async fn seen(status: cri::PodSandboxStatus) -> SandboxStatus {
 }
 
 #[tokio::test]
-async fn a_sandbox_is_made_as_configured() {
+async fn run_pod_sandbox_sends_the_configuration() {
     let server = Server::running();
     let answer = cri::RunPodSandboxResponse { pod_sandbox_id: "s1".into() };
     server.answer("RunPodSandbox", &answer);
@@ -111,7 +111,7 @@ async fn a_sandbox_is_made_as_configured() {
 }
 
 #[tokio::test]
-async fn each_namespace_goes_where_it_belongs() {
+async fn sandbox_namespaces_are_sent_by_kind() {
     use NamespaceMode::{Container, Node, Pod};
     for (network, pid, ipc) in [(Node, Pod, Container), (Container, Node, Pod)] {
         let server = Server::running();
@@ -135,7 +135,7 @@ async fn each_namespace_goes_where_it_belongs() {
 }
 
 #[tokio::test]
-async fn a_sandbox_without_an_id_was_not_made() {
+async fn run_pod_sandbox_without_an_id_is_an_error() {
     let server = Server::running();
     server.answer("RunPodSandbox", &cri::RunPodSandboxResponse::default());
     let error = server.client().run_pod_sandbox(&sandbox_config()).await.unwrap_err();
@@ -146,7 +146,7 @@ async fn a_sandbox_without_an_id_was_not_made() {
 }
 
 #[tokio::test]
-async fn the_named_sandbox_is_stopped() {
+async fn stop_pod_sandbox_sends_the_id() {
     let server = Server::running();
     server.answer("StopPodSandbox", &cri::StopPodSandboxResponse {});
     server.client().stop_pod_sandbox(&"s1".into()).await.unwrap();
@@ -155,7 +155,7 @@ async fn the_named_sandbox_is_stopped() {
 }
 
 #[tokio::test]
-async fn the_sandbox_of_the_verdict_is_removed() {
+async fn remove_pod_sandbox_sends_the_id_of_the_verdict() {
     let server = Server::running();
     server.answer("RemovePodSandbox", &cri::RemovePodSandboxResponse {});
     let verdict = verdict(Subject::Sandbox("s1".into()));
@@ -165,7 +165,7 @@ async fn the_sandbox_of_the_verdict_is_removed() {
 }
 
 #[tokio::test]
-async fn a_list_tells_sandboxes_and_leaves_out_those_without_id_or_name() {
+async fn listed_sandboxes_without_id_or_name_are_skipped() {
     let server = Server::running();
     let ready = cri::PodSandboxState::SandboxReady;
     let items = vec![
@@ -188,7 +188,7 @@ async fn a_list_tells_sandboxes_and_leaves_out_those_without_id_or_name() {
 }
 
 #[tokio::test]
-async fn a_sandbox_without_uid_is_nobodys() {
+async fn sandbox_without_a_uid_has_an_empty_pod_uid() {
     let server = Server::running();
     let ready = cri::PodSandboxState::SandboxReady;
     let no_uid = || cri::PodSandboxMetadata { uid: String::new(), ..metadata() };
@@ -203,12 +203,12 @@ async fn a_sandbox_without_uid_is_nobodys() {
     let list = client.list_pod_sandboxes(&filter).await.unwrap();
     let ids: Vec<&str> = list.iter().map(|sandbox| sandbox.id.as_str()).collect();
     assert_eq!(ids, ["s2"]);
-    let told = seen(cri::PodSandboxStatus { metadata: Some(no_uid()), ..status() }).await;
-    assert!(told.pod_uid.is_nobodys());
+    let reported = seen(cri::PodSandboxStatus { metadata: Some(no_uid()), ..status() }).await;
+    assert!(reported.pod_uid.is_empty());
 }
 
 #[tokio::test]
-async fn a_filter_selects_by_id_state_and_pod() {
+async fn sandbox_filter_selects_by_id_state_and_pod() {
     let state =
         |state: cri::PodSandboxState| Some(cri::PodSandboxStateValue { state: state.into() });
     let of_pod = map(&[("io.kubernetes.pod.uid", "uid-1")]);
@@ -252,7 +252,7 @@ async fn a_filter_selects_by_id_state_and_pod() {
 }
 
 #[tokio::test]
-async fn a_status_tells_all_of_a_sandbox() {
+async fn sandbox_status_is_decoded() {
     let status = cri::PodSandboxStatus {
         network: Some(network("10.0.0.7", &["fd00::7", "10.1.0.7"])),
         linux: Some(namespaces(cri::NamespaceMode::Pod)),
@@ -274,7 +274,7 @@ async fn a_status_tells_all_of_a_sandbox() {
 }
 
 #[tokio::test]
-async fn the_status_of_the_named_sandbox_is_asked_for() {
+async fn sandbox_status_request_has_the_id() {
     let server = Server::running();
     server.client().pod_sandbox_status(&"s1".into()).await.unwrap_err();
     let request: cri::PodSandboxStatusRequest = server.only_request("PodSandboxStatus");
@@ -283,7 +283,7 @@ async fn the_status_of_the_named_sandbox_is_asked_for() {
 }
 
 #[tokio::test]
-async fn addresses_that_are_none_are_skipped() {
+async fn invalid_addresses_are_skipped() {
     let rows: [(_, &[&str]); 5] = [
         (None, &[]),
         (Some(network("", &[])), &[]),
@@ -299,7 +299,7 @@ async fn addresses_that_are_none_are_skipped() {
 }
 
 #[tokio::test]
-async fn only_the_nodes_network_is_the_hosts() {
+async fn only_network_mode_node_is_host_network() {
     let rows = [
         (Some(namespaces(cri::NamespaceMode::Node)), true),
         (Some(namespaces(cri::NamespaceMode::Pod)), false),
@@ -314,7 +314,7 @@ async fn only_the_nodes_network_is_the_hosts() {
 }
 
 #[tokio::test]
-async fn a_status_without_id_or_name_is_malformed() {
+async fn sandbox_status_without_id_or_name_is_malformed() {
     let rows = [
         None,
         Some(cri::PodSandboxStatus { metadata: None, ..status() }),

@@ -1,4 +1,4 @@
-//! A CRI server that answers as it is told and remembers what it was asked.
+//! A CRI server with scripted answers that records requests.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -23,21 +23,21 @@ use tower::service_fn;
 use crate::raw::Raw;
 use crate::tape::{self, Tape};
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any step takes on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_mins(1);
 
-/// What the server does with the calls of a method.
+/// The behaviour of the server for a method.
 #[derive(Debug, Clone)]
 enum Answer {
     Message(Bytes),
     Failure(Code, String),
-    /// None until it is told another.
+    /// None until the script changes.
     Hang,
-    /// Many, as the test writes them.
+    /// A stream that the test writes.
     Stream(Tape),
 }
 
-/// A call that reached the server.
+/// A received call.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) path: String,
@@ -46,23 +46,23 @@ pub(crate) struct Call {
     message: Bytes,
 }
 
-/// What happened at the server so far.
+/// The log of the server.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     pub(crate) calls: Vec<Call>,
-    /// Methods of calls that the client gave up.
+    /// Methods of calls that the client cancelled.
     pub(crate) cancelled: Vec<String>,
 }
 
-/// The tests write the script, the server's thread the log.
+/// The tests write the script, the server's thread writes the log.
 #[derive(Debug, Default)]
 struct Shared {
     script: watch::Sender<BTreeMap<String, Answer>>,
     log: watch::Sender<Log>,
 }
 
-/// A server on a socket in a directory of its own, with a thread and an async runtime of its own:
-/// it ends as a killed process does, connections and all.
+/// A server on a socket in its own directory, with its own thread and async runtime: it ends like a killed
+/// process, including its connections.
 pub(crate) struct Server {
     directory: TempDir,
     shared: Arc<Shared>,
@@ -76,7 +76,7 @@ impl Server {
         server
     }
 
-    /// One that does not run yet: there is no socket.
+    /// A server that does not run yet: there is no socket.
     pub(crate) fn absent() -> Self {
         let directory = tempfile::tempdir().unwrap();
         Self { directory, shared: Arc::default(), running: None }
@@ -90,7 +90,7 @@ impl Server {
         Endpoint::parse(&format!("unix://{}", self.socket().display())).unwrap()
     }
 
-    /// A client that is patient enough for any machine.
+    /// A client with long timeouts.
     pub(crate) fn client(&self) -> CriRuntime {
         self.client_within(LONG)
     }
@@ -115,7 +115,7 @@ impl Server {
         self.running = Some((stop, thread));
     }
 
-    /// Ends it. The socket stays behind, refusing.
+    /// Stops it. The socket file remains and refuses connections.
     pub(crate) fn stop(&mut self) {
         if let Some((stop, thread)) = self.running.take() {
             drop(stop);
@@ -156,7 +156,7 @@ impl Server {
         self.shared.log.borrow().calls.clone()
     }
 
-    /// The message of the only call so far, which was of this method.
+    /// The request of the only call so far, which must be of this method.
     pub(crate) fn only_request<M: Message + Default>(&self, method: &str) -> M {
         let calls = self.calls();
         let [call] = calls.as_slice() else { panic!("not one call: {calls:?}") };
@@ -164,7 +164,7 @@ impl Server {
         M::decode(call.message.clone()).unwrap()
     }
 
-    /// Waits until the log is as it should become.
+    /// Waits for a state of the log.
     pub(crate) async fn until(&self, what: &str, is_so: impl FnMut(&Log) -> bool) {
         let mut log = self.shared.log.subscribe();
         let result = tokio::time::timeout(LONG, log.wait_for(is_so)).await;
@@ -174,7 +174,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // A thread that panicked has said so; the test fails for what it missed.
+        // The panic of the thread is printed already; the test fails for its own reason.
         if let Some((stop, thread)) = self.running.take() {
             drop(stop);
             drop(thread.join());
@@ -193,7 +193,7 @@ fn serve(listener: UnixListener, shared: &Arc<Shared>, stopped: oneshot::Receive
         });
         let serving = tonic::transport::Server::builder()
             .serve_with_incoming(service, UnixListenerStream::new(listener));
-        // Being told to stop comes first: nothing after it counts.
+        // Biased: the stop comes first.
         tokio::select! {
             biased;
             _ = stopped => {}
@@ -220,7 +220,7 @@ async fn handle(shared: &Arc<Shared>, request: http::Request<Body>) -> http::Res
     Grpc::new(Raw).unary(handler, request).await
 }
 
-/// Writes a call down.
+/// Logs a call.
 fn arrival(shared: &Arc<Shared>, path: &str, request: Request<Bytes>) -> Handling {
     let timeout = request.metadata().get("grpc-timeout");
     let timeout = timeout.map(|timeout| timeout.to_str().unwrap().to_owned());
@@ -252,7 +252,7 @@ async fn reply(
     }
 }
 
-/// Notes a call that ends before it is done.
+/// Logs a call that is cancelled.
 pub(crate) struct Handling {
     shared: Arc<Shared>,
     method: Option<String>,

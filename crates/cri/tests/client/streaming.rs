@@ -1,4 +1,4 @@
-//! Streams into containers: what is sent, and the URL that is returned.
+//! Streams into containers: requests, and the returned URL.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The answer of a method that streams: a test writes it while the client reads.
+//! The answer of a streaming method, which a test writes while the client reads.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use tonic::{Code, Response, Status};
 
 use crate::server::Handling;
 
-/// What was written so far. Every call of the method reads it from its beginning.
+/// The messages so far. Every call of the method reads from the beginning.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tape(Arc<watch::Sender<Written>>);
 
 #[derive(Debug, Default)]
 struct Written {
-    /// Whether the header goes out before the first message. Servers in Go do not send it.
+    /// Whether the header is sent before the first message. Go servers do not do that.
     header: bool,
     messages: Vec<Bytes>,
     end: Option<Result<(), (Code, String)>>,
@@ -49,7 +49,7 @@ pub(crate) async fn play(
     let begun =
         |written: &Written| written.header || !written.messages.is_empty() || written.end.is_some();
     written.wait_for(begun).await.expect("the tape is held here");
-    // The tape goes along: without it nothing could come any more.
+    // Each item keeps the tape: without it no more messages could come.
     let state = (tape, written, 0, handling);
     let messages = stream::unfold(state, |(tape, mut written, position, handling)| async move {
         let more = |written: &Written| written.messages.len() > position || written.end.is_some();

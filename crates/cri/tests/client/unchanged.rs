@@ -1,4 +1,4 @@
-//! Lists of everything, told only when they are news.
+//! Full lists, which are returned only if they changed.
 
 use model::fingerprint::Fingerprint;
 use model::ports::runtime::{
@@ -39,7 +39,7 @@ fn answer(server: &Server, items: Vec<cri::PodSandbox>, containers: Vec<cri::Con
 
 // behaviour: PLEG-48
 #[tokio::test]
-async fn what_is_known_is_not_told_again_in_whatever_order_it_comes() {
+async fn unchanged_list_is_not_returned_for_any_order() {
     use cri::ContainerState::{ContainerCreated, ContainerExited, ContainerRunning};
     use cri::PodSandboxState::{SandboxNotready, SandboxReady};
     let (server, nothing) = (Server::running(), Fingerprint::default());
@@ -77,7 +77,7 @@ async fn what_is_known_is_not_told_again_in_whatever_order_it_comes() {
 }
 
 #[tokio::test]
-async fn an_answer_that_makes_no_sense_is_an_error() {
+async fn malformed_list_is_an_error() {
     let server = Server::running();
     answer(&server, vec![], vec![]);
     server.answer_bytes("ListContainers", vec![0x0a, 0x7f, 1]);

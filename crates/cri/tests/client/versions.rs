@@ -1,4 +1,4 @@
-//! Who the runtime is and how it is.
+//! Version and status of the runtime.
 
 use model::ports::runtime::{Code, RuntimeCondition, RuntimeInfo, RuntimeVersion};
 use proto::runtime_v1 as cri;
@@ -26,7 +26,7 @@ fn answer(conditions: Vec<cri::RuntimeCondition>) -> cri::StatusResponse {
 }
 
 #[tokio::test]
-async fn the_version_is_the_runtimes_and_not_the_protocols() {
+async fn version_is_that_of_the_runtime_not_of_the_protocol() {
     let server = Server::running();
     server.answer(
         "Version",
@@ -49,7 +49,7 @@ async fn the_version_is_the_runtimes_and_not_the_protocols() {
 }
 
 #[tokio::test]
-async fn each_condition_of_the_status_is_told_with_its_reason() {
+async fn runtime_conditions_are_decoded_with_reasons() {
     let server = Server::running();
     let conditions = vec![
         condition("Other", true),
@@ -65,7 +65,7 @@ async fn each_condition_of_the_status_is_told_with_its_reason() {
 }
 
 #[tokio::test]
-async fn what_each_handler_can_do_is_told() {
+async fn handler_features_are_decoded() {
     let server = Server::running();
     let handler = |name: &str, users, mounts| cri::RuntimeHandler {
         name: name.into(),
@@ -82,20 +82,22 @@ async fn what_each_handler_can_do_is_told() {
     });
     let answer = cri::StatusResponse { runtime_handlers, features, ..answer(vec![]) };
     server.answer("Status", &answer);
-    let told = server.client().status().await.unwrap();
-    let all =
-        (told.features.supplemental_groups_policy, told.features.user_namespaces_host_network);
+    let reported = server.client().status().await.unwrap();
+    let all = (
+        reported.features.supplemental_groups_policy,
+        reported.features.user_namespaces_host_network,
+    );
     assert_eq!(all, (true, false));
-    let told: Vec<_> = told
+    let reported: Vec<_> = reported
         .handlers
         .iter()
         .map(|one| (one.name.as_str(), one.user_namespaces, one.recursive_read_only_mounts))
         .collect();
-    assert_eq!(told, [("", true, false), ("kata", false, true), ("old", false, false)]);
+    assert_eq!(reported, [("", true, false), ("kata", false, true), ("old", false, false)]);
 }
 
 #[tokio::test]
-async fn a_condition_that_is_not_reported_is_not_met() {
+async fn missing_runtime_condition_is_false() {
     let server = Server::running();
     server.answer("Status", &answer(vec![condition("RuntimeReady", true)]));
     let status = server.client().status().await.unwrap();
@@ -106,7 +108,7 @@ async fn a_condition_that_is_not_reported_is_not_met() {
 }
 
 #[tokio::test]
-async fn an_answer_without_a_status_is_malformed() {
+async fn runtime_status_without_a_status_is_malformed() {
     let server = Server::running();
     server.answer("Status", &cri::StatusResponse::default());
     let error = server.client().status().await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Things to ask for, and labels and verdicts that go with them.
+//! Configurations, labels and verdicts for requests.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(crate) fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// What a node agent writes on a container, to know it again.
+/// The labels of a container of a pod.
 pub(crate) fn pod_labels() -> BTreeMap<String, String> {
     map(&[
         ("io.kubernetes.pod.name", "web"),
@@ -25,7 +25,7 @@ pub(crate) fn pod_labels() -> BTreeMap<String, String> {
     ])
 }
 
-/// No two fields of a kind are alike, so that none can be taken for another.
+/// No two fields of a type have equal values, so that mix-ups are found.
 pub(crate) fn sandbox_config() -> SandboxConfig {
     SandboxConfig {
         pod_uid: "uid-1".into(),
@@ -70,7 +70,7 @@ fn selinux(level: &str) -> SelinuxOptions {
     SelinuxOptions { user: "u".into(), role: "r".into(), kind: "t".into(), level: level.into() }
 }
 
-/// Numbers that differ, from one on.
+/// Distinct numbers from `first` on.
 fn resources(first: i64) -> LinuxResources {
     LinuxResources {
         cpu_period: first,
@@ -138,7 +138,7 @@ pub(crate) fn container_config() -> ContainerConfig {
     }
 }
 
-/// The same numbers as the CRI has them.
+/// The same numbers in the CRI.
 pub(crate) fn sent_resources(first: i64) -> cri::LinuxContainerResources {
     cri::LinuxContainerResources {
         cpu_period: first,
@@ -162,7 +162,7 @@ pub(crate) fn sent_selinux(level: &str) -> cri::SeLinuxOption {
     }
 }
 
-/// The namespaces of both, with users of their own.
+/// The namespaces of both, with user namespaces.
 pub(crate) fn sent_namespaces() -> cri::NamespaceOption {
     cri::NamespaceOption {
         network: cri::NamespaceMode::Pod.into(),

@@ -16,35 +16,35 @@ use model::tokens::Tokens;
 
 use super::Latest;
 
-/// How many of each are remembered.
+/// How many entries of each kind are kept.
 const MOST_KEPT: usize = 4096;
-/// So many that differ in their message alone are combined.
+/// From this number on, events that differ in their message alone are combined.
 const MOST_SIMILAR: usize = 10;
-/// When there is none similar for longer than that, they are counted anew.
+/// After this time without a similar event, the count starts again.
 const SIMILAR_FOR: Duration = Duration::from_mins(10);
-/// So many events about one object at once, and one more in each such time.
+/// The token bucket of each object: its size, and the time after which it regains one token.
 const BURST: u32 = 25;
 const ONE_IN: Duration = Duration::from_mins(5);
 
-/// What is remembered of similar events.
+/// State of a group of similar events.
 #[derive(Debug, Clone)]
 struct Similar {
     messages: BTreeSet<u64>,
     last: Timestamp,
 }
 
-/// What is remembered of an event.
+/// State of a written event.
 #[derive(Debug, Clone, Copy)]
-struct Written {
+struct WrittenEvent {
     first: Timestamp,
     count: u32,
 }
 
-/// Remembers what was sent.
+/// Stores what was sent.
 #[derive(Debug)]
 pub struct Correlator {
     similar: Latest<Similar>,
-    written: Latest<Option<Written>>,
+    written: Latest<Option<WrittenEvent>>,
     allowed: Latest<Tokens>,
 }
 
@@ -59,8 +59,8 @@ impl Default for Correlator {
 }
 
 impl Correlator {
-    /// What to send of an event that is at its time, `at`; nothing if there are too many about its
-    /// object. What has a count of one is new, all else was written before.
+    /// Returns the event to send at its time, `at`; `None` if its object exceeds its rate limit. An event with a
+    /// count of one is new, any other was written before.
     pub fn correlate(&mut self, event: ClusterEvent) -> Option<ClusterEvent> {
         let now = event.at;
         let (key, mut event) = self.combined(event);
@@ -70,14 +70,13 @@ impl Correlator {
             event.first = before.first;
         }
         event.count = count;
-        *written = Some(Written { first: event.first, count });
+        *written = Some(WrittenEvent { first: event.first, count });
         let of_object = hash(&object(&event));
         let allowed = self.allowed.get_or(of_object, || Tokens::new(BURST, ONE_IN, now));
         allowed.take(now).then_some(event)
     }
 
-    /// The event or, if there were many similar ones, what stands for all of them; and what it is
-    /// counted by.
+    /// The key to count the event by, and the event; if there were many similar events, the combined one.
     fn combined(&mut self, event: ClusterEvent) -> (u64, ClusterEvent) {
         let now = event.at;
         let group = hash(&(object(&event), &event.reason));
@@ -94,20 +93,20 @@ impl Correlator {
             let whole = hash(&(object(&event), part, reason, message));
             return (whole, event);
         }
-        // Upstream lets any one of them go. That it is this one makes every other new one be combined.
+        // Upstream drops an arbitrary one. Dropping this one makes every further new message combined.
         similar.messages.remove(&message);
         let message = format!("(combined from similar events): {}", event.message);
         (group, ClusterEvent { message, ..event })
     }
 }
 
-/// What an event is about, and how much it matters.
+/// The object and type of an event, which rate limiting is based on.
 fn object(event: &ClusterEvent) -> impl Hash {
     let about = &event.about;
     (about.kind, &about.namespace, &about.name, &about.uid, about.api_version, event.is_warning)
 }
 
-/// Stands for a value. Two in some billions are taken for one another.
+/// A hash that identifies a value. Collisions are improbable enough to ignore.
 fn hash(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);

@@ -2,14 +2,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::cluster::{About, ClusterEvent};
+use model::cluster::{ClusterEvent, InvolvedObject};
 use proptest::prelude::*;
 
 use super::Correlator;
 
 fn event(name: &str, message: &str, second: i64) -> ClusterEvent {
     let at = Timestamp::from_second(second).unwrap();
-    let about = About {
+    let about = InvolvedObject {
         api_version: "v1",
         kind: "Pod",
         namespace: "ns".to_owned(),
@@ -20,14 +20,14 @@ fn event(name: &str, message: &str, second: i64) -> ClusterEvent {
     ClusterEvent::new(about, true, "Failed".into(), message.to_owned(), at)
 }
 
-/// In short: how often it was, and what it says; nothing if it is not sent.
+/// The count and message of an event; zero if it is not sent.
 fn sent(event: Option<ClusterEvent>) -> (u32, String) {
     event.map(|event| (event.count, event.message)).unwrap_or_default()
 }
 
 // behaviour: EVT-1
 #[test]
-fn what_was_before_is_counted_from_when_it_was_first() {
+fn repeated_event_is_counted_and_keeps_its_first_time() {
     let mut correlator = Correlator::default();
     let first = correlator.correlate(event("a", "x", 10)).unwrap();
     assert_eq!(first, event("a", "x", 10));
@@ -41,7 +41,7 @@ fn what_was_before_is_counted_from_when_it_was_first() {
 
 // behaviour: EVT-2
 #[test]
-fn another_part_reason_message_object_or_weight_is_another_event() {
+fn event_is_identified_by_field_reason_message_object_and_type() {
     let base = event("a", "x", 0);
     let of_part = |part: &str| {
         let mut event = base.clone();
@@ -68,23 +68,23 @@ fn another_part_reason_message_object_or_weight_is_another_event() {
 
 // behaviour: EVT-3, EVT-4
 #[test]
-fn from_the_tenth_on_those_that_differ_in_the_message_alone_are_one() {
+fn similar_events_are_combined_from_the_tenth_on() {
     let mut correlator = Correlator::default();
     for number in 1..10i64 {
-        let told = correlator.correlate(event("a", &format!("m{number}"), number));
-        assert_eq!(sent(told), (1, format!("m{number}")));
+        let event = correlator.correlate(event("a", &format!("m{number}"), number));
+        assert_eq!(sent(event), (1, format!("m{number}")));
     }
     let combined = |number: i64| format!("(combined from similar events): m{number}");
     let tenth = correlator.correlate(event("a", "m10", 10));
     assert_eq!(sent(tenth), (1, combined(10)));
     let next = correlator.correlate(event("a", "m11", 11)).unwrap();
     assert_eq!((next.count, &next.message, next.first), (2, &combined(11), event("a", "", 10).at));
-    // The first nine are still themselves, and another object's have nothing to do with it.
+    // The first nine are still separate, and events of another object are not affected.
     let known = correlator.correlate(event("a", "m3", 12));
     assert_eq!(sent(known), (2, "m3".to_owned()));
     let other = correlator.correlate(event("b", "m12", 12));
     assert_eq!(sent(other), (1, "m12".to_owned()));
-    // After ten minutes without one of them all begins anew.
+    // After ten minutes without a similar event, the count starts again.
     let later = correlator.correlate(event("a", "m13", 12 + 600));
     assert_eq!(sent(later), (3, combined(13)), "exactly ten minutes is not longer");
     let later = correlator.correlate(event("a", "m14", 613 + 601));
@@ -93,7 +93,7 @@ fn from_the_tenth_on_those_that_differ_in_the_message_alone_are_one() {
 
 // behaviour: EVT-5
 #[test]
-fn of_one_object_a_burst_is_sent_and_then_one_in_five_minutes() {
+fn object_gets_a_burst_and_then_one_event_in_five_minutes() {
     let mut correlator = Correlator::default();
     let mut tell = |second: i64| sent(correlator.correlate(event("a", "x", second)));
     for number in 1..=25 {
@@ -101,23 +101,23 @@ fn of_one_object_a_burst_is_sent_and_then_one_in_five_minutes() {
     }
     assert_eq!(tell(0).0, 0);
     assert_eq!(tell(299).0, 0);
-    // What was not sent was counted all the same.
+    // Events that were not sent were counted, too.
     assert_eq!(tell(300), (28, "x".to_owned()));
     assert_eq!(tell(301).0, 0);
     assert_eq!(sent(correlator.correlate(event("b", "x", 301))).0, 1);
 }
 
-/// The same, told plainly: of each object the messages that are similar, and how often each was.
+/// A simple model: the similar messages of each object, and the count of each.
 #[derive(Debug, Default)]
 struct Plain {
     similar: BTreeMap<u8, (BTreeSet<String>, i64)>,
-    /// How often each was, and when first.
+    /// The count and first time of each.
     counts: BTreeMap<(u8, Option<String>), (u32, i64)>,
 }
 
 impl Plain {
     /// Count, first time and message of an event of an object at a second.
-    fn told(&mut self, object: u8, message: &str, now: i64) -> (u32, i64, String) {
+    fn correlate(&mut self, object: u8, message: &str, now: i64) -> (u32, i64, String) {
         let (messages, last) = self.similar.entry(object).or_default();
         if now - std::mem::replace(last, now) > 600 {
             messages.clear();
@@ -138,16 +138,16 @@ impl Plain {
 proptest! {
     // behaviour: EVT-1, EVT-3, EVT-5
     #[test]
-    fn counts_are_how_often_it_was_and_no_object_sends_more_than_it_may(
-        told in prop::collection::vec((0..3u8, 0..30u8, 0..200i64), 1..300),
+    fn counts_match_the_model_and_no_object_exceeds_its_rate(
+        events in prop::collection::vec((0..3u8, 0..30u8, 0..200i64), 1..300),
     ) {
         let (mut correlator, mut plain) = (Correlator::default(), Plain::default());
         let mut now = 0;
         let mut sent = [0u32; 3];
-        for (object, message, later) in told {
+        for (object, message, later) in events {
             now += later;
             let message = message.to_string();
-            let expected = plain.told(object, &message, now);
+            let expected = plain.correlate(object, &message, now);
             let outgoing = correlator.correlate(event(&object.to_string(), &message, now));
             let Some(event) = outgoing else { continue };
             prop_assert_eq!((event.count, event.first.as_second(), event.message), expected);

@@ -1,8 +1,8 @@
-//! A bounded memory: what was not used for longest is forgotten first.
+//! A bounded least-recently-used map.
 
 use std::collections::BTreeMap;
 
-/// Values by their keys, so many at most.
+/// At most `most` values by their keys.
 #[derive(Debug, Clone)]
 pub(super) struct Latest<V> {
     most: usize,
@@ -13,12 +13,12 @@ pub(super) struct Latest<V> {
 }
 
 impl<V> Latest<V> {
-    /// Room for so many.
+    /// Creates a map with this capacity.
     pub(super) fn new(most: usize) -> Self {
         Self { most, uses: 0, values: BTreeMap::new(), by_use: BTreeMap::new() }
     }
 
-    /// The value of a key, which counts as used; a new one if there is none.
+    /// The value of a key, created if it does not exist; marks it as used.
     pub(super) fn get_or(&mut self, key: u64, new: impl FnOnce() -> V) -> &mut V {
         self.uses += 1;
         if let Some((used, _)) = self.values.get(&key) {
@@ -47,20 +47,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_used_for_longest_goes() {
+    fn least_recently_used_value_is_evicted() {
         let mut latest = Latest::new(2);
         *latest.get_or(1, || 10) += 1;
         latest.get_or(2, || 20);
         latest.get_or(1, || 0);
         latest.get_or(3, || 30);
         assert_eq!(*latest.get_or(1, || 0), 11);
-        assert_eq!(*latest.get_or(2, || 99), 99, "forgotten for the third");
+        assert_eq!(*latest.get_or(2, || 99), 99, "evicted for the third");
         assert_eq!(latest.len(), 2);
     }
 
     proptest! {
         #[test]
-        fn there_are_never_more_than_fit(keys in prop::collection::vec(0..20u64, 0..200)) {
+        fn capacity_is_never_exceeded(keys in prop::collection::vec(0..20u64, 0..200)) {
             let mut latest = Latest::new(5);
             for key in keys {
                 latest.get_or(key, || key);

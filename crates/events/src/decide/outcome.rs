@@ -1,29 +1,29 @@
-//! What to do after an attempt to send an event.
+//! Decides what follows an attempt to send an event.
 
 use std::time::Duration;
 
 use model::ports::cluster::ApiError;
 
-/// How often one event is tried.
+/// The maximum number of attempts for one event.
 const MOST_TRIES: u32 = 12;
-/// How long to wait in between.
+/// The pause between attempts.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Why an event did not reach the API server.
+/// Why an event was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dropped {
-    /// Too many waited.
+pub enum DropReason {
+    /// The queue was full.
     QueueFull,
-    /// Too many about one object.
+    /// Its object exceeded the rate limit.
     TooMany,
-    /// The server did not want it.
+    /// The server rejected the event.
     Refused,
-    /// The server did not answer for too long.
+    /// The server did not respond for too long.
     GivenUp,
 }
 
-impl Dropped {
-    /// In a word, for metrics.
+impl DropReason {
+    /// The label value for metrics.
     pub fn label(self) -> &'static str {
         match self {
             Self::QueueFull => "queue-full",
@@ -34,21 +34,21 @@ impl Dropped {
     }
 }
 
-/// What follows.
+/// The next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing: it is there.
+    /// Nothing: the event is stored.
     Done,
-    /// It is written anew, because the server has forgotten it.
+    /// Create the event again, because the server no longer has it.
     Write,
-    /// It is tried again after this time.
+    /// Retry after this time.
     Wait(Duration),
-    /// It is given up.
-    Drop(Dropped),
+    /// Drop the event.
+    Drop(DropReason),
 }
 
-/// What follows on an answer, the `tries`th for this event. `fraction`, from 0 to 1, spreads the first
-/// waits, so that not all nodes come back at the same moment.
+/// The step after the response to attempt `tries` for an event. `fraction`, from 0 to 1, spreads the first
+/// waits, so that nodes do not retry in step.
 pub fn next(answer: Result<(), &ApiError>, counted: bool, tries: u32, fraction: f64) -> Next {
     let error = match answer {
         Ok(()) => return Next::Done,
@@ -57,16 +57,16 @@ pub fn next(answer: Result<(), &ApiError>, counted: bool, tries: u32, fraction: 
     let pause = if tries <= 1 { PAUSE.mul_f64(fraction.clamp(0.0, 1.0)) } else { PAUSE };
     let wait = match error {
         ApiError::NotFound if counted => return Next::Write,
-        // It was written, and the answer was lost.
+        // An earlier attempt wrote it, and the response was lost.
         ApiError::Conflict(_) => return Next::Done,
-        // A namespace that goes, or something wrong with the event: no other time is better.
-        ApiError::NotFound | ApiError::Refused { .. } => return Next::Drop(Dropped::Refused),
+        // The namespace is terminating, or the event is invalid: a retry would not help.
+        ApiError::NotFound | ApiError::Refused { .. } => return Next::Drop(DropReason::Refused),
         ApiError::Throttled { retry_after } => {
             pause.max(retry_after.unwrap_or_default().min(PAUSE))
         }
         ApiError::Unreachable(_) | ApiError::TooSlow(_) | ApiError::Unreadable(_) => pause,
     };
-    if tries >= MOST_TRIES { Next::Drop(Dropped::GivenUp) } else { Next::Wait(wait) }
+    if tries >= MOST_TRIES { Next::Drop(DropReason::GivenUp) } else { Next::Wait(wait) }
 }
 
 #[cfg(test)]
@@ -75,13 +75,14 @@ mod tests {
 
     // behaviour: EVT-6, EVT-7, EVT-8
     #[test]
-    fn what_follows_an_answer() {
+    fn each_response_has_its_next_step() {
         let refused = |code: u16| ApiError::Refused { code, message: String::new() };
         let away = || ApiError::Unreachable("away".into());
         let busy =
             |seconds| ApiError::Throttled { retry_after: Some(Duration::from_secs(seconds)) };
         let seconds = |seconds| Next::Wait(Duration::from_secs(seconds));
-        let (unwanted, given_up) = (Next::Drop(Dropped::Refused), Next::Drop(Dropped::GivenUp));
+        let (unwanted, given_up) =
+            (Next::Drop(DropReason::Refused), Next::Drop(DropReason::GivenUp));
         let rows = [
             (ApiError::NotFound, true, 1, Next::Write),
             (ApiError::NotFound, false, 1, unwanted),

@@ -27,27 +27,27 @@ pub(crate) fn start_event_writer(
     let server = Arc::clone(&cluster.events);
     tasks.spawn("events", |stop| writer.run(server, stop));
     let second: Arc<dyn Events> = Arc::new(to_api.clone());
-    let pods = Arc::new(Both { first: pods, second });
+    let pods = Arc::new(Tee { first: pods, second });
     let second: Arc<dyn NodeEvents> = Arc::new(to_api);
-    let node = Arc::new(Both { first: node, second });
+    let node = Arc::new(Tee { first: node, second });
     EventSinks { pods, node }
 }
 
 /// Two receivers of the same events.
 #[derive(Debug)]
-struct Both<E: ?Sized> {
+struct Tee<E: ?Sized> {
     first: Arc<E>,
     second: Arc<E>,
 }
 
-impl Events for Both<dyn Events> {
+impl Events for Tee<dyn Events> {
     fn record(&self, event: PodEvent) {
         self.first.record(event.clone());
         self.second.record(event);
     }
 }
 
-impl NodeEvents for Both<dyn NodeEvents> {
+impl NodeEvents for Tee<dyn NodeEvents> {
     fn record(&self, event: NodeEvent) {
         self.first.record(event.clone());
         self.second.record(event);

@@ -1,4 +1,4 @@
-//! The node's addresses, as its pods hear of them.
+//! The node's addresses in pod statuses (`hostIPs`).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use status::store::StatusReader;
 
 use crate::wiring::Settings;
 
-/// Those of the node's object, where there is a cluster; else those of the start.
+/// The addresses of the Node object in a cluster, else those found at the start.
 pub(crate) fn host_ips(settings: &Settings, node: Option<&NodeHandle>) -> Arc<dyn HostIps> {
     let at_start = settings.host_ips.clone();
     match node.cloned() {
-        Some(node) => Arc::new(OfNode { node, at_start }),
+        Some(node) => Arc::new(NodeAddresses { node, at_start }),
         None => Arc::new(at_start),
     }
 }
 
-/// Has all pods told anew when the node's addresses change: a pod that is as specified is not looked at for
-/// their sake alone.
+/// Publishes the status of all pods again when the node's addresses change: such a change alone triggers no
+/// sync of a pod.
 pub(crate) fn follow_host_ips(
     settings: &Settings,
     node: Option<&NodeHandle>,
@@ -38,14 +38,14 @@ pub(crate) fn follow_host_ips(
         let follow = async {
             loop {
                 let other = node.other_host_ips(known.as_deref()).await;
-                let is_told =
+                let is_reported =
                     other.as_ref().unwrap_or(&at_start) == known.as_ref().unwrap_or(&at_start);
                 known = other;
-                if is_told {
+                if is_reported {
                     continue;
                 }
                 for uid in statuses.entries().into_keys() {
-                    workers.ask(uid, Update::Sync).await;
+                    workers.update(uid, Update::Sync).await;
                 }
             }
         };
@@ -54,13 +54,13 @@ pub(crate) fn follow_host_ips(
 }
 
 #[derive(Debug)]
-struct OfNode {
+struct NodeAddresses {
     node: NodeHandle,
-    /// Before anything else is known: static pods do not wait for a cluster.
+    /// Used until the Node object is known: static pods do not wait for a cluster.
     at_start: Vec<IpAddr>,
 }
 
-impl HostIps for OfNode {
+impl HostIps for NodeAddresses {
     fn host_ips(&self) -> Vec<IpAddr> {
         self.node.host_ips().unwrap_or_else(|| self.at_start.clone())
     }

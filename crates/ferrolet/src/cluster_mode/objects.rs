@@ -1,4 +1,4 @@
-//! What pods need of the API: the objects that they refer to, services and runtime classes.
+//! The API objects that pods need: secrets, config maps, services and runtime classes.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use runtime::ApiParts;
 
 use crate::wiring::{Ports, Settings};
 
-/// Starts the stores of the objects that pods need, where there is a cluster.
+/// Starts the stores of these objects, in a cluster.
 pub(crate) fn start_object_store(
     settings: &Settings,
     ports: &Ports,
@@ -41,19 +41,19 @@ pub(crate) fn start_object_store(
 
 /// The objects of the API that pods need.
 pub(crate) struct ApiObjects {
-    /// As containers need them.
+    /// The objects as containers need them.
     pub(crate) parts: ApiParts,
     /// Secrets and config maps.
     pub(crate) objects: ObjectStore,
 }
 
-/// The node says for how long an object that was read is good. Never returns.
+/// Sets the TTL of stored objects from the node's annotation. Never returns.
 async fn follow_time_to_live(objects: &ObjectStore, node: &NodeHandle) {
-    let said = |node: &Node| time_to_live(node.metadata.annotations.as_ref());
+    let ttl = |node: &Node| time_to_live(node.metadata.annotations.as_ref());
     let mut known = None;
     loop {
-        let node = node.wait_for_node(|node| said(node) != known).await;
-        known = said(&node);
+        let node = node.wait_for_node(|node| ttl(node) != known).await;
+        known = ttl(&node);
         objects.set_time_to_live(known);
     }
 }
@@ -67,11 +67,11 @@ mod tests {
     use model::objects::ObjectKey;
     use model::ports::objects::PodObjects as _;
     use model::ports::runtime::Runtime;
-    use node::{NodePorts, Particulars};
+    use node::{NodeParameters, NodePorts};
     use testkit::addresses::MemoryAddresses;
     use testkit::clock::VirtualClock;
     use testkit::cluster::node_api::MemoryNodeApi;
-    use testkit::cluster::{Ask, MemoryCluster, object};
+    use testkit::cluster::{ApiCall, MemoryCluster, object};
     use testkit::events::KeptNodeEvents;
     use testkit::runtime::MemoryRuntime;
     use tokio::task::JoinSet;
@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    /// Hears of a node.
+    /// Handles a new version of the Node object.
     fn hearing(api: &MemoryNodeApi, tasks: &mut JoinSet<()>) -> NodeHandle {
         let clock = Arc::new(VirtualClock::new());
         let ports = NodePorts {
@@ -94,7 +94,7 @@ mod tests {
             clock,
             checks: Vec::new(),
         };
-        let own = Particulars { name: "n".to_owned(), ..Particulars::default() };
+        let own = NodeParameters { name: "n".to_owned(), ..NodeParameters::default() };
         let (node, handle) =
             node::node(node::Settings::new(&KubeletConfiguration::default(), own), ports);
         tasks.spawn(node.feed.run(CancellationToken::new()));
@@ -103,7 +103,7 @@ mod tests {
 
     // behaviour: OBJ-15
     #[tokio::test(start_paused = true)]
-    async fn for_how_long_an_object_is_good_says_the_node() {
+    async fn object_cache_ttl_is_from_the_node_annotation() {
         let (cluster, api, mut tasks) = <(MemoryCluster, MemoryNodeApi, JoinSet<()>)>::default();
         let strategy = ChangeDetectionStrategy::Cache;
         let settings = ObjectSettings { strategy, ..ObjectSettings::default() };
@@ -115,20 +115,20 @@ mod tests {
         store.register(&"pod".into(), [key.clone()].into());
         let reads = async |pause: Duration| {
             sleep(pause).await;
-            let before = cluster.asked(Ask::Object).len();
+            let before = cluster.calls_of(ApiCall::Object).len();
             store.get(&key).await.unwrap();
-            cluster.asked(Ask::Object).len() - before
+            cluster.calls_of(ApiCall::Object).len() - before
         };
         let second = Duration::from_secs(1);
         assert_eq!((reads(second).await, reads(second).await), (1, 0));
-        let mut said = Node::default();
-        said.metadata.name = Some("n".to_owned());
+        let mut ttl = Node::default();
+        ttl.metadata.name = Some("n".to_owned());
         let annotation = ("node.alpha.kubernetes.io/ttl".to_owned(), "0".to_owned());
-        said.metadata.annotations = Some([annotation].into());
-        api.put_node(said);
-        assert_eq!((reads(second).await, reads(second).await), (1, 1), "it is never good");
+        ttl.metadata.annotations = Some([annotation].into());
+        api.put_node(ttl);
+        assert_eq!((reads(second).await, reads(second).await), (1, 1), "TTL 0: read every time");
         api.update_node("n", |node| node.metadata.annotations = None);
-        assert_eq!(reads(second).await, 0, "a minute, as nobody says otherwise");
+        assert_eq!(reads(second).await, 0, "without annotation: a minute");
         assert_eq!(reads(Duration::from_mins(1)).await, 1);
     }
 }

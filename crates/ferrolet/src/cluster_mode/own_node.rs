@@ -8,7 +8,7 @@ use allocation::decide::admission::Ability;
 use async_trait::async_trait;
 use config::KubeletConfiguration;
 use model::machine::Cgroups;
-use node::{NodeHandle, NodePorts, Particulars, SelfCheck, Unwell};
+use node::{NodeHandle, NodeParameters, NodePorts, SelfCheck, UnhealthyPart};
 use podspec::resources::Amounts;
 use process::tasks::Tasks;
 use process::version::{FERROLET, KUBERNETES};
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::decide::node::go_arch;
 use crate::wiring::{Ports, Settings};
 
-/// What the agent can do beyond what every node can.
+/// Features that this agent declares in the node status.
 const FEATURES: [&str; 4] = [
     Ability::InPlacePodLevelResourcesVerticalScaling.gate(),
     Ability::InPlacePodVerticalScalingInitContainers.gate(),
@@ -27,7 +27,7 @@ const FEATURES: [&str; 4] = [
     Ability::UserNamespacesHostNetworkSupport.gate(),
 ];
 
-/// What is told of a kernel that cannot limit the time that processes get.
+/// The message for a kernel without CFS quota.
 const NO_CPU_LIMITS: &str = "CPU hardcapping unsupported";
 
 /// The inputs of the Node object that are not part of the configuration.
@@ -36,13 +36,13 @@ pub(crate) struct NodeInputs {
     pub(crate) name: String,
     /// From `--node-labels`.
     pub(crate) labels: BTreeMap<String, String>,
-    /// From `--node-ip`, as it was given.
+    /// From `--node-ip`, as on the command line.
     pub(crate) ips: Vec<IpAddr>,
     /// Whether `--cloud-provider` is `external`.
     pub(crate) external_cloud: bool,
-    /// All that the node has.
+    /// The node's capacity and allocatable.
     pub(crate) capacity: Amounts,
-    /// Resources that device plugins gave to an agent before this one.
+    /// Resources that device plugins registered with an earlier agent.
     pub(crate) former_devices: BTreeSet<String>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn settings(
     node: &NodeSettings,
     given: NodeInputs,
 ) -> node::Settings {
-    let own = Particulars {
+    let own = NodeParameters {
         hostname: given.name.clone(),
         name: given.name,
         architecture: go_arch(std::env::consts::ARCH).to_owned(),
@@ -92,7 +92,7 @@ pub(crate) fn start_node(
     };
     let (node, handle) = node::node(own, ports);
     tasks.spawn("own node", |stop| node.feed.run(stop));
-    tasks.spawn("look at the node", |stop| node.look.run(stop));
+    tasks.spawn("node observer", |stop| node.observer.run(stop));
     tasks.spawn("runtime check", |stop| node.check.run(stop));
     tasks.spawn("node status", |stop| node.status.run(stop));
     tasks.spawn("node lease", |stop| node.lease.run(stop));
@@ -102,19 +102,19 @@ pub(crate) fn start_node(
 }
 
 fn metrics(registry: &Registry) -> node::Metrics {
-    let metrics = node::Metrics::new(registry).expect("nobody else times the node");
+    let metrics = node::Metrics::new(registry).expect("no other part measures the node status");
     metrics.booted(Instant::now().checked_sub(hostfs::uptime()))
 }
 
-/// Whether the runtime is still looked at.
+/// Whether the PLEG is healthy.
 #[derive(Debug)]
 struct Pleg(pleg::Health);
 
 #[async_trait]
 impl SelfCheck for Pleg {
-    fn unwell(&self) -> Option<Unwell> {
+    fn unwell(&self) -> Option<UnhealthyPart> {
         let problem = self.0.check(Instant::now()).err()?.to_string();
-        Some(Unwell { part: "PLEG", problem })
+        Some(UnhealthyPart { part: "PLEG", problem })
     }
 
     async fn well(&self) {
@@ -128,7 +128,7 @@ mod tests {
 
     // behaviour: NODE-17
     #[test]
-    fn what_pods_are_held_against_is_declared() {
+    fn declared_features_follow_the_feature_gates() {
         let mut config = KubeletConfiguration::default();
         let declared = |config: &KubeletConfiguration| {
             let given = NodeInputs {
@@ -149,7 +149,7 @@ mod tests {
 
     // behaviour: NODE-6, NODE-13
     #[test]
-    fn what_flags_say_reaches_the_node() {
+    fn node_flags_reach_the_node_settings() {
         let config = KubeletConfiguration::default();
         let any = "::".parse().unwrap();
         let given = NodeInputs {

@@ -11,11 +11,11 @@ use model::ports::events::{EventType, NodeEvent};
 use tokio::time::timeout;
 use tracing::debug;
 
-/// How long the end of the agent waits for it.
+/// How long the failing start waits for the writes.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Writes the events from before, then the error that keeps the agent of this node from starting. The log has both,
-/// so it waits only for some time.
+/// Writes earlier events, then the error that aborts the start of this node's agent. The log has both,
+/// so the wait is limited.
 pub(crate) async fn report_setup_failed(
     server: &dyn ClusterEvents,
     node: &str,
@@ -50,7 +50,7 @@ async fn write(
 #[cfg(test)]
 mod tests {
     use testkit::clock::VirtualClock;
-    use testkit::cluster::{Ask, MemoryCluster, Trouble};
+    use testkit::cluster::{ApiCall, CallFault, MemoryCluster};
     use tokio::time::Instant;
 
     use super::*;
@@ -73,7 +73,7 @@ mod tests {
             assert_eq!((one.about.kind, &*one.about.name), ("Node", "n"));
             assert!(one.is_warning);
         }
-        cluster.trouble(Ask::Event, Trouble::Late(Duration::from_hours(1)), 1);
+        cluster.inject_fault(ApiCall::Event, CallFault::Late(Duration::from_hours(1)), 1);
         let begin = Instant::now();
         report_setup_failed(&cluster, "n", Vec::new(), &error, then).await;
         assert_eq!(begin.elapsed(), PATIENCE);

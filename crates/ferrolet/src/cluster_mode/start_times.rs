@@ -23,13 +23,13 @@ impl StartTimer {
         Some(Self { times, metrics })
     }
 
-    /// The same receiver of events, with the timer in front of it: events show when images are pulled.
+    /// Puts the timer in front of a receiver of events: events show when images are pulled.
     pub(crate) fn observe(&self, events: Arc<dyn Events>) -> Arc<dyn Events> {
         Arc::new(ObservedEvents { times: self.times.clone(), events })
     }
 }
 
-/// Events that pass a timer.
+/// A receiver of events with a timer in front of it.
 #[derive(Debug)]
 struct ObservedEvents {
     times: StartTimes,

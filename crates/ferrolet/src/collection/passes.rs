@@ -1,11 +1,11 @@
-//! Passes that are asked for, and telling of them.
+//! Requested passes, and their progress reports.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
-use gc::containers::{ContainerGc, Pass, Stays, Step};
+use gc::containers::{ContainerGc, KeepReason, Pass, Step};
 use gc::images::ImageGc;
 use journal::{Inputs, Ledger, Progress};
 use server::wire::{GcDone, GcItem, GcLine, GcVerdict};
@@ -16,56 +16,57 @@ use tokio_util::sync::CancellationToken;
 
 use super::{chain, plan_item, removal_item};
 
-/// How many lines wait for a slow reader.
+/// How many lines are buffered for a slow reader.
 const LINES: usize = 64;
 
-/// How long a pass waits for whoever reads of it, in all.
+/// How long a pass waits for its reader, in total.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Whom a pass is told to.
+/// The client that reads the progress of a pass.
 #[derive(Debug)]
 pub(super) struct Reader {
     lines: mpsc::Sender<GcLine>,
-    /// What it came to, for which there is always room.
+    /// Receives the result of the pass; never full.
     done: oneshot::Sender<GcDone>,
-    /// How long they are still waited for.
+    /// The remaining time for which the pass waits for the client.
     patience: Duration,
-    /// How many lines they took.
+    /// How many lines were delivered.
     taken: u64,
 }
 
 impl Reader {
-    /// A reader, and what they read.
+    /// A reader, and the stream that it reads.
     pub(super) fn new() -> (Self, BoxStream<'static, GcLine>) {
-        let ((lines, told), (done, ended)) = (mpsc::channel(LINES), oneshot::channel());
-        let next = async |mut told: mpsc::Receiver<GcLine>| Some((told.recv().await?, told));
-        // Without it, the agent stopped first.
+        let ((lines, reported), (done, ended)) = (mpsc::channel(LINES), oneshot::channel());
+        let next =
+            async |mut reported: mpsc::Receiver<GcLine>| Some((reported.recv().await?, reported));
+        // The stream ends without a result if the agent stopped first.
         let last = async { ended.await.ok().map(GcLine::Done) };
         let last = stream::once(last).filter_map(std::future::ready);
         let reader = Self { lines, done, patience: PATIENCE, taken: 0 };
-        (reader, stream::unfold(told, next).chain(last).boxed())
+        (reader, stream::unfold(reported, next).chain(last).boxed())
     }
 
-    /// Tells a line. Whoever has gone or does not read misses it; the pass goes on.
-    async fn tell(&mut self, line: GcLine) {
+    /// Sends a line. A client that disconnected or does not read misses it; the pass goes on.
+    async fn send(&mut self, line: GcLine) {
         let began = Instant::now();
         let taken = self.lines.send_timeout(line, self.patience).await.is_ok();
         self.patience = self.patience.saturating_sub(began.elapsed());
         self.taken += u64::from(taken);
     }
 
-    /// Tells what the pass came to.
+    /// Sends the result of the pass.
     fn end(self, mut done: GcDone) {
         let counts = [&done.removed, &done.failed, &done.kept];
         let all: u64 = counts.into_iter().flat_map(BTreeMap::values).sum();
         done.left_out = all.saturating_sub(self.taken);
         drop(self.lines);
-        // Whoever read may have gone.
+        // The client may have disconnected.
         drop(self.done.send(done));
     }
 }
 
-/// Makes the passes that are asked for, one after the other, whether or not anybody still listens.
+/// Runs the requested passes one after the other, also when the client has disconnected.
 #[derive(Debug)]
 pub(super) struct Passes {
     pub(super) containers: ContainerGc,
@@ -80,14 +81,14 @@ impl Passes {
             while let Some(reader) = self.asked.recv().await {
                 self.pass(reader).await;
             }
-            // Nobody can ask any more: the agent stops.
+            // The senders are dropped: the agent stops.
             std::future::pending::<()>().await;
         };
         stop.run_until_cancelled(passes).await;
     }
 
-    /// A pass over everything. Images come first: the others make some of them unused, and what a plan
-    /// says goes, no more and no less.
+    /// A pass over everything. Images come first: removing containers makes further images unused, and the pass
+    /// must match the plan.
     async fn pass(&self, mut reader: Reader) {
         let mut done = GcDone::default();
         self.images_pass(&mut reader, &mut done).await;
@@ -98,7 +99,7 @@ impl Passes {
     async fn containers_pass(&self, reader: &mut Reader, done: &mut GcDone) {
         let Pass { mut steps, report } = self.containers.run_now().await;
         while let Some(step) = steps.recv().await {
-            reader.tell(step_line(step)).await;
+            reader.send(step_line(step)).await;
         }
         let Ok(report) = report.await else {
             done.problems.push("the agent stops".to_owned());
@@ -117,12 +118,12 @@ impl Passes {
         let pass = self.images.run_now();
         let mut pass = std::pin::pin!(pass);
         let report = loop {
-            // Biased: what was removed is told before the end is.
+            // Biased: removals are reported before the end.
             tokio::select! {
                 biased;
                 removal = removals.recv() => match removal {
-                    Ok(removal) => image_told(&removal, reader).await,
-                    // The report counts what was missed.
+                    Ok(removal) => report_image(&removal, reader).await,
+                    // The summary counts lines that were missed.
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => break pass.await,
                 },
@@ -131,13 +132,13 @@ impl Passes {
         };
         loop {
             match removals.try_recv() {
-                Ok(removal) => image_told(&removal, reader).await,
+                Ok(removal) => report_image(&removal, reader).await,
                 Err(TryRecvError::Lagged(_)) => {}
                 Err(TryRecvError::Empty | TryRecvError::Closed) => break,
             }
         }
         for item in &report.claimed {
-            reader.tell(GcLine::Kept { item: plan_item(item) }).await;
+            reader.send(GcLine::Kept { item: plan_item(item) }).await;
         }
         count(&mut done.kept, "image", report.claimed.len() as u64);
         count(&mut done.removed, "image", report.plan.removals().count() as u64);
@@ -152,22 +153,24 @@ fn count(counts: &mut BTreeMap<String, u64>, kind: &str, number: u64) {
     }
 }
 
-/// Tells the removal of an image; others are told by who makes them.
-async fn image_told(removal: &Progress, reader: &mut Reader) {
+/// Reports the removal of an image; the other collectors report their own removals.
+async fn report_image(removal: &Progress, reader: &mut Reader) {
     if removal.verdict.subject.kind() == "image" {
-        let outcome = removal.error.clone().map_or(Ok(()), |error| Err(Stays::Failed(error)));
+        let outcome = removal.error.clone().map_or(Ok(()), |error| Err(KeepReason::Failed(error)));
         let verdict = removal.verdict.clone();
-        reader.tell(step_line(Step { verdict, outcome })).await;
+        reader.send(step_line(Step { verdict, outcome })).await;
     }
 }
 
-/// A step of a pass as it is told.
+/// A step of a pass as the socket returns it.
 fn step_line(step: Step) -> GcLine {
     let item = removal_item(step.verdict);
     match step.outcome {
         Ok(()) => GcLine::Removed { item },
-        Err(Stays::Failed(error) | Stays::RuntimeAway(error)) => GcLine::Failed { item, error },
-        Err(Stays::Kept(rule)) => {
+        Err(KeepReason::Failed(error) | KeepReason::RuntimeAway(error)) => {
+            GcLine::Failed { item, error }
+        }
+        Err(KeepReason::Kept(rule)) => {
             let (verdict, rule, detail) = (GcVerdict::Keep, rule.to_owned(), Inputs::default());
             GcLine::Kept { item: GcItem { verdict, rule, detail, ..item } }
         }

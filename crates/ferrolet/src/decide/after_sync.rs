@@ -1,24 +1,24 @@
-//! What comes after a sync in which all worked that was to be done.
+//! What follows a successful sync.
 
 use jiff::Timestamp;
 use pods::decide::requeue::Retry;
 use pods::decide::worker::Outcome;
 use runtime::decide::Progress;
 
-/// What is done then.
+/// The steps after a sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AfterSync {
-    /// What the worker hears.
+    /// The result for the worker.
     pub(crate) outcome: Outcome,
-    /// Whether anything was done.
+    /// Whether the sync changed anything.
     pub(crate) acted: bool,
-    /// Whether it is told anew how the pod is.
-    pub(crate) tell: bool,
-    /// Whether the pod is looked at closely.
-    pub(crate) look: bool,
+    /// Whether the status is published again.
+    pub(crate) publish: bool,
+    /// Whether a new status is requested from the runtime.
+    pub(crate) refresh: bool,
 }
 
-/// What comes after a sync of a pod that may end at a time, where somebody waited before or nobody did.
+/// Decides what follows a sync of a pod, given its deadline, and whether containers had failed to start before.
 pub(crate) fn after_sync(
     progress: Progress,
     waited: bool,
@@ -34,9 +34,9 @@ pub(crate) fn after_sync(
     AfterSync {
         outcome,
         acted,
-        // Nobody waits any more, and nothing starts that would tell so.
-        tell: waited && !acted,
-        look: progress == Progress::Resized,
+        // The wait is over and no container starts, so no other change would publish the status.
+        publish: waited && !acted,
+        refresh: progress == Progress::Resized,
     }
 }
 
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_is_looked_at_again_when_there_is_more_to_do_or_its_time_is_up() {
+    fn pod_syncs_again_for_further_work_or_at_its_deadline() {
         let (now, end) = (Timestamp::UNIX_EPOCH, Timestamp::from_second(60).unwrap());
         let rows = [
             (Progress::Nothing, None, None, false),
@@ -56,24 +56,24 @@ mod tests {
             (Progress::Again, Some(end), Some(Retry::At(now)), false),
             (Progress::Resized, Some(end), Some(Retry::At(now)), true),
         ];
-        for (progress, deadline, again, look) in rows {
+        for (progress, deadline, again, refresh) in rows {
             let after = after_sync(progress, false, deadline, now);
             let outcome = again.map_or(Outcome::Done, Outcome::Again);
             let acted = progress != Progress::Nothing;
-            let expected = AfterSync { outcome, acted, tell: false, look };
+            let expected = AfterSync { outcome, acted, publish: false, refresh };
             assert_eq!(after, expected, "{progress:?} {deadline:?}");
         }
     }
 
     #[test]
-    fn nobody_is_told_to_wait_whom_nobody_starts() {
-        let tells =
-            |progress, waited| after_sync(progress, waited, None, Timestamp::UNIX_EPOCH).tell;
-        assert!(tells(Progress::Nothing, true));
-        assert!(!tells(Progress::Nothing, false));
-        // What was done is seen, and told then.
+    fn status_is_published_when_a_wait_ends_without_an_action() {
+        let publishes =
+            |progress, waited| after_sync(progress, waited, None, Timestamp::UNIX_EPOCH).publish;
+        assert!(publishes(Progress::Nothing, true));
+        assert!(!publishes(Progress::Nothing, false));
+        // The change is observed by the PLEG and published then.
         for progress in [Progress::Done, Progress::Again, Progress::Resized] {
-            assert!(!tells(progress, true), "{progress:?}");
+            assert!(!publishes(progress, true), "{progress:?}");
         }
     }
 }

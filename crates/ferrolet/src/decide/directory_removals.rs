@@ -1,4 +1,4 @@
-//! Which directories of pods that are gone are removed next.
+//! Which pod directories are removed next.
 
 use std::collections::BTreeSet;
 
@@ -6,33 +6,33 @@ use model::ids::PodUid;
 
 /// How many directories are removed at a time.
 const AT_A_TIME: usize = 4;
-/// The same with those whose removal takes long: on a file system that hangs they must not hold up the others.
+/// The same including slow removals: they must not hold up others when a file system hangs.
 const WITH_SLOW: usize = 32;
 
-/// Directories that are to be removed, each by one removal at a time.
+/// Directories to be removed, each by one removal at a time.
 #[derive(Debug, Default)]
 pub(crate) struct RemovalQueue {
     waiting: BTreeSet<PodUid>,
     running: BTreeSet<PodUid>,
-    /// Those that were running when others were last tried again.
+    /// The removals that were running at the last retry of others.
     slow: BTreeSet<PodUid>,
-    /// Those whose last removal failed.
+    /// Pods whose last removal failed.
     failed: BTreeSet<PodUid>,
 }
 
 impl RemovalQueue {
-    /// A pod is gone. If its directory is being removed, it is looked at once more afterwards.
+    /// A pod is gone. If a removal of its directory is running, another one follows.
     pub(crate) fn request(&mut self, uid: PodUid) {
         self.waiting.insert(uid);
     }
 
-    /// Tries those again that failed.
+    /// Retries failed removals.
     pub(crate) fn retry(&mut self) {
         self.waiting.extend(self.failed.iter().cloned());
         self.slow.clone_from(&self.running);
     }
 
-    /// The removals that begin now. The directory of a pod that came back stays.
+    /// The removals that start now. The directory of a pod that came back stays.
     pub(crate) fn start(&mut self, is_gone: impl Fn(&PodUid) -> bool) -> Vec<PodUid> {
         let quick = self.running.len() - self.slow.len();
         let most = WITH_SLOW.saturating_sub(self.running.len());
@@ -46,7 +46,7 @@ impl RemovalQueue {
         begin
     }
 
-    /// A removal has ended. Whether it is the first in a row that failed.
+    /// A removal has ended. Returns whether it is the first failure in a row.
     pub(crate) fn ended(&mut self, uid: &PodUid, is_removed: bool) -> bool {
         self.running.remove(uid);
         self.slow.remove(uid);
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(queue.start(|_| true), []);
         queue.retry();
         assert_eq!(queue.start(|_| true), uids(&["a"]));
-        assert!(!queue.ended(&"a".into(), false), "it is known to fail");
+        assert!(!queue.ended(&"a".into(), false), "not the first failure");
         queue.retry();
         queue.start(|_| true);
         queue.ended(&"a".into(), true);

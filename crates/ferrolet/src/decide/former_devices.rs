@@ -1,11 +1,11 @@
-//! Which devices an agent before this one told of.
+//! Device plugin resources of an earlier agent.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// The resources that device plugins had registered with an upstream kubelet, from what it notes of devices. Who would
-/// use what is said there of pods had to see to the checksum, too.
+/// The resources that device plugins had registered with an upstream kubelet, from its device checkpoint. The checksum
+/// is not verified: the entries of pods are not used.
 pub(crate) fn former_devices(checkpoint: &[u8]) -> Result<BTreeSet<String>, serde_json::Error> {
     let checkpoint: Value = serde_json::from_slice(checkpoint)?;
     let devices = checkpoint["Data"]["RegisteredDevices"].as_object();
@@ -18,7 +18,7 @@ mod tests {
 
     // behaviour: NODE-56
     #[test]
-    fn the_names_of_devices_are_in_the_checkpoint() {
+    fn device_resource_names_are_read_from_the_checkpoint() {
         let full = br#"{"Data":{"PodDeviceEntries":[{"PodUID":"u"}],"RegisteredDevices":
             {"nvidia.com/gpu":["a","b"],"example.com/nic":[]}},"Checksum":12}"#;
         let names = former_devices(full).unwrap();

@@ -91,9 +91,9 @@ pub(crate) fn rejection(pod: &Pod, rejection: &Rejection) -> Incident {
 
 /// The status of a pod in which terminated instances without a message have that of their kill.
 pub(crate) fn with_kill_messages<'a>(
-    status: &'a observed::PodStatus,
+    status: &'a observed::RuntimePodStatus,
     messages: &BTreeMap<ContainerId, String>,
-) -> Cow<'a, observed::PodStatus> {
+) -> Cow<'a, observed::RuntimePodStatus> {
     let message = |instance: &ContainerStatus| {
         let is_silent = instance.state == ContainerState::Exited && instance.message.is_empty();
         messages.get(&instance.id).filter(|_| is_silent)

@@ -1,9 +1,9 @@
-//! How the kernel of a node is to be set, in upstream's words.
+//! Sysctls that a node requires, as upstream.
 
 use std::fmt;
 
-/// Settings of the kernel that a node depends on: memory is promised to containers beyond what there is, who runs out of
-/// it is killed alone, a machine whose kernel is broken starts again, and there are keys for many containers.
+/// The required sysctls: memory overcommit, no panic on OOM, reboot after a kernel panic, and enough keys for
+/// many containers.
 pub(crate) const WANTED: [(&str, i64); 6] = [
     ("vm/overcommit_memory", 1),
     ("vm/panic_on_oom", 0),
@@ -13,7 +13,8 @@ pub(crate) const WANTED: [(&str, i64); 6] = [
     ("kernel/keys/root_maxbytes", 25_000_000),
 ];
 
-/// What is to be set, given all that is; or why the agent does not start, which with `protect` is all that differs.
+/// The sysctls to set, given the current values, or the errors that abort the start. With `protect`, every difference
+/// is an error.
 pub(crate) fn to_set(
     found: &[(&'static str, Result<i64, String>)],
     protect: bool,
@@ -34,7 +35,7 @@ pub(crate) fn to_set(
     if wrong.is_empty() { Ok(changes) } else { Err(WrongKernel(wrong)) }
 }
 
-/// Why the agent does not start on this kernel.
+/// The sysctls that abort the start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) struct WrongKernel(pub(crate) Vec<String>);
 
@@ -51,7 +52,7 @@ impl fmt::Display for WrongKernel {
 mod tests {
     use super::*;
 
-    /// All as it should be, but for these.
+    /// The required values, with these exceptions.
     fn found(other: &[(&str, Result<i64, String>)]) -> Vec<(&'static str, Result<i64, String>)> {
         let value = |(name, wanted): (&'static str, i64)| {
             let other = other.iter().find(|(other, _)| *other == name);
@@ -62,7 +63,7 @@ mod tests {
 
     // behaviour: NODE-57
     #[test]
-    fn what_differs_is_set() {
+    fn differing_sysctls_are_set() {
         assert_eq!(to_set(&found(&[]), false), Ok(vec![]));
         let differs = found(&[("vm/overcommit_memory", Ok(0)), ("kernel/panic", Ok(0))]);
         let changes = vec![("vm/overcommit_memory", 1), ("kernel/panic", 10)];
@@ -71,21 +72,21 @@ mod tests {
 
     // behaviour: NODE-58
     #[test]
-    fn what_differs_keeps_the_agent_from_starting_where_nothing_may_be_set() {
+    fn differing_sysctl_aborts_start_with_protect_kernel_defaults() {
         assert_eq!(to_set(&found(&[]), true), Ok(vec![]));
-        let said = |found: &[(&str, Result<i64, String>)]| {
+        let message = |found: &[(&str, Result<i64, String>)]| {
             to_set(&self::found(found), true).unwrap_err().to_string()
         };
         let one = "invalid kernel flag: vm/overcommit_memory, expected value: 1, actual value: 2";
-        assert_eq!(said(&[("vm/overcommit_memory", Ok(2))]), one);
+        assert_eq!(message(&[("vm/overcommit_memory", Ok(2))]), one);
         let other = "invalid kernel flag: kernel/panic, expected value: 10, actual value: 0";
-        let both = said(&[("kernel/panic", Ok(0)), ("vm/overcommit_memory", Ok(2))]);
+        let both = message(&[("kernel/panic", Ok(0)), ("vm/overcommit_memory", Ok(2))]);
         assert_eq!(both, format!("[{one}, {other}]"));
     }
 
     // behaviour: NODE-57
     #[test]
-    fn a_setting_that_the_kernel_does_not_have_keeps_the_agent_from_starting() {
+    fn missing_sysctl_aborts_start() {
         let without = found(&[("kernel/keys/root_maxkeys", Err("not found".to_owned()))]);
         for protect in [false, true] {
             let error = to_set(&without, protect).unwrap_err().to_string();

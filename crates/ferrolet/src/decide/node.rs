@@ -1,4 +1,4 @@
-//! What pods meet on this node, as it is configured.
+//! The node as admission sees it, from the configuration.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use node::decide::configured::{labels, taints};
 use podspec::quantity::Quantity;
 use podspec::resources::{Amounts, CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_extended};
 
-/// The node of that name on a machine of that kind, as Go calls it.
+/// A node with this name and machine architecture, in Go's terms.
 pub(crate) fn admission_node(
     config: &KubeletConfiguration,
     name: &str,
@@ -30,8 +30,8 @@ pub(crate) fn admission_node(
     }
 }
 
-/// A node that has room for whatever comes, and can do everything.
-pub(crate) fn roomy(name: &str) -> Node {
+/// A node with unlimited resources and all features.
+pub(crate) fn unlimited_node(name: &str) -> Node {
     let all = [(CPU, "1M"), (MEMORY, "1Ei"), (EPHEMERAL_STORAGE, "1Ei"), (PODS, "1M")];
     let amount = |text: &str| Quantity::parse(text).expect("an amount");
     Node {
@@ -47,12 +47,12 @@ pub(crate) fn roomy(name: &str) -> Node {
     }
 }
 
-/// The node with the labels and taints of its object, and the resources that others gave it there: what
-/// people made of it counts, not what it was told at its start.
+/// The node with the labels and taints of its object, and the extended resources in its status. Edits of the object
+/// take precedence over the settings of the start.
 pub(crate) fn as_registered(mut node: Node, object: &ApiNode) -> Node {
     let taints = object.spec.as_ref().and_then(|spec| spec.taints.clone());
-    let told = object.status.as_ref().and_then(|status| status.allocatable.as_ref());
-    let of_others = told.into_iter().flatten().filter(|(name, _)| is_extended(name));
+    let reported = object.status.as_ref().and_then(|status| status.allocatable.as_ref());
+    let of_others = reported.into_iter().flatten().filter(|(name, _)| is_extended(name));
     let of_others = of_others
         .filter_map(|(name, amount)| Some((name.clone(), Quantity::parse(&amount.0).ok()?)));
     node.allocatable.retain(|name, _| !is_extended(name));
@@ -64,7 +64,7 @@ pub(crate) fn as_registered(mut node: Node, object: &ApiNode) -> Node {
     }
 }
 
-/// What Go calls a kind of machine, by what Rust calls it.
+/// Go's name of an architecture, from Rust's name.
 pub(crate) fn go_arch(arch: &str) -> &str {
     match arch {
         "x86_64" => "amd64",
@@ -87,7 +87,7 @@ mod tests {
 
     // behaviour: ADM-21
     #[test]
-    fn a_node_has_labels_taints_and_abilities_as_it_is_configured() {
+    fn unregistered_node_has_its_configured_labels_and_taints() {
         let mut config = KubeletConfiguration::of_empty_file();
         let of = |config: &KubeletConfiguration, own: &[(&str, &str)]| {
             let own = own.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -112,7 +112,7 @@ mod tests {
         let gated = of(&config, &[]);
         assert!(!gated.abilities.contains(&Ability::PodLevelResources));
         assert!(gated.abilities.contains(&Ability::UserNamespacesHostNetworkSupport));
-        // The runtime has not said yet what it can do.
+        // The runtime has not reported its features yet.
         assert_eq!(gated.runtime, RuntimeFeatures::default());
 
         let taint = config::Taint {
@@ -132,12 +132,12 @@ mod tests {
 
     // behaviour: ADM-21
     #[test]
-    fn a_registered_node_has_the_labels_and_taints_of_its_object() {
+    fn registered_node_has_the_labels_and_taints_of_its_object() {
         let text = |text: &str| text.to_owned();
         let own = Node {
             labels: [(text("zone"), text("north")), (text("own"), text("1"))].into(),
             taints: vec![no_execute("own")],
-            ..roomy("web-1")
+            ..unlimited_node("web-1")
         };
         let object = |labels: Option<&[(&str, &str)]>, taints: Option<Vec<Taint>>| {
             let labels = labels.map(|all| all.iter().map(|(k, v)| (text(k), text(v))).collect());
@@ -162,26 +162,27 @@ mod tests {
 
     // behaviour: ADM-24
     #[test]
-    fn resources_that_others_gave_the_node_count_as_its_object_has_them() {
-        let object = |told: &[(&str, &str)]| {
-            let told = told
+    fn extended_resources_are_taken_from_the_node_object() {
+        let object = |reported: &[(&str, &str)]| {
+            let reported = reported
                 .iter()
                 .map(|(name, text)| ((*name).to_owned(), ApiQuantity((*text).to_owned())));
-            let status = NodeStatus { allocatable: Some(told.collect()), ..NodeStatus::default() };
+            let status =
+                NodeStatus { allocatable: Some(reported.collect()), ..NodeStatus::default() };
             ApiNode { status: Some(status), ..ApiNode::default() }
         };
         let of = |node: &Node| {
             let all = node.allocatable.iter().filter(|(name, _)| name.contains('/'));
             all.map(|(name, amount)| format!("{name}={amount}")).collect::<Vec<_>>()
         };
-        let own = roomy("web-1");
-        // What is the node's own counts as it is, not as it was told last.
-        let told = object(&[("example.com/gpu", "2"), ("cpu", "1"), ("memory", "1")]);
-        let known = as_registered(own.clone(), &told);
+        let own = unlimited_node("web-1");
+        // The node's own resources come from the agent, not from the last published status.
+        let reported = object(&[("example.com/gpu", "2"), ("cpu", "1"), ("memory", "1")]);
+        let known = as_registered(own.clone(), &reported);
         assert_eq!(of(&known), ["example.com/gpu=2"]);
         assert_eq!((known.allocatable[CPU], known.allocatable.len()), (own.allocatable[CPU], 5));
         let known = as_registered(known, &object(&[("example.com/gpu", "0")]));
-        assert_eq!(of(&known), ["example.com/gpu=0"], "there, and none is left");
+        assert_eq!(of(&known), ["example.com/gpu=0"], "present, with none left");
         let known = as_registered(known, &object(&[("example.com/fpga", "1")]));
         assert_eq!(of(&known), ["example.com/fpga=1"], "taken away");
         assert_eq!(as_registered(known, &ApiNode::default()).allocatable, own.allocatable);

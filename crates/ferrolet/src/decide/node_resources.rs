@@ -1,4 +1,4 @@
-//! What the node has, what of it pods can have, and which limits that makes.
+//! Capacity and allocatable of the node, and the cgroup limits that follow.
 
 use std::collections::BTreeMap;
 
@@ -13,27 +13,27 @@ use podspec::resources::{Amounts, CPU, EPHEMERAL_STORAGE, HUGE_PAGES_PREFIX, MEM
 /// The node's resources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NodeResources {
-    /// All that it has.
+    /// The capacity.
     pub(crate) capacity: Amounts,
-    /// What pods can have.
+    /// The allocatable resources.
     pub(crate) allocatable: Amounts,
 }
 
-/// What only flags say of the node.
+/// Settings of the node that only flags have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct NodeFlags {
-    /// `--seccomp-default`: as the field, whichever of both says so.
+    /// `--seccomp-default`; the field of the same name has the same effect.
     pub(crate) seccomp_default: bool,
-    /// `--experimental-allocatable-ignore-eviction`: what eviction keeps free, pods can ask for.
+    /// `--experimental-allocatable-ignore-eviction`: pods can request what eviction thresholds reserve.
     pub(crate) ignores_eviction: bool,
 }
 
-/// More is kept back than there is.
+/// The reservations exceed the capacity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid Node Allocatable configuration. {0}")]
 pub(crate) struct TooMuchReserved(String);
 
-/// What a node on a machine with a disk of that many bytes has.
+/// The resources of a node on a machine with a disk of this many bytes.
 pub(crate) fn node_resources(
     config: &KubeletConfiguration,
     flags: NodeFlags,
@@ -52,7 +52,7 @@ pub(crate) fn node_resources(
     capacity.extend(pages.map(|pages| (huge_pages(pages.size), huge_bytes(pages))));
     let all_huge: i128 = machine.huge_pages.iter().map(huge_bytes).sum();
     let left = |(name, amount): &(String, i128)| {
-        let mut left = (amount - kept_back(config, flags, name, *amount)).max(0);
+        let mut left = (amount - reserved_amount(config, flags, name, *amount)).max(0);
         if name == MEMORY {
             left = (left - all_huge).max(0);
         }
@@ -62,7 +62,7 @@ pub(crate) fn node_resources(
     NodeResources { capacity: amounts(capacity), allocatable: amounts(allocatable) }
 }
 
-/// That no more is kept back than there is.
+/// Checks that the reservations do not exceed the capacity.
 pub(crate) fn check_reserved(
     config: &KubeletConfiguration,
     flags: NodeFlags,
@@ -70,9 +70,9 @@ pub(crate) fn check_reserved(
 ) -> Result<(), TooMuchReserved> {
     let mut problems = Vec::new();
     for (name, had) in capacity {
-        let had_units = if name == CPU { had.milli_value() } else { had.value() }.into();
-        let kept = kept_back(config, flags, name, had_units);
-        if kept > had_units {
+        let capacity_units = if name == CPU { had.milli_value() } else { had.value() }.into();
+        let kept = reserved_amount(config, flags, name, capacity_units);
+        if kept > capacity_units {
             let kept = amount(name, kept);
             problems.push(format!(
                 "Resource {name:?} has a reservation of {kept} but capacity of {had}. Expected \
@@ -83,8 +83,13 @@ pub(crate) fn check_reserved(
     if problems.is_empty() { Ok(()) } else { Err(TooMuchReserved(problems.join(" "))) }
 }
 
-/// What of a resource pods cannot have.
-fn kept_back(config: &KubeletConfiguration, flags: NodeFlags, name: &str, capacity: i128) -> i128 {
+/// The part of a resource that pods cannot request.
+fn reserved_amount(
+    config: &KubeletConfiguration,
+    flags: NodeFlags,
+    name: &str,
+    capacity: i128,
+) -> i128 {
     let (resource, signal) = match name {
         CPU => (ReservedResource::Cpu, None),
         MEMORY => (ReservedResource::Memory, Some(EvictionSignal::MemoryAvailable)),
@@ -98,7 +103,7 @@ fn kept_back(config: &KubeletConfiguration, flags: NodeFlags, name: &str, capaci
     reserved(config, resource) + threshold.map_or(0, |amount| bytes_of(amount, capacity))
 }
 
-/// What is kept back of a resource for the system and for Kubernetes, of processors in thousandths.
+/// The amount of a resource that is reserved for the system and for Kubernetes; CPU in millicores.
 fn reserved(config: &KubeletConfiguration, resource: ReservedResource) -> i128 {
     if resource == ReservedResource::Cpu
         && let Some(cpus) = config.reserved_cpus()
@@ -117,7 +122,7 @@ fn units(resource: ReservedResource, amount: &Quantity) -> i128 {
     }
 }
 
-/// Shares are counted with the precision that upstream has.
+/// A percentage of an amount, with upstream's precision.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -167,19 +172,19 @@ fn amount(name: &str, number: i128) -> Quantity {
     Quantity::parse(&format!("{number}{unit}")).expect("a number is a quantity")
 }
 
-/// A cgroup that is there for others than pods, and what is written to it.
+/// A reserved cgroup, and the values written to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ReservedCgroup {
-    /// For whom it is: `System Reserved`.
+    /// Its purpose, such as `System Reserved`.
     pub(crate) purpose: &'static str,
-    /// As the configuration has it.
+    /// Its name in the configuration.
     pub(crate) setting: String,
     pub(crate) name: CgroupName,
     pub(crate) values: CgroupValues,
 }
 
-/// What all pods together get: all of the node, or what is left where that is enforced. What eviction
-/// keeps free is not taken off: it is for the kernel's own, and eviction sees to it.
+/// The values of the cgroup of all pods: the capacity, or allocatable if that is enforced. Eviction thresholds are not
+/// subtracted: they leave room for the kernel, and eviction enforces them.
 pub(crate) fn values_for_pods(config: &KubeletConfiguration, machine: &Machine) -> CgroupValues {
     let is_enforced = config.enforce_node_allocatable.contains(&NodeAllocatableEnforcement::Pods);
     let left = |capacity: i128, resource: ReservedResource| {
@@ -198,12 +203,12 @@ pub(crate) fn values_for_pods(config: &KubeletConfiguration, machine: &Machine) 
     }
 }
 
-/// Whoever may use all processors says so: systemd takes the controller away from who says nothing.
+/// CPU shares are written also without a limit: systemd disables the controller of a slice without a value.
 fn cpu_set(machine: &Machine) -> Option<String> {
     Some(machine.cpu_set.clone()).filter(|set| !set.is_empty())
 }
 
-/// The cgroups of others to which their reservation is a limit.
+/// The cgroups that the reservations limit.
 pub(crate) fn reserved_cgroups(
     config: &KubeletConfiguration,
     machine: &Machine,

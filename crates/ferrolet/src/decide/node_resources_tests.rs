@@ -1,4 +1,4 @@
-//! Tables for what the node has and keeps back.
+//! Tables for capacity, allocatable and reservations.
 
 use model::machine::{Cgroups, HugePages};
 use proptest::prelude::*;
@@ -35,14 +35,14 @@ fn resources(config: &KubeletConfiguration) -> NodeResources {
     node_resources(config, NodeFlags::default(), &machine(), 100_000)
 }
 
-fn told(amounts: &Amounts) -> String {
+fn reported(amounts: &Amounts) -> String {
     let each = amounts.iter().map(|(name, amount)| format!("{name} {amount}"));
     each.collect::<Vec<_>>().join(", ")
 }
 
 // behaviour: CGR-20, CGR-31
 #[test]
-fn pods_can_have_what_is_left() {
+fn allocatable_is_capacity_minus_reservations() {
     let rows = [
         ("", "2", "90k", 4 * GIB - 116 * MIB, 110),
         ("maxPods: 7\npodsPerCore: 5", "2", "90k", 4 * GIB - 116 * MIB, 7),
@@ -73,13 +73,13 @@ fn pods_can_have_what_is_left() {
             "cpu {cpu}, ephemeral-storage {disk}, hugepages-2Mi {}, memory {memory}, pods {pods}",
             16 * MIB
         );
-        assert_eq!(told(&found.allocatable), expected, "{fields}");
+        assert_eq!(reported(&found.allocatable), expected, "{fields}");
         let memory = 4 * GIB;
         let all = format!(
             "cpu 2, ephemeral-storage 100k, hugepages-2Mi {}, memory {memory}, pods {pods}",
             16 * MIB
         );
-        assert_eq!(told(&found.capacity), all, "{fields}");
+        assert_eq!(reported(&found.capacity), all, "{fields}");
     }
     let off = config("localStorageCapacityIsolation: false");
     let found = resources(&off);
@@ -88,7 +88,7 @@ fn pods_can_have_what_is_left() {
 
 // behaviour: CGR-21
 #[test]
-fn no_more_can_be_kept_back_than_there_is() {
+fn reservations_above_capacity_are_an_error() {
     let check = |fields: &str| {
         let config = config(fields);
         let capacity = resources(&config).capacity;
@@ -101,12 +101,12 @@ fn no_more_can_be_kept_back_than_there_is() {
     let found = check("kubeReserved: {cpu: '2'}\nsystemReserved: {cpu: 500m}");
     assert_eq!(found, Err(expected.to_owned()));
     let found = check("kubeReserved: {memory: 4Gi}").unwrap_err();
-    assert!(found.contains("\"memory\""), "what eviction keeps free counts: {found}");
+    assert!(found.contains("\"memory\""), "eviction thresholds count: {found}");
 }
 
 // behaviour: CGR-20
 #[test]
-fn pods_can_have_what_eviction_keeps_free_where_a_flag_says_so() {
+fn eviction_threshold_is_allocatable_when_a_flag_says_so() {
     let flags = NodeFlags { ignores_eviction: true, ..NodeFlags::default() };
     let config = config("kubeReserved: {memory: 4Gi, ephemeral-storage: 1k}");
     let found = node_resources(&config, flags, &machine(), 100_000);
@@ -117,7 +117,7 @@ fn pods_can_have_what_eviction_keeps_free_where_a_flag_says_so() {
 
 // behaviour: CGR-8
 #[test]
-fn all_pods_together_get_what_is_left_where_that_is_enforced() {
+fn pods_cgroup_limit_is_allocatable_when_enforced() {
     let reserved = "kubeReserved: {cpu: 500m, memory: 1Gi, pid: '1000'}\n\
                     systemReserved: {memory: 512Mi, pid: '68'}\n";
     let values = values_for_pods(&config(reserved), &machine());
@@ -138,7 +138,7 @@ fn all_pods_together_get_what_is_left_where_that_is_enforced() {
 
 // behaviour: CGR-22
 #[test]
-fn what_is_kept_back_is_a_limit_where_that_is_enforced() {
+fn reservations_are_cgroup_limits_when_enforced() {
     let fields = "kubeReserved: {cpu: 500m, memory: 1Gi, pid: '1000'}\n\
                   systemReserved: {cpu: 250m}\n\
                   kubeReservedCgroup: /kube.slice\nsystemReservedCgroup: /system.slice\n";
@@ -171,7 +171,7 @@ fn what_is_kept_back_is_a_limit_where_that_is_enforced() {
 
 proptest! {
     #[test]
-    fn what_pods_can_have_is_never_less_than_nothing_nor_more_than_all(
+    fn allocatable_is_between_zero_and_capacity(
         cpu in 0_u32..10_000,
         memory in 0_u64..8 * GIB,
         share in 1_u32..100,

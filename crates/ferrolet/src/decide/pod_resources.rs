@@ -1,4 +1,4 @@
-//! Which pods are told of to whoever asks for their resources, and what.
+//! Which pods the `PodResources` API returns, and with which containers.
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodStatus};
 use model::cluster::PodPhase;
@@ -6,22 +6,22 @@ use model::pod_resources::PodContainers;
 use model::pod_state::PodState;
 use podspec::view;
 
-/// Whether a pod has something of the node, or will: the contrary of upstream's `isPodInactive`.
-pub(crate) fn is_active(state: PodState, pod: &Pod, told: Option<&PodStatus>) -> bool {
+/// Whether a pod uses resources of the node, or will: the contrary of upstream's `isPodInactive`.
+pub(crate) fn is_active(state: PodState, pod: &Pod, reported: Option<&PodStatus>) -> bool {
     match state {
-        // While it ends it still has what it was given, though it may be told to have failed.
+        // While it terminates it still has its resources, though its published phase may be Failed.
         PodState::Known(worker) => !worker.terminated,
-        // One that nobody works on was refused, or has ended before this agent came; or its turn is to come.
-        PodState::Given | PodState::Gone | PodState::NotHeard | PodState::Unasked => {
+        // Without a worker it was rejected, ended before this agent started, or waits for admission.
+        PodState::Desired | PodState::Gone | PodState::SourcesNotReady | PodState::Unknown => {
             let is_final =
                 |phase: Option<&str>| phase.is_some_and(|phase| PodPhase::named(phase).is_final());
-            let statuses = [pod.status.as_ref(), told];
+            let statuses = [pod.status.as_ref(), reported];
             !statuses.into_iter().flatten().any(|status| is_final(status.phase.as_deref()))
         }
     }
 }
 
-/// What is told of a pod. Init containers that end have nothing when others begin, and are left out.
+/// A pod as the API returns it. Init containers that end are omitted: their resources are free when others start.
 pub(crate) fn containers(pod: &Pod) -> PodContainers {
     let name = |container: &Container| container.name.clone();
     let init = view::init_containers(pod).iter();
@@ -46,37 +46,31 @@ mod tests {
 
     // behaviour: PRS-2
     #[test]
-    fn a_pod_is_active_until_nothing_of_it_runs_or_unless_nothing_will() {
+    fn pod_is_active_until_its_containers_have_ended() {
         let works = PodState::Known(WorkerState::default());
         let ended = PodState::Known(WorkerState { terminated: true, ..WorkerState::default() });
         let rows = [
             ("it runs", works, "Running", Some("Running"), true),
             ("it has ended", ended, "Running", Some("Succeeded"), false),
-            ("it has ended, which is not told yet", ended, "Running", None, false),
-            ("it makes room, and is ending", works, "Running", Some("Failed"), true),
-            (
-                "the API server was told that it failed, and it is ending",
-                works,
-                "Failed",
-                None,
-                true,
-            ),
-            ("it is to be let in", PodState::Given, "Pending", None, true),
-            ("it was refused", PodState::Given, "Pending", Some("Failed"), false),
-            ("it ended before this agent came", PodState::Given, "Succeeded", None, false),
+            ("it has ended, which is not published yet", ended, "Running", None, false),
+            ("it is preempted and terminating", works, "Running", Some("Failed"), true),
+            ("its published phase is Failed, and it is terminating", works, "Failed", None, true),
+            ("it waits for admission", PodState::Desired, "Pending", None, true),
+            ("it was rejected", PodState::Desired, "Pending", Some("Failed"), false),
+            ("it ended before this agent started", PodState::Desired, "Succeeded", None, false),
         ];
-        for (what, state, given, told, expected) in rows {
+        for (what, state, given, reported, expected) in rows {
             let mut pod = pod("web").build();
             pod.status = Some(status(given));
-            let told = told.map(status);
-            assert_eq!(is_active(state, &pod, told.as_ref()), expected, "{what}");
+            let reported = reported.map(status);
+            assert_eq!(is_active(state, &pod, reported.as_ref()), expected, "{what}");
         }
-        assert!(is_active(PodState::Given, &pod("web").build(), None), "of a manifest");
+        assert!(is_active(PodState::Desired, &pod("web").build(), None), "of a manifest");
     }
 
     // behaviour: PRS-1
     #[test]
-    fn of_init_containers_those_are_told_that_keep_running() {
+    fn only_restartable_init_containers_are_listed() {
         let pod = pod("web")
             .namespace("shop")
             .init_container("prepare", "image", [])
@@ -85,9 +79,9 @@ mod tests {
             .container("main", "image", [])
             .container("log", "image", [])
             .build();
-        let told = containers(&pod);
-        assert_eq!((told.namespace.as_str(), told.name.as_str()), ("shop", "web"));
-        assert_eq!(told.sidecars, ["proxy"]);
-        assert_eq!(told.containers, ["main", "log"]);
+        let reported = containers(&pod);
+        assert_eq!((reported.namespace.as_str(), reported.name.as_str()), ("shop", "web"));
+        assert_eq!(reported.sidecars, ["proxy"]);
+        assert_eq!(reported.containers, ["main", "log"]);
     }
 }

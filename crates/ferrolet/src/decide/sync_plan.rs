@@ -1,8 +1,8 @@
-//! Whether a sync acts for a pod: the pod may have finished, outlasted its deadline, or have to wait.
+//! Whether a sync acts for a pod: the pod may have finished, exceeded its deadline, or have to wait.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::ports::events::PodEvent;
 use model::wait::{Retry, Wait, WaitOn};
 use pods::decide::requeue::no_later;
@@ -14,7 +14,7 @@ pub(crate) struct SyncInput<'a> {
     /// The pod.
     pub(crate) pod: &'a Pod,
     /// Its observed status.
-    pub(crate) observed: &'a PodStatus,
+    pub(crate) observed: &'a RuntimePodStatus,
     /// Whether its containers have ended and none will be started again.
     pub(crate) has_finished: bool,
     /// Whether the published phase is terminal.

@@ -10,7 +10,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-fn observed(sandbox: Option<SandboxState>) -> PodStatus {
+fn observed(sandbox: Option<SandboxState>) -> RuntimePodStatus {
     let sandbox = sandbox.map(|state| SandboxStatus {
         id: "sandbox".into(),
         pod_uid: "uid-of-web".into(),
@@ -23,10 +23,10 @@ fn observed(sandbox: Option<SandboxState>) -> PodStatus {
         given: None,
     });
     let sandboxes = sandbox.into_iter().collect();
-    PodStatus { sandboxes, ..PodStatus::empty("uid-of-web".into()) }
+    RuntimePodStatus { sandboxes, ..RuntimePodStatus::empty("uid-of-web".into()) }
 }
 
-fn input<'a>(pod: &'a Pod, observed: &'a PodStatus) -> SyncInput<'a> {
+fn input<'a>(pod: &'a Pod, observed: &'a RuntimePodStatus) -> SyncInput<'a> {
     SyncInput {
         pod,
         observed,

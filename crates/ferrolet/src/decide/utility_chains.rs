@@ -1,13 +1,13 @@
-//! Which chains and rules others on the machine expect of a node's agent, and which of them are to be made.
+//! Which packet filter chains and rules other programs expect of a kubelet, and which of them are missing.
 
 use std::collections::BTreeSet;
 
 use model::ports::packet_filter::{Addition, Family, FilterChain, FilterRule, Place, Table};
 
-/// Every machine has it whose tables can be used.
+/// A built-in chain: every machine with usable tables has it.
 pub(crate) const ALWAYS_THERE: FilterChain = FilterChain { table: Table::Nat, name: "POSTROUTING" };
 
-/// Shows others which of the ways to talk to the kernel this machine uses.
+/// A hint for other programs: which iptables backend this machine uses.
 const HINT: FilterChain = FilterChain { table: Table::Mangle, name: "KUBE-IPTABLES-HINT" };
 
 const FIREWALL: FilterChain = FilterChain { table: Table::Filter, name: "KUBE-FIREWALL" };
@@ -15,7 +15,7 @@ const FIREWALL: FilterChain = FilterChain { table: Table::Filter, name: "KUBE-FI
 const INPUT: FilterChain = FilterChain { table: Table::Filter, name: "INPUT" };
 const OUTPUT: FilterChain = FilterChain { table: Table::Filter, name: "OUTPUT" };
 
-/// Chains of which nobody makes any use: who empties a table takes them along. The first one is looked at.
+/// Canary chains: a flush of a table removes them too. The first one is checked.
 pub(crate) const CANARIES: [FilterChain; 3] =
     [canary(Table::Mangle), canary(Table::Nat), canary(Table::Filter)];
 
@@ -25,9 +25,9 @@ const fn canary(table: Table) -> FilterChain {
 
 const INTO_FIREWALL: &[&str] = &["-j", "KUBE-FIREWALL"];
 
-/// Who lets packets from outside reach what listens on this machine alone, as `route_localnet` does, opens it to the
-/// neighbours, too. Only answers, and what was led here on purpose, may pass.
-const NO_STRANGERS: &[&str] = &[
+/// With `route_localnet`, neighbours can reach services that listen on localhost. This rule drops such packets, except
+/// for replies and packets that NAT redirected.
+const DROP_FOREIGN_LOCALNET: &[&str] = &[
     "-m",
     "comment",
     "--comment",
@@ -46,29 +46,30 @@ const NO_STRANGERS: &[&str] = &[
     "DROP",
 ];
 
-/// The chains that there should be.
+/// The expected chains.
 pub(crate) fn wanted_chains(family: Family) -> Vec<FilterChain> {
     let own = match family {
         Family::V4 => [HINT, FIREWALL].as_slice(),
-        // Nothing from outside gets to `::1`.
+        // IPv6 does not route packets to `::1` from outside.
         Family::V6 => &[HINT],
     };
     [own, &CANARIES].concat()
 }
 
-/// The rules that there should be.
+/// The expected rules.
 pub(crate) fn wanted_rules(family: Family) -> Vec<FilterRule> {
     let jump = |chain| FilterRule { chain, place: Place::First, words: INTO_FIREWALL };
     match family {
         Family::V4 => {
-            let drop = FilterRule { chain: FIREWALL, place: Place::Last, words: NO_STRANGERS };
+            let drop =
+                FilterRule { chain: FIREWALL, place: Place::Last, words: DROP_FOREIGN_LOCALNET };
             vec![jump(OUTPUT), jump(INPUT), drop]
         }
         Family::V6 => Vec::new(),
     }
 }
 
-/// What was found of that.
+/// The chains and rules that were found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FoundChains {
     pub(crate) chains: BTreeSet<FilterChain>,
@@ -76,12 +77,12 @@ pub(crate) struct FoundChains {
 }
 
 impl FoundChains {
-    /// Which rules are worth a look: of a chain that is not there, no rule is, and none leads to it.
+    /// The rules to look for: not those in, or to, a chain that does not exist.
     pub(crate) fn rules_to_look_for(&self, family: Family) -> Vec<FilterRule> {
         if self.chains.contains(&FIREWALL) { wanted_rules(family) } else { Vec::new() }
     }
 
-    /// What is to be made, chains before rules.
+    /// What is to be created, chains before rules.
     pub(crate) fn missing(&self, family: Family) -> Vec<Addition> {
         let chains = wanted_chains(family).into_iter().filter(|one| !self.chains.contains(one));
         let rules = wanted_rules(family).into_iter().filter(|one| !self.rules.contains(one));
@@ -106,7 +107,7 @@ mod tests {
 
     // behaviour: NODE-54
     #[test]
-    fn what_is_missing_is_made_and_nothing_else() {
+    fn only_missing_chains_and_rules_are_created() {
         let nothing = FoundChains::default();
         let chains = |all: &[FilterChain]| FoundChains {
             chains: all.iter().copied().collect(),
@@ -128,7 +129,7 @@ mod tests {
         let rows: [(Family, FoundChains, Vec<&[String]>); 6] = [
             (Family::V4, nothing.clone(), vec![hint, firewall, canaries, jumps, drop]),
             (Family::V6, nothing, vec![hint, canaries]),
-            // Somebody else made it, with rules of theirs.
+            // Another program created the chain, with its own rules.
             (Family::V4, chains(&[FIREWALL]), vec![hint, canaries, jumps, drop]),
             (Family::V6, chains(&[HINT, CANARIES[0]]), vec![&canaries[1..]]),
             (Family::V4, without_a_jump, vec![&jumps[1..]]),
@@ -141,7 +142,7 @@ mod tests {
 
     // behaviour: NODE-54
     #[test]
-    fn rules_are_looked_for_where_they_can_be() {
+    fn rules_are_checked_only_in_existing_chains() {
         let mut found = FoundChains::default();
         assert!(found.rules_to_look_for(Family::V4).is_empty());
         found.chains.insert(FIREWALL);

@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
 use model::admission::Preemption;
 use model::ids::PodUid;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::panics::{PanicStep, PanicSubject};
 use model::pod_failure::PodFailure;
 use model::ports::events::PodEvent;
@@ -34,20 +34,20 @@ const NO_GRACE: Duration = Duration::ZERO;
 
 /// Waits for the victims of critical pods. Dropped with the loop.
 #[derive(Debug, Default)]
-pub(super) struct Rooms(JoinSet<MadeRoom>);
+pub(super) struct Preemptions(JoinSet<PreemptionResult>);
 
-/// The victims of a critical pod had their time.
+/// The grace periods of the victims of a critical pod are over.
 #[derive(Debug)]
-pub(super) struct MadeRoom {
+pub(super) struct PreemptionResult {
     uid: PodUid,
     resource: String,
-    /// Each with whether it has terminated in time.
+    /// Each victim with whether it has terminated in time.
     victims: Vec<(PodUid, bool)>,
 }
 
-impl Rooms {
-    /// Waits until the victims of a pod had their time; for ever without any. `None` if a wait was lost.
-    pub(super) async fn made(&mut self) -> Option<MadeRoom> {
+impl Preemptions {
+    /// Waits until the grace periods of a pod's victims are over; for ever without any. `None` if a wait was lost.
+    pub(super) async fn next_result(&mut self) -> Option<PreemptionResult> {
         match self.0.join_next().await {
             Some(Ok(room)) => Some(room),
             Some(Err(error)) => {
@@ -64,7 +64,7 @@ impl Rooms {
 struct Round {
     /// The resources that pods use.
     there: Occupancy,
-    /// Pods that only node labels are in the way of.
+    /// Pods for which node labels are the sole obstacle.
     refresh: BTreeSet<PodUid>,
     /// Changed sizes of containers.
     sizes: Arc<Sizes>,
@@ -111,12 +111,12 @@ impl SyncLoop {
         done.ok()
     }
 
-    /// A pod with the resources that an earlier agent may have allocated, which it may not request any more.
+    /// A pod with the resources that an earlier agent may have allocated and that it may no longer request.
     fn arrived(&self, uid: &PodUid, sizes: &Sizes) -> Option<(Arc<Pod>, Standing)> {
         let desired = self.intake.pod(uid)?;
         let (lives, status) =
             (self.parts.cache.live(uid).is_some(), self.parts.cache.get(uid).ok());
-        let pod = self.parts.allocation.remembered(desired, status.as_deref(), sizes);
+        let pod = self.parts.allocation.restored(desired, status.as_deref(), sizes);
         let standing = standing(&pod, lives, status.as_deref());
         Some((pod, standing))
     }
@@ -133,7 +133,7 @@ impl SyncLoop {
         let decision = self.parts.allocation.decide(&arrival, &round.there);
         match &decision {
             AdmissionDecision::Admit { occupies: false } => {
-                // Should it start after all, it does with what it then requests.
+                // If it starts after all, it does so with its requests at that time.
                 self.parts.allocation.forget(&uid);
             }
             AdmissionDecision::Admit { occupies: true } => self.allocate(&pod, round),
@@ -171,7 +171,7 @@ impl SyncLoop {
         round.there.add(self.parts.allocation.taken(&uid, Arc::clone(pod)));
     }
 
-    /// Allocates resources for a pod that had finished and lives again.
+    /// Allocates resources for a pod that had finished and runs again.
     pub(super) async fn readmit(&mut self, uid: &PodUid) {
         let sizes = self.sizes().await;
         let Some((pod, _)) = self.arrived(uid, &sizes) else { return };
@@ -212,9 +212,9 @@ impl SyncLoop {
             });
         }
         let (uid, resource) = (uid.clone(), plan.resource);
-        self.rooms
-            .0
-            .spawn(async move { MadeRoom { uid, resource, victims: join_all(ends).await } });
+        self.preemptions.0.spawn(async move {
+            PreemptionResult { uid, resource, victims: join_all(ends).await }
+        });
     }
 
     fn report_preempted(&self, victim: &Arc<Pod>, uid: &PodUid) {
@@ -224,7 +224,7 @@ impl SyncLoop {
         self.parts.events.record(event);
         let failure = PodFailure { reason: PREEMPTING, message, disruption: Some(DISRUPTED) };
         let observed = self.parts.cache.get(uid);
-        let observed = observed.unwrap_or_else(|_| Arc::new(PodStatus::empty(uid.clone())));
+        let observed = observed.unwrap_or_else(|_| Arc::new(RuntimePodStatus::empty(uid.clone())));
         let resize = ResizeState {
             pending: self.parts.allocation.pending_resize(uid),
             ..ResizeState::default()
@@ -234,14 +234,14 @@ impl SyncLoop {
         self.parts.status.observed(victim, &observed, &overrides);
     }
 
-    /// The pod that waited for victims starts, also if they took too long.
-    pub(super) async fn room_made(&mut self, made: Option<MadeRoom>) {
+    /// Starts the pod that waited for victims, also if they took too long.
+    pub(super) async fn finish_preemption(&mut self, made: Option<PreemptionResult>) {
         let room = match made {
             None => {
                 self.parts.allocation.rooms_lost();
                 None
             }
-            Some(MadeRoom { uid, resource, victims }) => {
+            Some(PreemptionResult { uid, resource, victims }) => {
                 for (victim, has_ended) in &victims {
                     if *has_ended {
                         self.parts.allocation.metrics.preempted(&resource);
@@ -255,7 +255,7 @@ impl SyncLoop {
             }
         };
         self.feed(IntakeEvent::RoomMade(room)).await;
-        self.look_after_all(Trigger::PodTerminated).await;
+        self.reconcile_all(Trigger::PodTerminated).await;
     }
 }
 

@@ -18,7 +18,7 @@ use crate::decide::incidents;
 /// The grace period of an orphan whose specification is unknown.
 const ORPHAN_GRACE: Duration = Duration::from_secs(1);
 
-/// What is around the intake, at one time.
+/// The input of the intake, at one time.
 struct Snapshot {
     live: Arc<BTreeMap<PodUid, PodName>>,
     outdated: OutdatedCopies,
@@ -77,31 +77,31 @@ impl SyncLoop {
                 let pod = self.allocated(&pod);
                 self.parts.allocation.forget(&uid);
                 if terminate {
-                    self.parts.workers.ask(uid, kill(pod)).await;
+                    self.parts.workers.update(uid, kill(pod)).await;
                 }
             }
             IntakeCommand::CreateWorker(uid) => {
                 let Some(pod) = self.intake.pod(&uid) else { return };
                 let pod = self.allocated(pod);
-                self.parts.workers.ask(uid, Update::Create(pod)).await;
+                self.parts.workers.update(uid, Update::Create(pod)).await;
             }
             IntakeCommand::RestartWorker(uid) => {
                 let Some(pod) = self.intake.pod(&uid).cloned() else { return };
-                self.parts.workers.ask(uid, Update::Create(pod)).await;
+                self.parts.workers.update(uid, Update::Create(pod)).await;
             }
             IntakeCommand::UpdateWorker(uid) => {
                 let Some(pod) = self.intake.pod(&uid).cloned() else { return };
                 // A resize that it requests is decided with all others.
                 let pod = self.parts.allocation.update(&pod);
-                self.parts.workers.ask(uid, Update::Update(pod)).await;
+                self.parts.workers.update(uid, Update::Update(pod)).await;
             }
-            IntakeCommand::SyncWorker(uid) => self.parts.workers.ask(uid, Update::Sync).await,
+            IntakeCommand::SyncWorker(uid) => self.parts.workers.update(uid, Update::Sync).await,
             IntakeCommand::Terminate { uid, pod } => {
                 info!(pod = %view::pod_name(&pod), %uid, "Pod removed");
                 self.parts.status.terminating(&pod);
-                // After what may panic: it is still needed if the command is repeated.
+                // After the steps that may panic: it is still needed if the command is repeated.
                 self.parts.allocation.forget(&uid);
-                self.parts.workers.ask(uid, kill(pod)).await;
+                self.parts.workers.update(uid, kill(pod)).await;
             }
             IntakeCommand::TerminateOrphan { uid, name, spec } => {
                 self.terminate_orphan(uid, name, spec).await;
@@ -140,7 +140,7 @@ impl SyncLoop {
             self.parts.status.terminating(pod);
         }
         self.parts.metrics.orphaned();
-        self.parts.workers.ask(uid, kill_orphan(spec, name)).await;
+        self.parts.workers.update(uid, kill_orphan(spec, name)).await;
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::ids::{PodName, PodUid};
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use pods::decide::intake::{LivePod, OutdatedCopies, StoredCopy, outdated_copies};
 use tracing::{info, warn};
 
@@ -26,7 +26,7 @@ impl SyncLoop {
         });
         let copies: Vec<StoredCopy<'_>> = copies.collect();
         let live = live.iter().filter(|(uid, _)| has_none(uid));
-        let live: Vec<(_, _, Option<Arc<PodStatus>>)> =
+        let live: Vec<(_, _, Option<Arc<RuntimePodStatus>>)> =
             live.map(|(uid, name)| (uid, name, self.parts.cache.get(uid).ok())).collect();
         let live =
             live.iter().map(|(uid, name, status)| LivePod { uid, name, status: status.as_deref() });

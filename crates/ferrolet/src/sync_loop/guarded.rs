@@ -126,7 +126,7 @@ impl SyncLoop {
             }
         }
         self.send_desired().await;
-        self.look_after_all(Trigger::PodsAdded).await;
+        self.reconcile_all(Trigger::PodsAdded).await;
     }
 
     /// An invalid manifest is reported; nothing else is done about it.

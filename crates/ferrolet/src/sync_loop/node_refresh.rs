@@ -25,7 +25,7 @@ pub(super) struct NodeRefresh(JoinSet<BTreeSet<PodUid>>);
 impl NodeRefresh {
     fn begin(&mut self, pods: BTreeSet<PodUid>, node: NodeHandle) {
         self.0.spawn(async move {
-            match tokio::time::timeout(TIMEOUT, node.ask()).await {
+            match tokio::time::timeout(TIMEOUT, node.refresh()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => {
                     warn!(error = %Chain(&error), "Cannot fetch the Node object, using the stored one");
@@ -50,7 +50,7 @@ impl NodeRefresh {
 }
 
 impl SyncLoop {
-    /// Takes over what is known of the node by now.
+    /// Updates the node that admission uses.
     pub(super) fn update_node(&mut self) {
         if let Some(features) = self.parts.runtime.features() {
             self.parts.allocation.chain.node.runtime = features;
@@ -61,7 +61,7 @@ impl SyncLoop {
         }
     }
 
-    /// Fetches the Node object for pods that only node labels are in the way of.
+    /// Fetches the Node object for pods for which node labels are the sole obstacle.
     pub(super) fn refresh_node(&mut self, pods: BTreeSet<PodUid>) {
         let Some(node) = self.parts.node.clone().filter(|_| !pods.is_empty()) else { return };
         debug!(?pods, "Fetching the Node object before pods are rejected for its labels");
@@ -70,6 +70,6 @@ impl SyncLoop {
 
     pub(super) async fn node_refreshed(&mut self, pods: Option<BTreeSet<PodUid>>) {
         self.feed(IntakeEvent::NodeRefreshed(pods)).await;
-        self.look_after_all(Trigger::PodsAdded).await;
+        self.reconcile_all(Trigger::PodsAdded).await;
     }
 }

@@ -52,7 +52,7 @@ impl DirectoryRemovals {
         }
     }
 
-    /// Gives up what is under way.
+    /// Cancels the removals that are running.
     pub(super) async fn stop(&mut self) {
         self.tasks.shutdown().await;
     }
@@ -63,14 +63,14 @@ impl DirectoryRemovals {
 }
 
 impl SyncLoop {
-    /// The pods that are listed, have a worker or live.
+    /// The pods that are listed, have a worker or run.
     fn known(&self) -> BTreeSet<PodUid> {
         let mut known = self.intake.known();
         known.extend(self.parts.cache.all_live().keys().cloned());
         known
     }
 
-    /// Begins to remove directories that wait for it.
+    /// Starts the removals that are due.
     pub(super) fn remove_directories(&mut self) {
         let Self { parts, intake, removals, .. } = self;
         let begin = removals.queue.start(|uid| {
@@ -91,7 +91,7 @@ impl SyncLoop {
                     };
                     removed.map_err(|error| Chain(&error).to_string())
                 };
-                // Otherwise it would be unknown whose removal is over.
+                // Without it, the pod of a finished removal would be unknown.
                 let removed = panics.catch_async(PanicStep::SyncLoop, of, work).await;
                 let result = match removed {
                     Ok(removed) => removed,
@@ -102,13 +102,13 @@ impl SyncLoop {
         }
     }
 
-    /// Tries again to remove what could not be removed.
+    /// Retries failed removals.
     pub(super) fn retry_removals(&mut self) {
         self.removals.queue.retry();
         self.remove_directories();
     }
 
-    /// Looks for directories, and removes records, of pods that are neither wanted nor worked on nor alive.
+    /// Lists directories, and removes records, of pods that are not desired, have no worker and do not run.
     pub(super) async fn sweep_directories(&mut self) {
         let directories = self.parts.directories.clone();
         let panics = self.parts.panics.clone();
@@ -135,8 +135,8 @@ impl SyncLoop {
                 }
             }
             RemovalEvent::Listed(Err(error)) => {
-                warn!(error, "cannot list the directories of pods");
-                // By the next housekeeping.
+                warn!(error, "Cannot list pod directories");
+                // Retried by the next housekeeping.
                 self.swept = false;
             }
             RemovalEvent::Removed(uid, result) => self.directory_removed(uid, result).await,
@@ -149,15 +149,15 @@ impl SyncLoop {
         if let Err(error) = result.as_ref()
             && is_new_failure
         {
-            warn!(%uid, error, "cannot remove the directory of a pod that is gone");
+            warn!(%uid, error, "Cannot remove directory of orphaned pod");
         }
         if self.intake.pod(&uid).is_none() {
             return;
         }
-        // It is listed again, and can start now.
+        // The pod may have come back, and can start now.
         if self.intake.awaits_restart(&uid) {
             self.step(&uid, LoopStep::Changed).await;
         }
-        self.look_after_all(Trigger::PodsAdded).await;
+        self.reconcile_all(Trigger::PodsAdded).await;
     }
 }

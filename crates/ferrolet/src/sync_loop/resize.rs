@@ -19,7 +19,7 @@ impl SyncLoop {
         self.parts.allocation.allocated(pod)
     }
 
-    /// What containers were given since they were created.
+    /// The sizes of containers at their creation.
     pub(super) async fn sizes(&self) -> Arc<Sizes> {
         match &self.parts.pod_runtime {
             Some(pod_runtime) => pod_runtime.sizes().await,
@@ -56,7 +56,7 @@ impl SyncLoop {
                 self.execute_all(commands).await;
             } else {
                 self.panicked(&uid, LoopStep::Resize);
-                // What the pod takes may have been left out.
+                // The resources of the pod may not be counted yet.
                 there = self.occupancy();
             }
         }
@@ -65,7 +65,7 @@ impl SyncLoop {
     async fn resize_decided(&mut self, uid: &PodUid, decided: DecidedResize) -> Vec<IntakeCommand> {
         let DecidedResize { allocated, preempt, publish } = decided;
         if publish {
-            self.parts.workers.ask(uid.clone(), Update::Update(allocated)).await;
+            self.parts.workers.update(uid.clone(), Update::Update(allocated)).await;
         }
         let preempts = preempt.map(|plan| IntakeEvent::Preempts(uid.clone(), plan));
         preempts.map(|event| self.decide(event)).unwrap_or_default()
@@ -91,6 +91,6 @@ impl SyncLoop {
     pub(super) async fn granted(&mut self, grant: Grant) {
         let Some(desired) = self.intake.pod(&grant.uid).cloned() else { return };
         let allocated = self.parts.allocation.actuate(&grant, &desired);
-        self.parts.workers.ask(grant.uid, Update::Update(allocated)).await;
+        self.parts.workers.update(grant.uid, Update::Update(allocated)).await;
     }
 }

@@ -45,7 +45,7 @@ impl SyncRecords {
     pub(super) fn set_result(&self, uid: &PodUid, error: Option<&SyncError>) -> bool {
         let mut records = self.lock();
         let failed = match error {
-            // A resize comes after all containers have started.
+            // A resize follows the start of all containers.
             None | Some(SyncError::Resize(_)) => {
                 let record = records.get_mut(uid);
                 return record.is_some_and(|record| record.start_failures.take().is_some());
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn pod_is_adopted_once_until_it_is_forgotten() {
         let (records, uid) = (SyncRecords::default(), PodUid::from("uid"));
-        assert!(!records.set_result(&uid, None), "no record is made for a success");
+        assert!(!records.set_result(&uid, None), "a success creates no record");
         assert!(records.lock().is_empty());
         assert!(records.adopt(&uid) && !records.adopt(&uid));
         assert!(!records.set_result(&uid, None) && !records.adopt(&uid));

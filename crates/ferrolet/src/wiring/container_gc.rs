@@ -12,12 +12,12 @@ use crate::cgroup_sweep::CgroupSweep;
 use crate::gc_notifier::{GcNotifier, StopThroughRuntime};
 use crate::pod_index::PodIndex;
 
-/// What container garbage collection works with.
+/// What container garbage collection needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ContainerGcInputs<'a> {
-    /// The pods of which nothing may be removed.
+    /// The index of the pods that must not lose anything.
     pub(super) index: &'a Arc<PodIndex>,
-    /// Stops containers in an unknown state, and has the cgroups of pods.
+    /// Stops containers in an unknown state, and has the pod cgroups.
     pub(super) pod_runtime: &'a PodRuntime,
     pub(super) panics: &'a PanicGuard,
 }

@@ -15,7 +15,7 @@ use crate::records::Records;
 pub(super) struct DecoratedPorts {
     /// The ports. Events pass the start timer, if there is one, and the event book; removals are recorded.
     pub(super) ports: Ports,
-    /// The last events, on their way to the log and the API server.
+    /// The last events, which also go to the log and the API server.
     pub(super) event_book: Arc<EventBook>,
     /// Measures how long pods take to start; none without a cluster.
     pub(super) start_timer: Option<StartTimer>,

@@ -8,7 +8,7 @@ use process::tasks::Tasks;
 
 use super::{Ports, Settings};
 
-/// Starts it; returns the handle through which the sync loop reports pods. Nothing where there are no log files.
+/// Starts the rotation; returns the handle through which the sync loop reports pods. None without log files.
 pub(super) fn start_log_rotation(
     settings: &Settings,
     ports: &Ports,

@@ -1,7 +1,8 @@
 //! The node's API: its ports, and the thread that serves them.
 //!
-//! Streams and large answers must not slow the agent, whose runtime has one thread. So the API has a thread and a runtime
-//! of its own. It reads snapshots; reviews are made by the agent's runtime, which has the connections to the API server.
+//! Streams and large responses must not slow the agent, whose runtime has one thread. So the API has its own thread
+//! and runtime. It reads snapshots; the agent's runtime makes reviews, because it has the connections to the API
+//! server.
 
 use std::io;
 use std::net::TcpListener;
@@ -55,12 +56,12 @@ const END: Duration = Duration::from_secs(1);
 /// The largest certificate file.
 const LARGEST_FILE: u64 = 1 << 20;
 
-/// What the configuration and the command line say of the API.
+/// The inputs of the API from the configuration and the command line.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeApiOptions<'a> {
     /// The configuration.
     pub config: &'a KubeletConfiguration,
-    /// The settings of our own.
+    /// The agent's own settings.
     pub own: &'a FerroletConfiguration,
     /// The name of the node.
     pub node: &'a str,
@@ -316,7 +317,7 @@ where
             runtime.shutdown_timeout(END);
             result
         });
-        // The agent does not wait for it any more while it stops.
+        // The agent does not wait for it while it stops.
         drop(sender.send(result));
     })?;
     ended.await.unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))

@@ -97,7 +97,7 @@ async fn port_stays_closed_when_a_webhook_has_no_api_server() {
 
 // behaviour: SRV-7
 #[tokio::test]
-async fn reviews_are_made_by_the_runtime_of_the_agent() {
+async fn reviews_run_on_the_runtime_of_the_agent() {
     #[derive(Debug)]
     struct Here(thread::ThreadId);
 

@@ -27,7 +27,7 @@ pub(super) fn probe_manager(
         metrics: Metrics::new(&ports.probe_metrics).expect("no other part counts probes"),
         panics: panics.clone(),
         resets_on_restart: settings.resets_on_restart,
-        jitter: model::chance::fraction,
+        jitter: model::jitter::fraction,
     })
 }
 

@@ -11,7 +11,7 @@ use super::{Local, Ports};
 use crate::collection::Collection;
 use crate::metrics_text::Metrics;
 use crate::pod_index::PodIndex;
-use crate::pod_resources::ToldPods;
+use crate::pod_resources::PodResourceView;
 use crate::records::{JournalView, Records};
 use crate::runtime_logs::RuntimeLogs;
 use crate::served_pods::ServedPods;
@@ -65,7 +65,7 @@ pub(super) fn start_servers(
     };
     node_api::start(&mut local, &shown, tasks);
     let Local { listener, verbosity, pod_resources, .. } = local;
-    let reported = ToldPods::new(inputs.pods.reader().clone(), inputs.index);
+    let reported = PodResourceView::new(inputs.pods.reader().clone(), inputs.index);
     let lister = pod_resources.lister(reported, &ports);
     tasks.spawn("pod resources", |stop| pod_resources.serve(lister, stop));
     let served = server::Parts {

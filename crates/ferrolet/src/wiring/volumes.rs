@@ -15,7 +15,7 @@ use crate::pod_volumes::{
 };
 use crate::wiring::{Ports, Settings};
 
-/// What volumes take from other parts of the agent.
+/// What volumes need of other parts of the agent.
 pub(super) struct VolumeInputs<'a> {
     /// Secrets and config maps; none without an API server.
     pub(super) objects: Option<ObjectStore>,
@@ -142,7 +142,7 @@ async fn follow_trust_bundles(bundles: &TrustBundles, manager: &VolumeManager) {
     }
 }
 
-/// Requests new content for volumes about whose certificates there is news. Never returns.
+/// Requests new content for volumes whose certificates have changed. Never returns.
 async fn follow_certificates(certificates: &CertificateStore, manager: &VolumeManager) {
     loop {
         for uid in certificates.changed_pods().await {

@@ -1,4 +1,4 @@
-//! The API server is away for hours: what that costs, and what it is told when it is back.
+//! The API server is down for hours: the calls that this costs, and what the agent reports afterwards.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use model::ids::PodName;
 use model::objects::ObjectKey;
 use model::observed::{Container, ContainerState};
 use serde_json::json;
-use testkit::cluster::node_api::{MemoryNodeApi, NodeAsk};
-use testkit::cluster::{Ask, MemoryPods, Trouble, object};
+use testkit::cluster::node_api::{MemoryNodeApi, NodeApiCall};
+use testkit::cluster::{ApiCall, CallFault, MemoryPods, object};
 use testkit::pods::pod;
 use testkit::runtime::Method;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::world::World;
+use crate::harness::Harness;
 
 const PODS: usize = 30;
 const AWAY: Duration = Duration::from_hours(3);
-/// How long the server may be back until it has heard of everything: the longest pause of who tries, and a little.
-const TOLD: Duration = Duration::from_secs(15);
+/// How long all reports may take after the server is back: the longest back-off, and a little more.
+const CATCH_UP: Duration = Duration::from_secs(15);
 
 fn name(number: usize) -> String {
     format!("web-{number:02}")
@@ -29,15 +29,15 @@ fn sleeper(number: usize) -> Pod {
     pod.container("main", "ferrolet.test/workload:1", ["sleep", "forever"]).build()
 }
 
-fn running(world: &World, number: usize) -> Option<Container> {
-    let (name, mut all) = (name(number), world.runtime.containers());
+fn running(harness: &Harness, number: usize) -> Option<Container> {
+    let (name, mut all) = (name(number), harness.runtime.containers());
     all.retain(|one| *one.pod.name == name && one.state == ContainerState::Running);
     assert!(all.len() <= 1, "{all:?}");
     all.pop()
 }
 
-/// Whether a pod is told to be ready, after so many restarts.
-fn is_told(api: &MemoryPods, number: usize, restarts: i32) -> Option<()> {
+/// Whether the published status of a pod is ready, after this number of restarts.
+fn is_reported(api: &MemoryPods, number: usize, restarts: i32) -> Option<()> {
     let status: PodStatus = api.pod(&PodName::new("default", name(number)))?.status.clone()?;
     let is_ready =
         status.conditions.iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True");
@@ -45,45 +45,45 @@ fn is_told(api: &MemoryPods, number: usize, restarts: i32) -> Option<()> {
     (is_ready && container.restart_count == restarts).then_some(())
 }
 
-async fn all_told(world: &World, api: &MemoryPods, restarts: i32) {
-    let all = |_: &World| (0..PODS).all(|number| is_told(api, number, restarts).is_some());
-    world.until("all pods are told of", |world| all(world).then_some(())).await;
+async fn all_reported(harness: &Harness, api: &MemoryPods, restarts: i32) {
+    let all = |_: &Harness| (0..PODS).all(|number| is_reported(api, number, restarts).is_some());
+    harness.until("all pods are reported", |harness| all(harness).then_some(())).await;
 }
 
-/// Everything of the API server is away, or back.
-fn set_away(world: &World, api: &MemoryPods, node: &MemoryNodeApi, is_away: bool) {
+/// Takes the whole API server down, or brings it back.
+fn set_away(harness: &Harness, api: &MemoryPods, node: &MemoryNodeApi, is_away: bool) {
     api.away(is_away);
     node.freeze(is_away);
     if !is_away {
-        node.end_troubles();
-        world.rest.end_troubles();
+        node.clear_faults();
+        harness.rest.clear_faults();
         return;
     }
     let asks = [
-        NodeAsk::Get,
-        NodeAsk::Create,
-        NodeAsk::Patch,
-        NodeAsk::GetLease,
-        NodeAsk::CreateLease,
-        NodeAsk::UpdateLease,
+        NodeApiCall::Get,
+        NodeApiCall::Create,
+        NodeApiCall::Patch,
+        NodeApiCall::GetLease,
+        NodeApiCall::CreateLease,
+        NodeApiCall::UpdateLease,
     ];
     for ask in asks {
-        node.trouble(ask, Trouble::Unreachable, u32::MAX);
+        node.inject_fault(ask, CallFault::Unreachable, u32::MAX);
     }
-    for ask in [Ask::Event, Ask::CountEvent, Ask::Object] {
-        world.rest.trouble(ask, Trouble::Unreachable, u32::MAX);
+    for ask in [ApiCall::Event, ApiCall::CountEvent, ApiCall::Object] {
+        harness.rest.inject_fault(ask, CallFault::Unreachable, u32::MAX);
     }
 }
 
-/// Restarts the container of each pod, one after the other; the pods in the order in which that was.
-async fn restart_all(world: &World) -> Vec<String> {
+/// Restarts the container of each pod, one after the other; returns the pods in the order of their restarts.
+async fn restart_all(harness: &Harness) -> Vec<String> {
     // Not in the order of their names.
     let order: Vec<usize> = (0..PODS).map(|number| number * 7 % PODS).collect();
     for number in &order {
-        let old = running(world, *number).expect("it runs");
-        assert!(world.runtime.kill_container(&old.id, 1));
-        let next = |world: &World| running(world, *number).filter(|one| one.id != old.id);
-        world.until("another container runs", next).await;
+        let old = running(harness, *number).expect("it runs");
+        assert!(harness.runtime.kill_container(&old.id, 1));
+        let next = |harness: &Harness| running(harness, *number).filter(|one| one.id != old.id);
+        harness.until("another container runs", next).await;
         sleep(Duration::from_mins(2)).await;
     }
     order.into_iter().map(name).collect()
@@ -91,59 +91,59 @@ async fn restart_all(world: &World) -> Vec<String> {
 
 // behaviour: API-33, STW-30, STW-33, STW-35
 #[tokio::test(start_paused = true)]
-async fn hours_without_the_api_server_cost_few_calls_and_then_each_pod_is_told_once_newest_first() {
-    let (mut world, api) = World::in_cluster();
+async fn api_server_outage_costs_few_calls_and_then_one_patch_per_pod() {
+    let (mut harness, api) = Harness::in_cluster();
     let node = MemoryNodeApi::default();
-    world.own_node = Some(node.clone());
+    harness.own_node = Some(node.clone());
     for number in 0..PODS {
         api.make(sleeper(number));
     }
-    let _agent = world.start();
-    all_told(&world, &api, 0).await;
+    let _agent = harness.start();
+    all_reported(&harness, &api, 0).await;
     sleep(Duration::from_mins(1)).await;
 
-    set_away(&world, &api, &node, true);
+    set_away(&harness, &api, &node, true);
     let back = Instant::now() + AWAY;
     node.forget_calls();
-    world.rest.forget_calls();
-    world.runtime.forget_calls();
-    let order = restart_all(&world).await;
+    harness.rest.forget_calls();
+    harness.runtime.forget_calls();
+    let order = restart_all(&harness).await;
     sleep_until(back).await;
     let (of_pods, of_node, of_events) =
-        (api.missed(), node.calls().len(), world.rest.calls().len());
+        (api.missed(), node.calls().len(), harness.rest.calls().len());
     let calls = of_pods + of_node + of_events;
     println!(
         "{calls} calls in {AWAY:?}: {of_pods} of pods, {of_node} of node, {of_events} of events"
     );
-    // All of them together less than one a second, however many pods wait; and nobody gave up.
+    // Together less than one a second, however many pods wait; no task gave up.
     let seconds = usize::try_from(AWAY.as_secs()).expect("hours are few seconds");
     assert!(calls < seconds, "{of_pods} {of_node} {of_events}");
     assert!(of_pods > seconds / 12 && of_node > seconds / 8, "{of_pods} {of_node}");
-    assert_eq!(world.runtime.count(Method::CreateContainer), PODS);
-    assert_eq!(world.runtime.count(Method::RunPodSandbox), 0);
+    assert_eq!(harness.runtime.count(Method::CreateContainer), PODS);
+    assert_eq!(harness.runtime.count(Method::RunPodSandbox), 0);
 
     node.forget_calls();
-    world.rest.forget_calls();
-    world.runtime.forget_calls();
+    harness.rest.forget_calls();
+    harness.runtime.forget_calls();
     api.forget_calls();
     let begun = Instant::now();
-    set_away(&world, &api, &node, false);
-    all_told(&world, &api, 1).await;
-    assert!(begun.elapsed() <= TOLD, "{:?}", begun.elapsed());
+    set_away(&harness, &api, &node, false);
+    all_reported(&harness, &api, 1).await;
+    assert!(begun.elapsed() <= CATCH_UP, "{:?}", begun.elapsed());
     sleep(Duration::from_mins(1)).await;
     let mut newest_first: Vec<String> =
         order.iter().rev().map(|name| format!("PATCH default/{name}")).collect();
-    let told = api.calls();
-    // Who tried last is another one than who tried before: of the two that are newest, either.
-    if told.first() == newest_first.get(1) {
+    let reported = api.calls();
+    // The attempt before the last was for another pod: of the two newest, either may be first.
+    if reported.first() == newest_first.get(1) {
         newest_first.swap(0, 1);
     }
-    assert_eq!(told, newest_first);
-    let rest = (node.calls(), world.rest.calls().len());
+    assert_eq!(reported, newest_first);
+    let rest = (node.calls(), harness.rest.calls().len());
     println!("after that: {rest:?}");
     assert!(rest.0.len() <= 16 && rest.1 <= 10, "{rest:?}");
     for method in [Method::RunPodSandbox, Method::CreateContainer, Method::StopContainer] {
-        assert_eq!(world.runtime.count(method), 0, "{method:?}");
+        assert_eq!(harness.runtime.count(method), 0, "{method:?}");
     }
 }
 
@@ -159,66 +159,66 @@ fn with_secret(number: usize) -> Pod {
 
 // behaviour: API-7, OBJ-41
 #[tokio::test(start_paused = true)]
-async fn who_has_variables_from_a_secret_is_restarted_while_the_api_server_is_away() {
-    let (mut world, api) = World::in_cluster();
+async fn container_with_secret_env_restarts_while_the_api_server_is_down() {
+    let (mut harness, api) = Harness::in_cluster();
     let node = MemoryNodeApi::default();
-    world.own_node = Some(node.clone());
-    world.rest.put_object(&ObjectKey::secret("default", "code"), object([("word", "open")]));
+    harness.own_node = Some(node.clone());
+    harness.rest.put_object(&ObjectKey::secret("default", "code"), object([("word", "open")]));
     api.make(with_secret(0));
-    let _agent = world.start();
-    let first = world.until("it runs", |world| running(world, 0)).await;
-    // So long that nobody follows the secret any more.
+    let _agent = harness.start();
+    let first = harness.until("it runs", |harness| running(harness, 0)).await;
+    // So long that the watch of the secret has stopped.
     sleep(Duration::from_mins(10)).await;
-    assert!(world.rest.followed().is_empty(), "{:?}", world.rest.followed());
-    set_away(&world, &api, &node, true);
-    world.rest.freeze_objects(true);
+    assert!(harness.rest.followed().is_empty(), "{:?}", harness.rest.followed());
+    set_away(&harness, &api, &node, true);
+    harness.rest.freeze_objects(true);
     sleep(Duration::from_hours(1)).await;
-    assert!(world.runtime.kill_container(&first.id, 1));
-    let next = |world: &World| running(world, 0).filter(|one| one.id != first.id);
-    let second = world.until("another container runs", next).await;
-    let config = world.runtime.container_config(&second.id).expect("the container");
+    assert!(harness.runtime.kill_container(&first.id, 1));
+    let next = |harness: &Harness| running(harness, 0).filter(|one| one.id != first.id);
+    let second = harness.until("another container runs", next).await;
+    let config = harness.runtime.container_config(&second.id).expect("the container");
     let variable = ("WORD".to_owned(), "open".to_owned());
     assert!(config.envs.contains(&variable), "{:?}", config.envs);
 }
 
 // behaviour: API-1, API-37
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_starts_without_the_api_server_leaves_its_pods_alone_until_that_answers() {
-    let (mut world, api) = World::in_cluster();
+async fn pods_keep_running_when_the_agent_starts_without_the_api_server() {
+    let (mut harness, api) = Harness::in_cluster();
     let node = MemoryNodeApi::default();
-    world.own_node = Some(node.clone());
-    world.write_manifest("fixed", "Always", "[sleep, forever]");
+    harness.own_node = Some(node.clone());
+    harness.write_manifest("fixed", "Always", "[sleep, forever]");
     for number in [0, 1] {
         api.make(sleeper(number));
     }
-    let former = world.start();
+    let former = harness.start();
     for number in [0, 1] {
-        world.until("it is told of", |_| is_told(&api, number, 0)).await;
+        harness.until("it is reported", |_| is_reported(&api, number, 0)).await;
     }
-    let fixed = world.one_runs("fixed").await;
-    let [steady, shaken] = [0, 1].map(|number| running(&world, number).expect("it runs"));
-    set_away(&world, &api, &node, true);
+    let fixed = harness.one_runs("fixed").await;
+    let [steady, shaken] = [0, 1].map(|number| running(&harness, number).expect("it runs"));
+    set_away(&harness, &api, &node, true);
     former.stop().await;
-    world.runtime.forget_calls();
+    harness.runtime.forget_calls();
 
-    let _agent = world.start();
+    let _agent = harness.start();
     for id in [&shaken.id, &fixed.id] {
-        assert!(world.runtime.kill_container(id, 1));
+        assert!(harness.runtime.kill_container(id, 1));
     }
-    // Static pods wait for nobody.
-    world.write_manifest("late", "Always", "[sleep, forever]");
-    world.one_runs("late").await;
-    assert_ne!(world.one_runs("fixed").await.id, fixed.id);
+    // Static pods do not wait.
+    harness.write_manifest("late", "Always", "[sleep, forever]");
+    harness.one_runs("late").await;
+    assert_ne!(harness.one_runs("fixed").await.id, fixed.id);
     sleep(Duration::from_hours(1)).await;
-    assert_eq!(running(&world, 0), Some(steady.clone()));
-    assert_eq!(running(&world, 1), None, "nobody knows whether it is still wanted");
+    assert_eq!(running(&harness, 0), Some(steady.clone()));
+    assert_eq!(running(&harness, 1), None, "it is unknown whether the pod still exists");
     for method in [Method::StopContainer, Method::StopPodSandbox, Method::RemovePodSandbox] {
-        assert_eq!(world.runtime.count(method), 0, "{method:?}");
+        assert_eq!(harness.runtime.count(method), 0, "{method:?}");
     }
 
-    set_away(&world, &api, &node, false);
-    // What died was kept, so it counts.
-    world.until("the restart is told", |_| is_told(&api, 1, 1)).await;
-    assert_eq!(running(&world, 0), Some(steady));
-    assert!(is_told(&api, 0, 0).is_some());
+    set_away(&harness, &api, &node, false);
+    // The dead container was kept, so it counts as a restart.
+    harness.until("the restart is reported", |_| is_reported(&api, 1, 1)).await;
+    assert_eq!(running(&harness, 0), Some(steady));
+    assert!(is_reported(&api, 0, 0).is_some());
 }

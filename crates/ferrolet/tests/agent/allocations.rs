@@ -1,4 +1,4 @@
-//! What pods were given, through restarts of the agent and of the machine.
+//! Allocated resources, through restarts of the agent and of the machine.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -13,30 +13,30 @@ use testkit::cluster::MemoryPods;
 use testkit::runtime::{EventFault, EventRule, Fault, Method, Rule};
 use testkit::wanted::removal;
 
+use crate::harness::Harness;
 use crate::resize_api::{asking, cpu, named};
-use crate::world::World;
 
 const IMAGE: &str = "ferrolet.test/workload:1";
 const STATE: &str = "/var/lib/kubelet/ferrolet/state";
 const RECORD: &str = "/var/lib/kubelet/ferrolet/state/allocated-resources.json";
 
 /// A node with two processors.
-fn small(mut world: World) -> World {
-    world.allocatable = vec![("cpu", "2")];
-    world
+fn small(mut harness: Harness) -> Harness {
+    harness.allocatable = vec![("cpu", "2")];
+    harness
 }
 
-/// Writes the manifest of a pod whose uid stays, with resources of its own or of its container.
-fn write(world: &World, of_pod: &str, of_container: &str, args: &str) {
+/// Writes the manifest of a pod with a fixed uid, with resources of the pod or of its container.
+fn write(harness: &Harness, of_pod: &str, of_container: &str, args: &str) {
     let manifest = format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: web, uid: uid-of-web}}\nspec:\n  \
          terminationGracePeriodSeconds: 1\n  resources: {of_pod}\n  containers:\n  - name: main\n    \
          image: \"{IMAGE}\"\n    args: {args}\n    resources: {of_container}\n"
     );
-    world.files.write("/manifests/web.yaml", manifest);
+    harness.files.write("/manifests/web.yaml", manifest);
 }
 
-/// Requests and limits of so many processors.
+/// Requests and limits of this number of CPUs.
 fn processors(count: u32) -> String {
     format!("{{requests: {{cpu: {count}}}, limits: {{cpu: {count}}}}}")
 }
@@ -47,122 +47,122 @@ fn pending(agent: &Agent) -> Option<PodCondition> {
     conditions.into_iter().find(|one| one.type_ == "PodResizePending")
 }
 
-async fn waits(world: &World, agent: &Agent) {
-    let why = world.until("it waits for more", |_| pending(agent)).await;
+async fn waits(harness: &Harness, agent: &Agent) {
+    let why = harness.until("its resize is deferred", |_| pending(agent)).await;
     assert_eq!(why.reason.as_deref(), Some("Deferred"));
 }
 
-fn shares(world: &World, container: &Container) -> i64 {
-    let config = world.runtime.container_config(&container.id).expect("the container");
+fn shares(harness: &Harness, container: &Container) -> i64 {
+    let config = harness.runtime.container_config(&container.id).expect("the container");
     config.resources.cpu_shares
 }
 
 // behaviour: RSZ-28
 #[tokio::test(start_paused = true)]
-async fn what_a_pod_has_as_a_whole_is_known_to_the_next_agent() {
-    let world = small(World::new());
-    write(&world, &processors(1), "{}", "[sleep, forever]");
-    let agent = world.start();
-    let web = world.one_runs("web").await;
+async fn pod_level_allocation_survives_an_agent_restart() {
+    let harness = small(Harness::new());
+    write(&harness, &processors(1), "{}", "[sleep, forever]");
+    let agent = harness.start();
+    let web = harness.one_runs("web").await;
     let cgroup = CgroupName::parse("/kubepods/burstable/poduid-of-web").expect("a name");
-    let has = || world.cgroups.all()[&cgroup].cpu_shares;
+    let has = || harness.cgroups.all()[&cgroup].cpu_shares;
     assert_eq!(has(), Some(1024));
-    write(&world, &processors(100), "{}", "[sleep, forever]");
-    waits(&world, &agent).await;
+    write(&harness, &processors(100), "{}", "[sleep, forever]");
+    waits(&harness, &agent).await;
     agent.stop().await;
-    let agent = world.start();
-    waits(&world, &agent).await;
+    let agent = harness.start();
+    waits(&harness, &agent).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
-    assert_eq!((has(), world.one_runs("web").await), (Some(1024), web));
+    assert_eq!((has(), harness.one_runs("web").await), (Some(1024), web));
 }
 
 // behaviour: RSZ-30
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_is_killed_before_anything_is_on_record_leaves_one_behind_that_knows() {
-    let world = small(World::new());
+async fn allocation_survives_a_kill_before_the_first_checkpoint() {
+    let harness = small(Harness::new());
     let forever = "[sleep, forever]";
-    write(&world, &processors(1), "{}", forever);
-    let agent = world.start();
-    let web = world.one_runs("web").await;
+    write(&harness, &processors(1), "{}", forever);
+    let agent = harness.start();
+    let web = harness.one_runs("web").await;
     // As kill -9.
     drop(agent);
-    assert_eq!(world.files.content(RECORD), None);
+    assert_eq!(harness.files.content(RECORD), None);
     let cgroup = CgroupName::parse("/kubepods/burstable/poduid-of-web").expect("a name");
-    let has = || world.cgroups.all()[&cgroup].cpu_shares;
-    write(&world, &processors(100), "{}", forever);
-    let agent = world.start();
-    waits(&world, &agent).await;
+    let has = || harness.cgroups.all()[&cgroup].cpu_shares;
+    write(&harness, &processors(100), "{}", forever);
+    let agent = harness.start();
+    waits(&harness, &agent).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
-    assert_eq!((has(), world.one_runs("web").await), (Some(1024), web.clone()));
-    // What it is given then is not lost, whenever the agent is killed.
-    write(&world, &processors(2), "{}", forever);
-    let started = |world: &World| world.events.has("ResizeStarted").then_some(());
-    world.until("it is given more", started).await;
+    assert_eq!((has(), harness.one_runs("web").await), (Some(1024), web.clone()));
+    // A later resize is not lost, whenever the agent is killed.
+    write(&harness, &processors(2), "{}", forever);
+    let started = |harness: &Harness| harness.events.has("ResizeStarted").then_some(());
+    harness.until("its resize starts", started).await;
     drop(agent);
-    write(&world, &processors(100), "{}", forever);
-    let agent = world.start();
-    waits(&world, &agent).await;
-    let more = |_: &World| (has() == Some(2048)).then_some(());
-    world.until("it has that", more).await;
+    write(&harness, &processors(100), "{}", forever);
+    let agent = harness.start();
+    waits(&harness, &agent).await;
+    let more = |_: &Harness| (has() == Some(2048)).then_some(());
+    harness.until("it has its new resources", more).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
-    assert_eq!((has(), world.one_runs("web").await), (Some(2048), web));
-    assert_eq!(world.runtime.count(Method::StopContainer), 0);
-    let completed = world.events.all().into_iter().filter(|one| one.reason == "ResizeCompleted");
+    assert_eq!((has(), harness.one_runs("web").await), (Some(2048), web));
+    assert_eq!(harness.runtime.count(Method::StopContainer), 0);
+    let completed = harness.events.all().into_iter().filter(|one| one.reason == "ResizeCompleted");
     assert_eq!(completed.count(), 1);
 }
 
 // behaviour: RSZ-30
 #[tokio::test(start_paused = true)]
-async fn a_pod_of_which_there_is_nothing_but_a_sandbox_has_what_it_was_given() {
-    let world = small(World::new());
-    write(&world, "null", "{requests: {cpu: 1}}", "[sleep, forever]");
-    world.runtime.inject(Rule::on(Method::CreateContainer, Fault::hang()));
-    let agent = world.start();
-    let made = |world: &World| (world.live_sandboxes() == 1).then_some(());
-    world.until("its sandbox is made", made).await;
+async fn pod_with_only_a_sandbox_keeps_its_allocation() {
+    let harness = small(Harness::new());
+    write(&harness, "null", "{requests: {cpu: 1}}", "[sleep, forever]");
+    harness.runtime.inject(Rule::on(Method::CreateContainer, Fault::hang()));
+    let agent = harness.start();
+    let made = |harness: &Harness| (harness.live_sandboxes() == 1).then_some(());
+    harness.until("its sandbox exists", made).await;
     drop(agent);
-    assert_eq!(world.files.content(RECORD), None);
-    world.runtime.clear_faults();
-    write(&world, "null", "{requests: {cpu: 100}}", "[sleep, forever]");
-    let agent = world.start();
-    let web = world.one_runs("web").await;
-    assert_eq!(shares(&world, &web), 1024);
-    waits(&world, &agent).await;
+    assert_eq!(harness.files.content(RECORD), None);
+    harness.runtime.clear_faults();
+    write(&harness, "null", "{requests: {cpu: 100}}", "[sleep, forever]");
+    let agent = harness.start();
+    let web = harness.one_runs("web").await;
+    assert_eq!(shares(&harness, &web), 1024);
+    waits(&harness, &agent).await;
 }
 
 // behaviour: RSZ-28
 #[tokio::test(start_paused = true)]
-async fn what_a_container_that_does_not_run_was_given_is_known_to_the_next_agent() {
-    let world = small(World::new());
+async fn allocation_of_a_stopped_container_survives_an_agent_restart() {
+    let harness = small(Harness::new());
     let processors = |count: u32| format!("{{requests: {{cpu: {count}}}}}");
     let fails = "[exit, \"1\"]";
-    write(&world, "null", &processors(1), fails);
-    let agent = world.start();
-    let instances = |world: &World| world.runtime.containers();
-    let second = |world: &World| instances(world).into_iter().find(|one| one.attempt == 2);
-    world.until("it fails again and again", second).await;
-    write(&world, "null", &processors(100), fails);
-    waits(&world, &agent).await;
-    let ended = |world: &World| {
-        let all = instances(world);
+    write(&harness, "null", &processors(1), fails);
+    let agent = harness.start();
+    let instances = |harness: &Harness| harness.runtime.containers();
+    let second = |harness: &Harness| instances(harness).into_iter().find(|one| one.attempt == 2);
+    harness.until("it keeps failing", second).await;
+    write(&harness, "null", &processors(100), fails);
+    waits(&harness, &agent).await;
+    let ended = |harness: &Harness| {
+        let all = instances(harness);
         all.iter().all(|one| one.state == ContainerState::Exited).then_some(all)
     };
-    let before = world.until("it has ended", ended).await;
+    let before = harness.until("it has ended", ended).await;
     agent.stop().await;
     let last = before.iter().map(|one| one.attempt).max().expect("an instance");
-    let _agent = world.start();
-    let next = |world: &World| instances(world).into_iter().find(|one| one.attempt > last);
-    let next = world.until("it starts again", next).await;
-    assert_eq!(shares(&world, &next), 1024);
+    let _agent = harness.start();
+    let next = |harness: &Harness| instances(harness).into_iter().find(|one| one.attempt > last);
+    let next = harness.until("it is restarted", next).await;
+    assert_eq!(shares(&harness, &next), 1024);
 }
 
-async fn runs(world: &World, name: &str) -> Container {
-    let one = |world: &World| {
+async fn runs(harness: &Harness, name: &str) -> Container {
+    let one = |harness: &Harness| {
         let is_meant =
             |one: &Container| &*one.pod.name == name && one.state == ContainerState::Running;
-        world.runtime.containers().into_iter().find(is_meant)
+        harness.runtime.containers().into_iter().find(is_meant)
     };
-    world.until(&format!("{name} runs"), one).await
+    harness.until(&format!("{name} runs"), one).await
 }
 
 fn deferred(api: &MemoryPods, name: &str) -> Option<()> {
@@ -170,104 +170,104 @@ fn deferred(api: &MemoryPods, name: &str) -> Option<()> {
     conditions.iter().any(|one| one.reason.as_deref() == Some("Deferred")).then_some(())
 }
 
-/// The machine starts anew, and its runtime has forgotten everything.
-async fn reboot(world: &World) {
-    for container in world.runtime.containers() {
-        world.runtime.kill_container(&container.id, 137);
+/// Reboots the machine: the runtime has lost all state.
+async fn reboot(harness: &Harness) {
+    for container in harness.runtime.containers() {
+        harness.runtime.kill_container(&container.id, 137);
         let gone = removal(Subject::Container(container.id));
-        world.runtime.remove_container(&gone).await.expect("it is dead");
+        harness.runtime.remove_container(&gone).await.expect("it is dead");
     }
-    for sandbox in world.runtime.sandboxes() {
-        world.runtime.stop_pod_sandbox(&sandbox.id).await.expect("it stops");
+    for sandbox in harness.runtime.sandboxes() {
+        harness.runtime.stop_pod_sandbox(&sandbox.id).await.expect("it stops");
         let gone = removal(Subject::Sandbox(sandbox.id));
-        world.runtime.remove_pod_sandbox(&gone).await.expect("it is dead");
+        harness.runtime.remove_pod_sandbox(&gone).await.expect("it is dead");
     }
 }
 
 // behaviour: RSZ-28
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_asks_for_more_than_it_was_given_is_let_in_again_after_a_reboot() {
-    let (world, api) = World::in_cluster();
-    let world = small(world);
+async fn pod_with_a_larger_request_is_admitted_again_after_a_reboot() {
+    let (harness, api) = Harness::in_cluster();
+    let harness = small(harness);
     api.make(asking("web", "1"));
-    let agent = world.start();
-    let first = runs(&world, "web").await;
+    let agent = harness.start();
+    let first = runs(&harness, "web").await;
     api.update(&named("web"), |pod| {
         pod.spec.as_mut().expect("a specification").containers[0].resources = Some(cpu("100"));
     });
-    world.until("it waits for more", |_| deferred(&api, "web")).await;
+    harness.until("its resize is deferred", |_| deferred(&api, "web")).await;
     agent.stop().await;
-    reboot(&world).await;
-    let _agent = world.start();
-    let again = runs(&world, "web").await;
+    reboot(&harness).await;
+    let _agent = harness.start();
+    let again = runs(&harness, "web").await;
     assert_ne!(again.id, first.id);
-    assert_eq!(shares(&world, &again), 1024);
-    world.until("it still waits for more", |_| deferred(&api, "web")).await;
+    assert_eq!(shares(&harness, &again), 1024);
+    harness.until("its resize is still deferred", |_| deferred(&api, "web")).await;
     let phase = api.pod(&named("web")).and_then(|pod| pod.status.clone()?.phase);
     assert_eq!(phase.as_deref(), Some("Running"));
 }
 
 // behaviour: RSZ-29
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_cannot_read_what_pods_were_given_does_not_start_and_says_so() {
+async fn unreadable_allocation_checkpoint_aborts_start() {
     for file in ["allocated-resources.json", "actuated-resources.json"] {
-        let world = World::new();
-        write(&world, "null", "{requests: {cpu: 1}}", "[sleep, forever]");
+        let harness = Harness::new();
+        write(&harness, "null", "{requests: {cpu: 1}}", "[sleep, forever]");
         let path = format!("{STATE}/{file}");
-        let kept = "what an agent wrote that this one cannot read for now";
-        world.files.write(&path, kept);
-        world.files.fail(&path, ErrorKind::Other);
-        let mut agent = world.start();
-        let why = agent.broken().await.to_string();
+        let kept = "content that this agent cannot read";
+        harness.files.write(&path, kept);
+        harness.files.fail(&path, ErrorKind::Other);
+        let mut agent = harness.start();
+        let why = agent.task_ended().await.to_string();
         assert!(why.contains(&format!("read {path}: ")), "{why}");
         agent.stop().await;
-        assert_eq!(world.runtime.count(Method::RunPodSandbox), 0);
-        assert_eq!(world.files.content(&path).as_deref(), Some(kept.as_bytes()));
+        assert_eq!(harness.runtime.count(Method::RunPodSandbox), 0);
+        assert_eq!(harness.files.content(&path).as_deref(), Some(kept.as_bytes()));
     }
 }
 
-/// Writes the manifest of a pod whose uid stays, and whose container runs once.
-fn write_once(world: &World, cpu: &str, args: &str) {
+/// Writes the manifest of a pod with a fixed uid, whose container runs once.
+fn write_once(harness: &Harness, cpu: &str, args: &str) {
     let manifest = format!(
         "apiVersion: v1\nkind: Pod\nmetadata: {{name: web, uid: uid-of-web}}\nspec:\n  restartPolicy: Never\n  \
          containers:\n  - {{name: main, image: \"{IMAGE}\", args: {args}, resources: {{requests: {{cpu: {cpu}}}}}}}\n"
     );
-    world.files.write("/manifests/web.yaml", manifest);
+    harness.files.write("/manifests/web.yaml", manifest);
 }
 
 // behaviour: RSZ-28
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_only_seemed_to_have_ended_counts_and_is_on_record_when_it_runs() {
-    let world = small(World::new());
-    write_once(&world, "1", "[exit, \"0\"]");
-    let agent = world.start();
-    let recorded = |world: &World| {
-        let record = world.files.content(RECORD)?;
+async fn pod_wrongly_seen_as_ended_is_admitted_and_checkpointed() {
+    let harness = small(Harness::new());
+    write_once(&harness, "1", "[exit, \"0\"]");
+    let agent = harness.start();
+    let recorded = |harness: &Harness| {
+        let record = harness.files.content(RECORD)?;
         let ended =
-            world.runtime.containers().iter().all(|one| one.state == ContainerState::Exited);
+            harness.runtime.containers().iter().all(|one| one.state == ContainerState::Exited);
         (ended && String::from_utf8_lossy(&record).contains("uid-of-web")).then_some(record)
     };
-    let first = world.until("it has ended, and is on record", recorded).await;
-    // It goes while no agent looks, and comes back when the next one has collected what was left of it and
-    // has not looked again since.
+    let first = harness.until("it has ended, and is recorded", recorded).await;
+    // The pod is removed while no agent runs, and comes back after the next agent has removed its containers and
+    // before it has relisted.
     drop(agent);
-    world.remove_manifest("web");
-    world.runtime.inject_on_events(EventRule::all(EventFault::Lose));
-    let agent = world.start();
-    let gone = |world: &World| world.runtime.sandboxes().is_empty().then_some(());
-    world.until("its remains are gone", gone).await;
-    write_once(&world, "1500m", "[sleep, forever]");
-    let web = world.one_runs("web").await;
-    assert_eq!(shares(&world, &web), 1536);
-    let anew = |world: &World| world.files.content(RECORD).filter(|record| *record != first);
-    world.until("it is on record", anew).await;
-    // There is no room for another.
-    world.write_spec("other", &format!("  containers: [{{name: main, image: \"{IMAGE}\", resources: {{requests: {{cpu: 1}}}}}}]\n"));
-    let refused = |world: &World| world.events.has("UnexpectedAdmissionError").then_some(());
-    world.until("the other is refused", refused).await;
+    harness.remove_manifest("web");
+    harness.runtime.inject_on_events(EventRule::all(EventFault::Lose));
+    let agent = harness.start();
+    let gone = |harness: &Harness| harness.runtime.sandboxes().is_empty().then_some(());
+    harness.until("its containers are removed", gone).await;
+    write_once(&harness, "1500m", "[sleep, forever]");
+    let web = harness.one_runs("web").await;
+    assert_eq!(shares(&harness, &web), 1536);
+    let anew = |harness: &Harness| harness.files.content(RECORD).filter(|record| *record != first);
+    harness.until("it is recorded", anew).await;
+    // There are no resources left for another pod.
+    harness.write_spec("other", &format!("  containers: [{{name: main, image: \"{IMAGE}\", resources: {{requests: {{cpu: 1}}}}}}]\n"));
+    let refused = |harness: &Harness| harness.events.has("UnexpectedAdmissionError").then_some(());
+    harness.until("the other is rejected", refused).await;
     drop(agent);
-    let _agent = world.start();
+    let _agent = harness.start();
     tokio::time::sleep(Duration::from_mins(2)).await;
-    assert_eq!(world.one_runs("web").await, web);
-    assert_eq!(world.runtime.count(Method::UpdateContainerResources), 0);
+    assert_eq!(harness.one_runs("web").await, web);
+    assert_eq!(harness.runtime.count(Method::UpdateContainerResources), 0);
 }

@@ -1,15 +1,15 @@
-//! What a node with many pods costs the runtime while little happens, the whole agent together.
+//! The runtime calls of an idle node with many pods, for the whole agent.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use testkit::runtime::{Call, Method};
 
-use crate::world::World;
+use crate::harness::Harness;
 
 const PODS: usize = 1000;
 
-/// Calls by which a container is restarted, and which are not about seeing that it died.
+/// Calls that restart a container, which do not count as detection of its death.
 const RESTART: [Method; 4] =
     [Method::ImageStatus, Method::CreateContainer, Method::StartContainer, Method::PullImage];
 
@@ -21,52 +21,52 @@ fn by_method(calls: &[Call]) -> BTreeMap<&'static str, usize> {
     counts
 }
 
-fn busy_world() -> World {
-    let world = World::new();
+fn busy_node() -> Harness {
+    let harness = Harness::new();
     for pod in 0..PODS {
-        world.write_manifest(&format!("pod-{pod}"), "Always", "[sleep, forever]");
+        harness.write_manifest(&format!("pod-{pod}"), "Always", "[sleep, forever]");
     }
-    world
+    harness
 }
 
 // behaviour: PLEG-46
 #[tokio::test(start_paused = true)]
-async fn an_idle_minute_with_a_thousand_pods_costs_five_calls_at_most_and_a_death_four() {
-    let world = busy_world();
-    let _agent = world.start();
-    // Looking at a thousand pods again and again would take longer than running them.
+async fn idle_minute_with_1000_pods_costs_five_calls_and_a_container_death_four() {
+    let harness = busy_node();
+    let _agent = harness.start();
+    // Longer waits would take much time with a thousand pods.
     tokio::time::sleep(Duration::from_mins(5)).await;
-    assert_eq!(world.live_sandboxes(), PODS);
-    world.runtime.forget_calls();
+    assert_eq!(harness.live_sandboxes(), PODS);
+    harness.runtime.forget_calls();
     let mut passes = 0;
     for _ in 0..5 {
         tokio::time::sleep(Duration::from_mins(1)).await;
-        let calls = world.runtime.calls();
-        // Once in five minutes images are looked at, at five calls at most.
+        let calls = harness.runtime.calls();
+        // Images are listed once in five minutes, with five calls at most.
         let images = calls.iter().filter(|call| call.method == Method::ListImages).count();
         assert!(calls.len() <= 5 + 5 * images, "{:?}", by_method(&calls));
         passes += images;
-        world.runtime.forget_calls();
+        harness.runtime.forget_calls();
     }
     assert_eq!(passes, 1);
-    // Between two relists, which are not on account of the death.
+    // Between two relists, which are not caused by the death.
     tokio::time::sleep(Duration::from_secs(10)).await;
-    let victim = world.one_runs("pod-500").await;
-    world.runtime.forget_calls();
-    world.runtime.kill_container(&victim.id, 1);
-    world
-        .until("another runs", |world| {
-            world.running("pod-500").into_iter().find(|container| container.id != victim.id)
+    let victim = harness.one_runs("pod-500").await;
+    harness.runtime.forget_calls();
+    harness.runtime.kill_container(&victim.id, 1);
+    harness
+        .until("another runs", |harness| {
+            harness.running("pod-500").into_iter().find(|container| container.id != victim.id)
         })
         .await;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let calls = world.runtime.calls();
+    let calls = harness.runtime.calls();
     let seen: Vec<Call> =
         calls.iter().take_while(|call| !RESTART.contains(&call.method)).cloned().collect();
     assert!((1..=4).contains(&seen.len()), "{:?}", by_method(&seen));
     let lists = [Method::ListPodSandbox, Method::ListContainers];
     let mut lists = calls.iter().filter(|call| lists.contains(&call.method));
     assert!(lists.all(|call| call.object == victim.pod_uid.as_str()), "{calls:?}");
-    // With the restart and a look at what it did.
+    // With the restart and a status after it.
     assert!(calls.len() <= 16, "{:?}", by_method(&calls));
 }

@@ -1,4 +1,4 @@
-//! An agent of a cluster: pods of the API server, and what it hears of them.
+//! An agent of a cluster: pods of the API server and their statuses.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use k8s_openapi::api::core::v1::{
 };
 use model::ids::PodName;
 use model::observed::{Container, ContainerState};
-use testkit::cluster::node_api::{MemoryNodeApi, NodeAsk};
-use testkit::cluster::{MemoryPods, Trouble};
+use testkit::cluster::node_api::{MemoryNodeApi, NodeApiCall};
+use testkit::cluster::{CallFault, MemoryPods};
 use testkit::pods::{PodBuilder, pod};
 use testkit::runtime::Method;
 
-use crate::world::World;
+use crate::harness::Harness;
 
 const IMAGE: &str = "ferrolet.test/workload:1";
 
@@ -29,8 +29,8 @@ pub(crate) fn named(name: &str) -> PodName {
     PodName::new("default", name)
 }
 
-pub(crate) fn running(world: &World, name: &str) -> Option<Container> {
-    let mut containers = world.runtime.containers();
+pub(crate) fn running(harness: &Harness, name: &str) -> Option<Container> {
+    let mut containers = harness.runtime.containers();
     containers.retain(|one| &*one.pod.name == name && one.state == ContainerState::Running);
     assert!(containers.len() <= 1, "{containers:?}");
     containers.pop()
@@ -45,215 +45,222 @@ fn is_ready(status: &PodStatus) -> bool {
     status.phase.as_deref() == Some("Running") && ready.is_some_and(|one| one.status == "True")
 }
 
-pub(crate) async fn ready(world: &World, api: &MemoryPods, name: &str) -> PodStatus {
-    world.until(&format!("{name} is ready"), |_| status(api, name).filter(is_ready)).await
+pub(crate) async fn ready(harness: &Harness, api: &MemoryPods, name: &str) -> PodStatus {
+    harness.until(&format!("{name} is ready"), |_| status(api, name).filter(is_ready)).await
 }
 
-pub(crate) async fn gone(world: &World, api: &MemoryPods, name: &str) {
-    world
+pub(crate) async fn gone(harness: &Harness, api: &MemoryPods, name: &str) {
+    harness
         .until(&format!("{name} is gone"), |_| api.pod(&named(name)).is_none().then_some(()))
         .await;
 }
 
 // behaviour: API-6, STW-11, STW-12, STW-13
 #[tokio::test(start_paused = true)]
-async fn a_pod_of_the_api_runs_is_told_of_and_goes_when_it_is_deleted() {
-    let (world, api) = World::in_cluster();
+async fn api_pod_runs_is_reported_and_is_removed_on_deletion() {
+    let (harness, api) = Harness::in_cluster();
     let uid = api.make(sleeper("web"));
-    let _agent = world.start();
-    let told = ready(&world, &api, "web").await;
-    let container = running(&world, "web").expect("it runs");
+    let _agent = harness.start();
+    let reported = ready(&harness, &api, "web").await;
+    let container = running(&harness, "web").expect("it runs");
     assert_eq!(container.pod_uid, uid);
-    assert_eq!(told.observed_generation, Some(1));
-    assert_eq!(told.host_ip.as_deref(), Some("192.0.2.1"));
+    assert_eq!(reported.observed_generation, Some(1));
+    assert_eq!(reported.host_ip.as_deref(), Some("192.0.2.1"));
     api.delete(&named("web"), Duration::from_secs(7));
-    gone(&world, &api, "web").await;
-    assert_eq!(running(&world, "web"), None);
-    world
-        .until("nothing is left", |world| world.runtime.containers().is_empty().then_some(()))
+    gone(&harness, &api, "web").await;
+    assert_eq!(running(&harness, "web"), None);
+    harness
+        .until("nothing is left", |harness| harness.runtime.containers().is_empty().then_some(()))
         .await;
-    assert_eq!(world.pod_cgroups(), [""; 0]);
+    assert_eq!(harness.pod_cgroups(), [""; 0]);
 }
 
 // behaviour: API-8
 #[tokio::test(start_paused = true)]
-async fn a_pod_whose_object_is_gone_ends_and_its_successor_of_the_same_name_runs() {
-    let (world, api) = World::in_cluster();
+async fn pod_whose_object_is_gone_ends_before_its_successor_runs() {
+    let (harness, api) = Harness::in_cluster();
     let former = api.make(sleeper("web"));
-    let _agent = world.start();
-    ready(&world, &api, "web").await;
+    let _agent = harness.start();
+    ready(&harness, &api, "web").await;
     api.delete(&named("web"), Duration::ZERO);
     let next = api.make(sleeper("web"));
-    ready(&world, &api, "web").await;
-    let lives = |world: &World, uid| {
-        let containers = world.runtime.containers();
+    ready(&harness, &api, "web").await;
+    let lives = |harness: &Harness, uid| {
+        let containers = harness.runtime.containers();
         containers.iter().any(|one| one.pod_uid == uid && one.state == ContainerState::Running)
     };
-    world.until("the former ended", |world| (!lives(world, former.clone())).then_some(())).await;
-    assert!(lives(&world, next));
+    harness
+        .until("the former ended", |harness| (!lives(harness, former.clone())).then_some(()))
+        .await;
+    assert!(lives(&harness, next));
 }
 
 // behaviour: API-9, STW-19
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_starts_again_restarts_nothing_and_says_nothing_new() {
-    let (world, api) = World::in_cluster();
+async fn agent_restart_changes_no_container_and_no_status() {
+    let (harness, api) = Harness::in_cluster();
     api.make(sleeper("web"));
     let job = bound("job").restart_policy("Never").container("main", IMAGE, ["exit", "3"]);
     api.make(job.build());
-    let agent = world.start();
-    let before = ready(&world, &api, "web").await;
-    let failed =
-        |_: &World| status(&api, "job").filter(|status| status.phase.as_deref() == Some("Failed"));
-    world.until("the job failed", failed).await;
+    let agent = harness.start();
+    let before = ready(&harness, &api, "web").await;
+    let failed = |_: &Harness| {
+        status(&api, "job").filter(|status| status.phase.as_deref() == Some("Failed"))
+    };
+    harness.until("the job failed", failed).await;
     let job_before = status(&api, "job");
     tokio::time::sleep(Duration::from_mins(2)).await;
     agent.stop().await;
-    world.runtime.forget_calls();
+    harness.runtime.forget_calls();
     api.forget_calls();
-    let _agent = world.start();
+    let _agent = harness.start();
     tokio::time::sleep(Duration::from_mins(10)).await;
     for method in [Method::RunPodSandbox, Method::CreateContainer, Method::StopContainer] {
-        assert_eq!(world.runtime.count(method), 0, "{method:?}");
+        assert_eq!(harness.runtime.count(method), 0, "{method:?}");
     }
     assert_eq!(status(&api, "web"), Some(before));
     assert_eq!(status(&api, "job"), job_before);
     assert_eq!(api.calls(), [""; 0]);
     api.delete(&named("job"), Duration::from_secs(30));
-    gone(&world, &api, "job").await;
+    gone(&harness, &api, "job").await;
 }
 
 // behaviour: API-1, API-7
 #[tokio::test(start_paused = true)]
-async fn nothing_of_the_api_is_ended_before_its_pods_were_told() {
-    let (world, api) = World::in_cluster();
+async fn api_pods_are_not_ended_before_the_first_list() {
+    let (harness, api) = Harness::in_cluster();
     api.make(sleeper("web"));
-    let agent = world.start();
-    ready(&world, &api, "web").await;
-    let before = running(&world, "web");
+    let agent = harness.start();
+    ready(&harness, &api, "web").await;
+    let before = running(&harness, "web");
     agent.stop().await;
     api.away(true);
-    let _agent = world.start();
-    world.write_manifest("fixed", "Always", "[sleep, forever]");
-    world.one_runs("fixed").await;
+    let _agent = harness.start();
+    harness.write_manifest("fixed", "Always", "[sleep, forever]");
+    harness.one_runs("fixed").await;
     tokio::time::sleep(Duration::from_mins(30)).await;
-    assert_eq!(running(&world, "web"), before, "the server does not say that it is gone");
+    assert_eq!(running(&harness, "web"), before, "the server has not reported a deletion");
     api.delete(&named("web"), Duration::ZERO);
     api.away(false);
-    world.until("now it does", |world| running(world, "web").is_none().then_some(())).await;
+    harness
+        .until("the deletion is known", |harness| running(harness, "web").is_none().then_some(()))
+        .await;
 }
 
 // behaviour: API-38
 #[tokio::test(start_paused = true)]
-async fn what_runs_of_a_pod_that_a_new_agent_cannot_understand_runs_on() {
-    let (world, api) = World::in_cluster();
+async fn containers_of_a_pod_that_cannot_be_decoded_keep_running() {
+    let (harness, api) = Harness::in_cluster();
     api.make(sleeper("web"));
     api.make(sleeper("other"));
-    let agent = world.start();
-    ready(&world, &api, "web").await;
-    ready(&world, &api, "other").await;
-    let before = running(&world, "web");
+    let agent = harness.start();
+    ready(&harness, &api, "web").await;
+    ready(&harness, &api, "other").await;
+    let before = running(&harness, "web");
     agent.stop().await;
-    api.garble(&named("web"), true);
+    api.make_undecodable(&named("web"), true);
     api.delete(&named("other"), Duration::ZERO);
-    let _agent = world.start();
-    world
-        .until("the other one ends", |world| running(world, "other").is_none().then_some(()))
+    let _agent = harness.start();
+    harness
+        .until("the other one ends", |harness| running(harness, "other").is_none().then_some(()))
         .await;
     let dead = before.clone().unwrap().id;
     tokio::time::sleep(Duration::from_mins(10)).await;
-    assert_eq!(running(&world, "web"), before);
-    // Nobody starts it again, and nobody clears it away.
-    world.runtime.kill_container(&dead, 1);
+    assert_eq!(running(&harness, "web"), before);
+    // It is neither restarted nor removed.
+    harness.runtime.kill_container(&dead, 1);
     tokio::time::sleep(Duration::from_mins(10)).await;
-    assert_eq!(running(&world, "web"), None);
-    assert!(world.runtime.containers().iter().any(|one| one.id == dead));
-    api.garble(&named("web"), false);
-    let again = |world: &World| running(world, "web").filter(|one| one.id != dead);
-    let runs = world.until("it can be understood", again).await;
-    api.garble(&named("web"), true);
+    assert_eq!(running(&harness, "web"), None);
+    assert!(harness.runtime.containers().iter().any(|one| one.id == dead));
+    api.make_undecodable(&named("web"), false);
+    let again = |harness: &Harness| running(harness, "web").filter(|one| one.id != dead);
+    let runs = harness.until("it can be decoded", again).await;
+    api.make_undecodable(&named("web"), true);
     tokio::time::sleep(Duration::from_mins(10)).await;
-    assert_eq!(running(&world, "web"), Some(runs), "as it was understood last");
+    assert_eq!(running(&harness, "web"), Some(runs), "with its last decoded version");
     api.delete(&named("web"), Duration::ZERO);
-    world.until("it is gone", |world| running(world, "web").is_none().then_some(())).await;
+    harness.until("it is gone", |harness| running(harness, "web").is_none().then_some(())).await;
 }
 
 // behaviour: API-38
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_was_never_understood_ends_when_it_is_gone() {
-    let (world, api) = World::in_cluster();
+async fn pod_that_was_never_decoded_ends_when_its_object_is_gone() {
+    let (harness, api) = Harness::in_cluster();
     api.make(sleeper("web"));
-    let agent = world.start();
-    ready(&world, &api, "web").await;
+    let agent = harness.start();
+    ready(&harness, &api, "web").await;
     agent.stop().await;
-    api.garble(&named("web"), true);
-    let _agent = world.start();
+    api.make_undecodable(&named("web"), true);
+    let _agent = harness.start();
     tokio::time::sleep(Duration::from_mins(10)).await;
-    assert!(running(&world, "web").is_some());
+    assert!(running(&harness, "web").is_some());
     api.delete(&named("web"), Duration::ZERO);
-    world.until("it is gone", |world| world.runtime.containers().is_empty().then_some(())).await;
+    harness
+        .until("it is gone", |harness| harness.runtime.containers().is_empty().then_some(()))
+        .await;
 }
 
 // behaviour: API-7, STW-35
 #[tokio::test(start_paused = true)]
-async fn without_the_api_server_pods_run_and_restart_and_afterwards_it_hears_of_it() {
-    let (world, api) = World::in_cluster();
+async fn pods_restart_without_the_api_server_and_are_reported_later() {
+    let (harness, api) = Harness::in_cluster();
     api.make(sleeper("web"));
-    let _agent = world.start();
-    ready(&world, &api, "web").await;
-    let first = running(&world, "web").unwrap();
+    let _agent = harness.start();
+    ready(&harness, &api, "web").await;
+    let first = running(&harness, "web").unwrap();
     api.away(true);
     tokio::time::sleep(Duration::from_mins(5)).await;
-    assert_eq!(running(&world, "web").map(|one| one.id), Some(first.id.clone()));
-    world.runtime.kill_container(&first.id, 1);
-    let second = world
-        .until("another runs", |world| running(world, "web").filter(|one| one.id != first.id))
+    assert_eq!(running(&harness, "web").map(|one| one.id), Some(first.id.clone()));
+    harness.runtime.kill_container(&first.id, 1);
+    let second = harness
+        .until("another runs", |harness| running(harness, "web").filter(|one| one.id != first.id))
         .await;
     api.away(false);
     let count = |status: PodStatus| Some(status.container_statuses?.first()?.restart_count);
-    let told = |_: &World| {
+    let reported = |_: &Harness| {
         let status = status(&api, "web").filter(is_ready)?;
         count(status).filter(|count| *count == 1)
     };
-    world.until("the restart is told", told).await;
-    assert_eq!(running(&world, "web").map(|one| one.id), Some(second.id));
+    harness.until("the restart is reported", reported).await;
+    assert_eq!(running(&harness, "web").map(|one| one.id), Some(second.id));
 }
 
 // behaviour: API-20, API-21, API-26
 #[tokio::test(start_paused = true)]
-async fn a_static_pod_has_a_mirror_with_its_status_as_long_as_it_is_there() {
-    let (world, api) = World::in_cluster();
-    world.write_manifest("fixed", "Always", "[sleep, forever]");
-    let _agent = world.start();
-    ready(&world, &api, "fixed-node").await;
+async fn static_pod_has_a_mirror_with_its_status() {
+    let (harness, api) = Harness::in_cluster();
+    harness.write_manifest("fixed", "Always", "[sleep, forever]");
+    let _agent = harness.start();
+    ready(&harness, &api, "fixed-node").await;
     let first = api.pod(&named("fixed-node")).unwrap();
     let marks = first.metadata.annotations.clone().unwrap();
     assert_eq!(marks["kubernetes.io/config.source"], "file");
-    let container = world.one_runs("fixed").await;
+    let container = harness.one_runs("fixed").await;
     assert_eq!(marks["kubernetes.io/config.mirror"], container.pod_uid.as_str());
     api.delete(&named("fixed-node"), Duration::from_secs(30));
-    let anew = |_: &World| {
+    let anew = |_: &Harness| {
         let mirror = api.pod(&named("fixed-node"))?;
         (mirror.metadata.uid != first.metadata.uid).then_some(())
     };
-    world.until("it is made anew", anew).await;
-    ready(&world, &api, "fixed-node").await;
-    assert_eq!(world.one_runs("fixed").await.id, container.id, "the pod itself is left alone");
-    world.remove_manifest("fixed");
-    gone(&world, &api, "fixed-node").await;
-    assert_eq!(running(&world, "fixed-node"), None);
+    harness.until("it is recreated", anew).await;
+    ready(&harness, &api, "fixed-node").await;
+    assert_eq!(harness.one_runs("fixed").await.id, container.id, "the pod itself is unchanged");
+    harness.remove_manifest("fixed");
+    gone(&harness, &api, "fixed-node").await;
+    assert_eq!(running(&harness, "fixed-node"), None);
 }
 
 // behaviour: API-28
 #[tokio::test(start_paused = true)]
-async fn a_static_pod_that_is_refused_from_the_beginning_has_no_mirror() {
-    let (mut world, api) = World::in_cluster();
-    world.allocatable = vec![("pods", "0")];
-    world.write_manifest("fixed", "Always", "[sleep, forever]");
-    let _agent = world.start();
-    let refused = |world: &World| {
-        world.events.all().into_iter().find(|event| event.reason == "UnexpectedAdmissionError")
+async fn static_pod_rejected_from_the_start_has_no_mirror() {
+    let (mut harness, api) = Harness::in_cluster();
+    harness.allocatable = vec![("pods", "0")];
+    harness.write_manifest("fixed", "Always", "[sleep, forever]");
+    let _agent = harness.start();
+    let refused = |harness: &Harness| {
+        harness.events.all().into_iter().find(|event| event.reason == "UnexpectedAdmissionError")
     };
-    world.until("it is refused", refused).await;
+    harness.until("it is rejected", refused).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(api.pod(&named("fixed-node")), None);
     assert_eq!(api.calls(), [""; 0]);
@@ -261,30 +268,30 @@ async fn a_static_pod_that_is_refused_from_the_beginning_has_no_mirror() {
 
 // behaviour: SRC-42, API-27
 #[tokio::test(start_paused = true)]
-async fn a_pod_of_the_api_with_the_name_of_a_static_one_runs_and_goes() {
-    let (world, api) = World::in_cluster();
+async fn api_pod_with_the_name_of_a_static_pod_runs_and_is_deleted() {
+    let (harness, api) = Harness::in_cluster();
     let uid = api.make(sleeper("fixed-node"));
-    world.write_manifest("fixed", "Always", "[sleep, forever]");
-    let _agent = world.start();
-    ready(&world, &api, "fixed-node").await;
-    let both = |world: &World| {
-        let mut all = world.runtime.containers();
+    harness.write_manifest("fixed", "Always", "[sleep, forever]");
+    let _agent = harness.start();
+    ready(&harness, &api, "fixed-node").await;
+    let both = |harness: &Harness| {
+        let mut all = harness.runtime.containers();
         all.retain(|one| one.state == ContainerState::Running);
         (all.len() == 2).then_some(all)
     };
-    let both = world.until("both run", both).await;
+    let both = harness.until("both run", both).await;
     let fixed = both.iter().find(|one| one.pod_uid != uid).expect("the static one").id.clone();
     api.delete(&named("fixed-node"), Duration::from_secs(1));
-    let mirrored = |_: &World| {
+    let mirrored = |_: &Harness| {
         let mirror = api.pod(&named("fixed-node"))?;
         let marks = mirror.metadata.annotations.as_ref()?;
         marks.contains_key("kubernetes.io/config.mirror").then_some(())
     };
-    world.until("the static one is shown", mirrored).await;
-    assert_eq!(running(&world, "fixed-node").map(|one| one.id), Some(fixed));
+    harness.until("the static pod has a mirror", mirrored).await;
+    assert_eq!(running(&harness, "fixed-node").map(|one| one.id), Some(fixed));
 }
 
-/// Gives the first container a volume of a kind that is not supported.
+/// Gives the first container a volume of an unsupported kind.
 pub(crate) fn mount_unsupported(spec: &mut PodSpec) {
     let csi = CSIVolumeSource { driver: "disk.example".to_owned(), ..CSIVolumeSource::default() };
     let disk = Volume { name: "disk".to_owned(), csi: Some(csi), ..Volume::default() };
@@ -297,61 +304,62 @@ pub(crate) fn mount_unsupported(spec: &mut PodSpec) {
 // behaviour: API-10
 #[tokio::test(start_paused = true)]
 async fn pod_with_unsupported_volume_waits_and_can_be_deleted() {
-    let (world, api) = World::in_cluster();
+    let (harness, api) = Harness::in_cluster();
     let pod = bound("web").container("main", IMAGE, ["sleep", "forever"]);
     api.make(pod.spec(mount_unsupported).build());
-    let _agent = world.start();
-    let mount =
-        |world: &World| world.events.all().into_iter().find(|event| event.reason == "FailedMount");
-    let event = world.until("it is told why", mount).await;
+    let _agent = harness.start();
+    let mount = |harness: &Harness| {
+        harness.events.all().into_iter().find(|event| event.reason == "FailedMount")
+    };
+    let event = harness.until("the reason is reported", mount).await;
     let cause = "failed to process volumes=[disk]: volumes of kind csi are not supported";
     assert!(event.message.ends_with(cause), "{}", event.message);
-    let waits = |_: &World| {
+    let waits = |_: &Harness| {
         let status = status(&api, "web")?;
         let state = status.container_statuses?.first()?.state.clone()?;
         state.waiting?.reason
     };
-    assert_eq!(world.until("it waits", waits).await, "ContainerCreating");
+    assert_eq!(harness.until("it waits", waits).await, "ContainerCreating");
     tokio::time::sleep(Duration::from_mins(2)).await;
-    assert_eq!(world.runtime.sandboxes(), []);
+    assert_eq!(harness.runtime.sandboxes(), []);
     api.delete(&named("web"), Duration::from_secs(30));
-    gone(&world, &api, "web").await;
+    gone(&harness, &api, "web").await;
 }
 
 // behaviour: API-11
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_refused_has_failed_for_good_and_can_be_deleted() {
-    let (mut world, api) = World::in_cluster();
-    world.allocatable = vec![("pods", "1")];
+async fn rejected_pod_stays_failed_and_can_be_deleted() {
+    let (mut harness, api) = Harness::in_cluster();
+    harness.allocatable = vec![("pods", "1")];
     api.make(sleeper("first"));
-    let _agent = world.start();
-    ready(&world, &api, "first").await;
+    let _agent = harness.start();
+    ready(&harness, &api, "first").await;
     api.make(sleeper("second"));
-    let failed = |_: &World| {
+    let failed = |_: &Harness| {
         status(&api, "second").filter(|status| status.phase.as_deref() == Some("Failed"))
     };
-    let told = world.until("it is refused", failed).await;
-    assert_eq!(told.reason.as_deref(), Some("OutOfpods"));
+    let reported = harness.until("it is rejected", failed).await;
+    assert_eq!(reported.reason.as_deref(), Some("OutOfpods"));
     api.delete(&named("first"), Duration::from_secs(1));
-    gone(&world, &api, "first").await;
+    gone(&harness, &api, "first").await;
     api.update(&named("second"), |pod| {
         pod.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
     });
     tokio::time::sleep(Duration::from_mins(2)).await;
-    assert_eq!(running(&world, "second"), None, "what has failed stays so");
+    assert_eq!(running(&harness, "second"), None, "a failed pod stays failed");
     assert_eq!(status(&api, "second").and_then(|status| status.phase).as_deref(), Some("Failed"));
     api.delete(&named("second"), Duration::from_secs(30));
-    gone(&world, &api, "second").await;
+    gone(&harness, &api, "second").await;
 }
 
 // behaviour: ADM-25
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_runs_is_not_ended_for_a_profile_that_the_node_cannot_enforce() {
-    let (world, api) = World::in_cluster();
+async fn running_pod_is_not_ended_for_an_unenforceable_profile() {
+    let (harness, api) = Harness::in_cluster();
     api.make(sleeper("web"));
-    let _agent = world.start();
-    ready(&world, &api, "web").await;
-    let main = running(&world, "web").expect("it runs");
+    let _agent = harness.start();
+    ready(&harness, &api, "web").await;
+    let main = running(&harness, "web").expect("it runs");
     api.update(&named("web"), |pod| {
         let profile =
             AppArmorProfile { type_: "RuntimeDefault".to_owned(), ..AppArmorProfile::default() };
@@ -369,30 +377,30 @@ async fn a_pod_that_runs_is_not_ended_for_a_profile_that_the_node_cannot_enforce
         let spec = pod.spec.as_mut().expect("a specification");
         spec.ephemeral_containers = Some(vec![debug]);
     });
-    let debug = |world: &World| {
-        let mut all = world.runtime.containers().into_iter();
+    let debug = |harness: &Harness| {
+        let mut all = harness.runtime.containers().into_iter();
         all.find(|one| &*one.name == "debug" && one.state == ContainerState::Running)
     };
-    world.until("the other one runs too", debug).await;
+    harness.until("the other one runs too", debug).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
-    let all = world.runtime.containers();
-    let still = all.iter().find(|one| one.id == main.id).expect("it is there");
+    let all = harness.runtime.containers();
+    let still = all.iter().find(|one| one.id == main.id).expect("it still exists");
     assert_eq!(still.state, ContainerState::Running);
     assert_eq!(status(&api, "web").and_then(|status| status.phase).as_deref(), Some("Running"));
 }
 
 // behaviour: ADM-26
 #[tokio::test(start_paused = true)]
-async fn before_a_pod_is_refused_for_the_nodes_labels_the_server_is_asked_for_them() {
-    let (mut world, api) = World::in_cluster();
+async fn node_is_fetched_before_a_pod_is_rejected_for_node_labels() {
+    let (mut harness, api) = Harness::in_cluster();
     let node = MemoryNodeApi::default();
-    world.own_node = Some(node.clone());
-    let _agent = world.start();
-    world.until("the node is registered", |_| node.node("node")).await;
+    harness.own_node = Some(node.clone());
+    let _agent = harness.start();
+    harness.until("the node is registered", |_| node.node("node")).await;
     let in_zone = |name: &str, zone: &str| make_in_zone(&api, name, zone);
     in_zone("first", "south");
-    assert_eq!(refusal(&world, &api, "first").await.as_deref(), Some("NodeAffinity"));
-    // The label is there, and nobody is told.
+    assert_eq!(refusal(&harness, &api, "first").await.as_deref(), Some("NodeAffinity"));
+    // The label is set, but the watch sends no event.
     node.freeze(true);
     node.update_node("node", |node| {
         let labels = node.metadata.labels.get_or_insert_default();
@@ -400,94 +408,94 @@ async fn before_a_pod_is_refused_for_the_nodes_labels_the_server_is_asked_for_th
     });
     node.forget_calls();
     in_zone("there", "north");
-    ready(&world, &api, "there").await;
-    assert_eq!(node.count(NodeAsk::Get), 1);
+    ready(&harness, &api, "there").await;
+    assert_eq!(node.count(NodeApiCall::Get), 1);
     in_zone("elsewhere", "south");
-    assert_eq!(refusal(&world, &api, "elsewhere").await.as_deref(), Some("NodeAffinity"));
-    assert_eq!(node.count(NodeAsk::Get), 2, "once for each");
-    // A server that does not answer changes nothing, and holds nobody else up.
-    node.trouble(NodeAsk::Get, Trouble::Unreachable, u32::MAX);
+    assert_eq!(refusal(&harness, &api, "elsewhere").await.as_deref(), Some("NodeAffinity"));
+    assert_eq!(node.count(NodeApiCall::Get), 2, "one request for each pod");
+    // A server that does not answer changes nothing, and delays no other pod.
+    node.inject_fault(NodeApiCall::Get, CallFault::Unreachable, u32::MAX);
     in_zone("late", "west");
     in_zone("beside", "north");
-    ready(&world, &api, "beside").await;
-    assert_eq!(refusal(&world, &api, "late").await.as_deref(), Some("NodeAffinity"));
+    ready(&harness, &api, "beside").await;
+    assert_eq!(refusal(&harness, &api, "late").await.as_deref(), Some("NodeAffinity"));
 }
 
-/// Makes a pod that wants to be in a zone.
+/// Creates a pod with a node selector for a zone.
 fn make_in_zone(api: &MemoryPods, name: &str, zone: &str) {
     let selector = [("zone".to_owned(), zone.to_owned())].into();
     let pod = bound(name).container("main", IMAGE, ["sleep", "forever"]);
     api.make(pod.spec(|spec| spec.node_selector = Some(selector)).build());
 }
 
-/// Waits until a pod has failed, and tells why.
-async fn refusal(world: &World, api: &MemoryPods, name: &str) -> Option<String> {
+/// Waits until a pod has failed, and returns the message.
+async fn refusal(harness: &Harness, api: &MemoryPods, name: &str) -> Option<String> {
     let failed =
-        |_: &World| status(api, name).filter(|status| status.phase.as_deref() == Some("Failed"));
-    world.until(&format!("{name} is refused"), failed).await.reason
+        |_: &Harness| status(api, name).filter(|status| status.phase.as_deref() == Some("Failed"));
+    harness.until(&format!("{name} is refused"), failed).await.reason
 }
 
 // behaviour: ADM-21
 #[tokio::test(start_paused = true)]
-async fn labels_and_taints_that_people_give_the_node_count_for_who_comes_then() {
-    let (mut world, api) = World::in_cluster();
+async fn changed_node_labels_and_taints_apply_to_later_pods() {
+    let (mut harness, api) = Harness::in_cluster();
     let node = MemoryNodeApi::default();
-    world.own_node = Some(node.clone());
-    let _agent = world.start();
-    world.until("the node is registered", |_| node.node("node")).await;
+    harness.own_node = Some(node.clone());
+    let _agent = harness.start();
+    harness.until("the node is registered", |_| node.node("node")).await;
     let in_zone = |name: &str, zone: &str| make_in_zone(&api, name, zone);
     in_zone("early", "north");
-    assert_eq!(refusal(&world, &api, "early").await.as_deref(), Some("NodeAffinity"));
+    assert_eq!(refusal(&harness, &api, "early").await.as_deref(), Some("NodeAffinity"));
     node.update_node("node", |node| {
         let labels = node.metadata.labels.get_or_insert_default();
         labels.insert("zone".to_owned(), "north".to_owned());
     });
     in_zone("there", "north");
-    ready(&world, &api, "there").await;
+    ready(&harness, &api, "there").await;
     in_zone("elsewhere", "south");
-    assert_eq!(refusal(&world, &api, "elsewhere").await.as_deref(), Some("NodeAffinity"));
+    assert_eq!(refusal(&harness, &api, "elsewhere").await.as_deref(), Some("NodeAffinity"));
     node.update_node("node", |node| {
         let (key, effect) = ("broken".to_owned(), "NoExecute".to_owned());
         let taint = Taint { key, effect, ..Taint::default() };
         node.spec.get_or_insert_default().taints = Some(vec![taint]);
     });
     in_zone("late", "north");
-    assert_eq!(refusal(&world, &api, "late").await.as_deref(), Some("TaintToleration"));
-    assert!(running(&world, "there").is_some(), "who is there stays");
+    assert_eq!(refusal(&harness, &api, "late").await.as_deref(), Some("TaintToleration"));
+    assert!(running(&harness, "there").is_some(), "running pods stay");
 }
 
 // behaviour: API-15
 #[tokio::test(start_paused = true)]
-async fn when_the_node_is_made_again_all_pods_are_asked_for() {
-    let (mut world, api) = World::in_cluster();
+async fn pods_are_listed_again_when_the_node_object_is_recreated() {
+    let (mut harness, api) = Harness::in_cluster();
     let node = MemoryNodeApi::default();
-    world.own_node = Some(node.clone());
-    let _agent = world.start();
+    harness.own_node = Some(node.clone());
+    let _agent = harness.start();
     api.make(sleeper("former"));
-    ready(&world, &api, "former").await;
-    // As if the store was emptied and counts as many versions again: who watches is not told.
-    api.deafen();
+    ready(&harness, &api, "former").await;
+    // As if the store was emptied and reached the same resource version again: the watch does not fail.
+    api.break_watches();
     api.delete(&named("former"), Duration::ZERO);
     api.make(sleeper("new"));
     tokio::time::sleep(Duration::from_mins(2)).await;
-    assert!(running(&world, "former").is_some() && running(&world, "new").is_none());
+    assert!(running(&harness, "former").is_some() && running(&harness, "new").is_none());
     node.drop_node("node");
-    ready(&world, &api, "new").await;
-    let has_ended = |world: &World| running(world, "former").is_none().then_some(());
-    world.until("the former ends", has_ended).await;
+    ready(&harness, &api, "new").await;
+    let has_ended = |harness: &Harness| running(harness, "former").is_none().then_some(());
+    harness.until("the former ends", has_ended).await;
 }
 
 // behaviour: STW-37, STW-38, WRK-28, WRK-29, WRK-30
 #[tokio::test(start_paused = true)]
-async fn it_is_timed_how_long_a_pod_takes_to_start_once() {
-    let (world, api) = World::in_cluster();
-    let _agent = world.start();
+async fn pod_start_duration_is_observed_once() {
+    let (harness, api) = Harness::in_cluster();
+    let _agent = harness.start();
     tokio::time::sleep(Duration::from_secs(1)).await;
     api.make(sleeper("web"));
-    ready(&world, &api, "web").await;
-    let timed = |name: &str, world: &World| {
+    ready(&harness, &api, "web").await;
+    let timed = |name: &str, harness: &Harness| {
         let line = format!("kubelet_{name} 1");
-        let text = world.metrics();
+        let text = harness.metrics();
         text.lines().any(|found| found == line).then_some(())
     };
     for name in [
@@ -497,10 +505,10 @@ async fn it_is_timed_how_long_a_pod_takes_to_start_once() {
         "pod_worker_start_duration_seconds_count",
         "pod_worker_duration_seconds_count{operation_type=\"create\"}",
     ] {
-        world.until(name, |world| timed(name, world)).await;
+        harness.until(name, |harness| timed(name, harness)).await;
     }
     let written = "kubelet_pod_status_sync_duration_seconds_count";
-    assert!(!world.metrics().contains(&format!("{written} 0")));
+    assert!(!harness.metrics().contains(&format!("{written} 0")));
     api.update(&named("web"), |pod| {
         pod.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
     });
@@ -511,6 +519,6 @@ async fn it_is_timed_how_long_a_pod_takes_to_start_once() {
         "desired_pods{static=\"\"}",
         "active_pods{static=\"\"}",
     ] {
-        assert!(timed(name, &world).is_some(), "{name}");
+        assert!(timed(name, &harness).is_some(), "{name}");
     }
 }

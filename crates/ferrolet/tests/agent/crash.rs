@@ -1,6 +1,6 @@
-//! The agent dies before and after each of its effects; the next one ends up where the first would
-//! have, and starts nothing again that ran. Here in one process and with a clock that the test moves,
-//! so that minutes pass; as a process that is killed, see `e2e/tests/soak/crashes.rs`.
+//! The agent dies before and after each of its effects; the next one reaches the state that the first would have
+//! reached, and restarts no running container. Here in one process with a clock that the test moves,
+//! so that minutes pass quickly; for a killed process, see `e2e/tests/soak/crashes.rs`.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use model::ports::runtime::Runtime;
 use testkit::crash_point::{CrashPoint, Death, Moment};
 use tokio_util::sync::CancellationToken;
 
-use crate::world::World;
+use crate::harness::Harness;
 
-/// The end of all tasks of an agent: none of them goes on once one of them has died.
+/// Stops all tasks of an agent when one of them dies.
 #[derive(Debug)]
-struct Over(CancellationToken);
+struct AgentDeath(CancellationToken);
 
 #[async_trait]
-impl Death for Over {
+impl Death for AgentDeath {
     async fn die(&self) {
         self.0.cancel();
         pending::<()>().await;
@@ -34,9 +34,9 @@ impl Death for Over {
     }
 }
 
-/// What counts at the end: what runs, what ended, what is left over.
-fn end_state(world: &World) -> Vec<(String, u32, ContainerState)> {
-    let containers = world.runtime.containers().into_iter();
+/// The state to compare: which containers run, ended, or are left over.
+fn end_state(harness: &Harness) -> Vec<(String, u32, ContainerState)> {
+    let containers = harness.runtime.containers().into_iter();
     let states = containers.map(|c| (format!("{}/{}", c.pod.name, c.name), c.attempt, c.state));
     let mut states: Vec<_> = states.collect();
     states.sort();
@@ -55,75 +55,78 @@ const STAGED: &str = "
     lifecycle: {postStart: {exec: {command: [/workload, sleep, '1']}}}
 ";
 
-/// Starts an agent that dies at a moment, if there is one, and tells when it has.
-pub(crate) fn start_mortal(world: &World, ends: Option<Moment>) -> (Agent, CancellationToken) {
+/// Starts an agent that dies at a moment, if there is one; the token is cancelled at its death.
+pub(crate) fn start_with_crash(
+    harness: &Harness,
+    ends: Option<Moment>,
+) -> (Agent, CancellationToken) {
     let over = CancellationToken::new();
-    let crash = Arc::new(CrashPoint::new(ends, Over(over.clone())));
-    let runtime = Runtime::new(Arc::clone(&world.runtime)).intercepted(&crash);
-    let files = Intercepted::new(Arc::clone(&world.files) as Arc<dyn HostFiles>, &crash);
-    let cgroups = Intercepted::new(Arc::clone(&world.cgroups) as Arc<dyn Cgroups>, &crash);
-    let agent = world.start_with(runtime, Arc::new(files), Arc::new(cgroups));
+    let crash = Arc::new(CrashPoint::new(ends, AgentDeath(over.clone())));
+    let runtime = Runtime::new(Arc::clone(&harness.runtime)).intercepted(&crash);
+    let files = Intercepted::new(Arc::clone(&harness.files) as Arc<dyn HostFiles>, &crash);
+    let cgroups = Intercepted::new(Arc::clone(&harness.cgroups) as Arc<dyn Cgroups>, &crash);
+    let agent = harness.start_with(runtime, Arc::new(files), Arc::new(cgroups));
     (agent, over)
 }
 
-/// Pods come and one goes; answers whether the agent died on the way.
-async fn story(world: &World, ends: Option<Moment>) -> bool {
-    world.write_manifest("web", "Always", "[sleep, forever]");
-    world.write_manifest("job", "Never", "[exit, \"0\"]");
-    world.write_manifest("gone", "Always", "[sleep, forever]");
-    world.write_spec("staged", STAGED);
-    let (agent, over) = start_mortal(world, ends);
-    let tale = async {
+/// Pods are added and one is removed; returns whether the agent died on the way.
+async fn scenario(harness: &Harness, ends: Option<Moment>) -> bool {
+    harness.write_manifest("web", "Always", "[sleep, forever]");
+    harness.write_manifest("job", "Never", "[exit, \"0\"]");
+    harness.write_manifest("gone", "Always", "[sleep, forever]");
+    harness.write_spec("staged", STAGED);
+    let (agent, over) = start_with_crash(harness, ends);
+    let steps = async {
         tokio::time::sleep(Duration::from_mins(2)).await;
-        world.remove_manifest("gone");
+        harness.remove_manifest("gone");
         tokio::time::sleep(Duration::from_mins(2)).await;
     };
-    dies_in(agent, over, tale).await
+    dies_in(agent, over, steps).await
 }
 
-/// Whether the agent dies in the course of the tale; at its end it does in any case.
+/// Returns whether the agent dies during the steps; at their end it is killed in any case.
 pub(crate) async fn dies_in(
     agent: Agent,
     over: CancellationToken,
-    tale: impl Future<Output = ()>,
+    steps: impl Future<Output = ()>,
 ) -> bool {
     // Biased: it dies once.
     let died = tokio::select! {
         biased;
         () = over.cancelled() => true,
-        () = tale => false,
+        () = steps => false,
     };
-    // As kill -9: nothing of it goes on, nothing is tidied up.
+    // As kill -9: no task goes on, nothing is cleaned up.
     drop(agent);
     died
 }
 
 // behaviour: WRK-23, GC-79, CGR-13
 #[tokio::test(start_paused = true)]
-async fn whenever_the_agent_dies_the_next_one_ends_up_where_it_would_have() {
-    let world = World::new();
-    story(&world, None).await;
-    let expected = end_state(&world);
+async fn next_agent_reaches_the_same_state_after_a_crash_at_any_step() {
+    let harness = Harness::new();
+    scenario(&harness, None).await;
+    let expected = end_state(&harness);
     assert_eq!(expected.len(), 5, "{expected:?}");
-    let cgroups = world.pod_cgroups();
-    assert_eq!(cgroups.len(), 2, "those of pods that run: {cgroups:?}");
+    let cgroups = harness.pod_cgroups();
+    assert_eq!(cgroups.len(), 2, "those of the running pods: {cgroups:?}");
     let mut deaths = 0;
     for effect in 1.. {
         let mut lived = true;
         for moment in [Moment::Before(effect), Moment::After(effect)] {
-            let world = World::new();
-            if !story(&world, Some(moment)).await {
+            let harness = Harness::new();
+            if !scenario(&harness, Some(moment)).await {
                 continue;
             }
             (lived, deaths) = (false, deaths + 1);
-            let ran: Vec<Container> = world.runtime.containers();
-            let _agent = world.start();
+            let ran: Vec<Container> = harness.runtime.containers();
+            let _agent = harness.start();
             tokio::time::sleep(Duration::from_mins(2)).await;
-            world.remove_manifest("gone");
+            harness.remove_manifest("gone");
             tokio::time::sleep(Duration::from_mins(2)).await;
-            assert_eq!(end_state(&world), expected, "{moment:?}");
-            assert_eq!(world.pod_cgroups(), cgroups, "{moment:?}");
-            let after = world.runtime.containers();
+            assert_eq!(end_state(&harness), expected, "{moment:?}");
+            assert_eq!(harness.pod_cgroups(), cgroups, "{moment:?}");
+            let after = harness.runtime.containers();
             let stays = |ran: &&Container| *ran.pod.name != *"gone-node";
             let started = |ran: &&Container| ran.state != ContainerState::Created;
             for container in ran.iter().filter(stays).filter(started) {

@@ -4,149 +4,149 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use journal::{Became, Query, find};
+use journal::{EntryOutcome, Query, find};
 use model::observed::Container;
 
-use crate::world::World;
+use crate::harness::Harness;
 
 fn directory(container: &Container) -> PathBuf {
     PathBuf::from("/var/lib/kubelet/pods").join(container.pod_uid.as_str())
 }
 
-fn exists(world: &World, directory: &PathBuf) -> bool {
-    world.files.mode(directory).is_some()
+fn exists(harness: &Harness, directory: &PathBuf) -> bool {
+    harness.files.mode(directory).is_some()
 }
 
 /// Removes the manifest of a pod, and waits until the removal of its directory hangs.
-async fn hang(world: &World, name: &str, directory: &PathBuf) {
-    world.files.hold_removal(directory);
-    world.remove_manifest(name);
-    let hangs = |world: &World| (world.files.held_removals(directory) > 0).then_some(());
-    world.until("its directory is being removed", hangs).await;
+async fn hang(harness: &Harness, name: &str, directory: &PathBuf) {
+    harness.files.hold_removal(directory);
+    harness.remove_manifest(name);
+    let hangs = |harness: &Harness| (harness.files.held_removals(directory) > 0).then_some(());
+    harness.until("its directory is being removed", hangs).await;
 }
 
 // behaviour: ACT-307, ACT-308
 #[tokio::test(start_paused = true)]
 async fn removal_that_hangs_holds_up_no_other_pod_and_is_retried_once_it_fails() {
-    let world = World::new();
-    world.write_manifest("web", "Always", "[sleep, forever]");
-    world.write_manifest("other", "Always", "[sleep, forever]");
-    let _agent = world.start();
-    let gone = directory(&world.one_runs("web").await);
-    let other = world.one_runs("other").await;
-    hang(&world, "web", &gone).await;
-    world.write_manifest("late", "Always", "[sleep, forever]");
-    let late = directory(&world.one_runs("late").await);
-    world.runtime.kill_container(&other.id, 1);
-    let again = |world: &World| {
-        let running = world.running("other");
+    let harness = Harness::new();
+    harness.write_manifest("web", "Always", "[sleep, forever]");
+    harness.write_manifest("other", "Always", "[sleep, forever]");
+    let _agent = harness.start();
+    let gone = directory(&harness.one_runs("web").await);
+    let other = harness.one_runs("other").await;
+    hang(&harness, "web", &gone).await;
+    harness.write_manifest("late", "Always", "[sleep, forever]");
+    let late = directory(&harness.one_runs("late").await);
+    harness.runtime.kill_container(&other.id, 1);
+    let again = |harness: &Harness| {
+        let running = harness.running("other");
         running.into_iter().find(|container| container.id != other.id)
     };
-    world.until("a container that died is started again", again).await;
-    world.remove_manifest("late");
-    let removed = |world: &World| (!exists(world, &late)).then_some(());
-    world.until("other directories are removed", removed).await;
+    harness.until("a dead container is restarted", again).await;
+    harness.remove_manifest("late");
+    let removed = |harness: &Harness| (!exists(harness, &late)).then_some(());
+    harness.until("other directories are removed", removed).await;
     tokio::time::sleep(Duration::from_mins(3)).await;
-    assert_eq!(world.files.held_removals(&gone), 1, "one removal of a pod at a time");
-    world.files.fail(&gone, ErrorKind::ResourceBusy);
-    world.files.release_removal(&gone);
+    assert_eq!(harness.files.held_removals(&gone), 1, "one removal of a pod at a time");
+    harness.files.fail(&gone, ErrorKind::ResourceBusy);
+    harness.files.release_removal(&gone);
     tokio::time::sleep(Duration::from_mins(3)).await;
-    world.files.repair(&gone);
-    assert!(exists(&world, &gone));
+    harness.files.repair(&gone);
+    assert!(exists(&harness, &gone));
     tokio::time::sleep(Duration::from_secs(61)).await;
-    assert!(!exists(&world, &gone), "housekeeping tries again");
+    assert!(!exists(&harness, &gone), "housekeeping retries");
 }
 
 // behaviour: ACT-307
 #[tokio::test(start_paused = true)]
 async fn many_removals_that_hang_hold_up_another_for_two_minutes_at_most() {
-    let world = World::new();
+    let harness = Harness::new();
     let left = |name: &str| PathBuf::from("/var/lib/kubelet/pods").join(name);
     for name in ["a", "b", "c", "d", "z"] {
-        world.files.write(left(name).join("etc-hosts"), "text");
+        harness.files.write(left(name).join("etc-hosts"), "text");
         if name != "z" {
-            world.files.hold_removal(left(name));
+            harness.files.hold_removal(left(name));
         }
     }
-    let _agent = world.start();
-    let all_hang = |world: &World| {
+    let _agent = harness.start();
+    let all_hang = |harness: &Harness| {
         ["a", "b", "c", "d"]
             .iter()
-            .all(|name| world.files.held_removals(left(name)) > 0)
+            .all(|name| harness.files.held_removals(left(name)) > 0)
             .then_some(())
     };
-    world.until("four hang", all_hang).await;
+    harness.until("four hang", all_hang).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
-    assert!(!exists(&world, &left("z")));
+    assert!(!exists(&harness, &left("z")));
     for name in ["a", "b", "c", "d"] {
-        world.files.release_removal(left(name));
+        harness.files.release_removal(left(name));
     }
 }
 
 // behaviour: ACT-309
 #[tokio::test(start_paused = true)]
 async fn pod_that_comes_back_starts_after_its_directory_is_removed() {
-    let world = World::new();
-    world.write_manifest("web", "Always", "[sleep, forever]");
-    let _agent = world.start();
-    let web = world.one_runs("web").await;
+    let harness = Harness::new();
+    harness.write_manifest("web", "Always", "[sleep, forever]");
+    let _agent = harness.start();
+    let web = harness.one_runs("web").await;
     let directory = directory(&web);
-    hang(&world, "web", &directory).await;
-    world.write_manifest("web", "Always", "[sleep, forever]");
+    hang(&harness, "web", &directory).await;
+    harness.write_manifest("web", "Always", "[sleep, forever]");
     tokio::time::sleep(Duration::from_mins(3)).await;
-    assert!(world.running("web").is_empty(), "its directory would go while it starts");
-    world.files.release_removal(&directory);
-    let back = world.one_runs("web").await;
+    assert!(harness.running("web").is_empty(), "its directory would be removed while it starts");
+    harness.files.release_removal(&directory);
+    let back = harness.one_runs("web").await;
     assert_eq!(back.pod_uid, web.pod_uid);
     tokio::time::sleep(Duration::from_mins(3)).await;
-    assert!(exists(&world, &directory));
+    assert!(exists(&harness, &directory));
 }
 
 // behaviour: ACT-307, ACT-308
 #[tokio::test(start_paused = true)]
 async fn directories_left_by_an_earlier_agent_are_listed_again_after_a_failure() {
-    let world = World::new();
+    let harness = Harness::new();
     let left = PathBuf::from("/var/lib/kubelet/pods/long-gone");
-    world.files.write(left.join("etc-hosts"), "text");
-    world.files.fail_list("/var/lib/kubelet/pods", ErrorKind::PermissionDenied);
-    world.files.hold_removal(&left);
-    world.write_manifest("web", "Always", "[sleep, forever]");
-    let _agent = world.start();
-    world.one_runs("web").await;
+    harness.files.write(left.join("etc-hosts"), "text");
+    harness.files.fail_list("/var/lib/kubelet/pods", ErrorKind::PermissionDenied);
+    harness.files.hold_removal(&left);
+    harness.write_manifest("web", "Always", "[sleep, forever]");
+    let _agent = harness.start();
+    harness.one_runs("web").await;
     tokio::time::sleep(Duration::from_mins(2)).await;
-    assert_eq!(world.files.held_removals(&left), 0);
-    world.files.repair("/var/lib/kubelet/pods");
+    assert_eq!(harness.files.held_removals(&left), 0);
+    harness.files.repair("/var/lib/kubelet/pods");
     tokio::time::sleep(Duration::from_secs(61)).await;
-    assert_eq!(world.files.held_removals(&left), 1);
-    world.write_manifest("late", "Always", "[sleep, forever]");
-    world.one_runs("late").await;
-    world.files.release_removal(&left);
-    let removed = |world: &World| (!exists(world, &left)).then_some(());
-    world.until("it is removed", removed).await;
+    assert_eq!(harness.files.held_removals(&left), 1);
+    harness.write_manifest("late", "Always", "[sleep, forever]");
+    harness.one_runs("late").await;
+    harness.files.release_removal(&left);
+    let removed = |harness: &Harness| (!exists(harness, &left)).then_some(());
+    harness.until("it is removed", removed).await;
 }
 
 // behaviour: ACT-311
 #[tokio::test(start_paused = true)]
 async fn removal_that_succeeds_after_it_was_given_up_is_on_record_as_gone() {
-    let world = World::new();
+    let harness = Harness::new();
     let left = PathBuf::from("/var/lib/kubelet/pods/long-gone");
-    world.files.write(left.join("etc-hosts"), "text");
-    world.files.hold_removal(&left);
-    let _agent = world.start();
-    let begun = |world: &World| (world.files.held_removals(&left) > 0).then_some(());
-    world.until("it is being removed", begun).await;
-    world.files.fail(&left, ErrorKind::TimedOut);
-    world.files.release_removal(&left);
+    harness.files.write(left.join("etc-hosts"), "text");
+    harness.files.hold_removal(&left);
+    let _agent = harness.start();
+    let begun = |harness: &Harness| (harness.files.held_removals(&left) > 0).then_some(());
+    harness.until("it is being removed", begun).await;
+    harness.files.fail(&left, ErrorKind::TimedOut);
+    harness.files.release_removal(&left);
     let path = left.to_str().expect("text");
-    let outcomes = |world: &World| -> Vec<Became> {
-        let found = find(&world.journal, &Query::new(path), 10).expect("memory can be read");
+    let outcomes = |harness: &Harness| -> Vec<EntryOutcome> {
+        let found = find(&harness.journal, &Query::new(path), 10).expect("the journal can be read");
         found.entries.into_iter().map(|entry| entry.outcome).collect()
     };
-    let failed = |world: &World| (outcomes(world) == [Became::Failed]).then_some(());
-    world.until("the removal was given up", failed).await;
-    // What was given up goes on, and succeeds.
-    world.files.repair(&left);
-    world.files.remove(&left);
-    let gone = |world: &World| outcomes(world).contains(&Became::Gone).then_some(());
-    world.until("the journal says that it is gone", gone).await;
+    let failed = |harness: &Harness| (outcomes(harness) == [EntryOutcome::Failed]).then_some(());
+    harness.until("the removal was given up", failed).await;
+    // The abandoned removal goes on, and succeeds.
+    harness.files.repair(&left);
+    harness.files.remove(&left);
+    let gone = |harness: &Harness| outcomes(harness).contains(&EntryOutcome::Gone).then_some(());
+    harness.until("the journal says that it is gone", gone).await;
 }

@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use testkit::runtime::{Fault, Method, Rule};
 
-use crate::world::World;
+use crate::harness::Harness;
 
 // behaviour: NODE-60
 #[tokio::test(start_paused = true)]
 async fn watchdog_checks_pass_while_the_runtime_hangs() {
-    let world = World::new();
-    world.write_manifest("web", "Always", "[sleep, forever]");
-    let agent = world.start();
-    world.one_runs("web").await;
+    let harness = Harness::new();
+    harness.write_manifest("web", "Always", "[sleep, forever]");
+    let agent = harness.start();
+    harness.one_runs("web").await;
     for method in [Method::ListPodSandbox, Method::ListContainers, Method::Version, Method::Status]
     {
-        world.runtime.inject(Rule::on(method, Fault::hang()));
+        harness.runtime.inject(Rule::on(method, Fault::hang()));
     }
-    // Long after the PLEG is unhealthy, and after the time that the sync loop has.
+    // Long after the PLEG is unhealthy, and after the limit of the sync loop.
     for _ in 0..20 {
         tokio::time::sleep(Duration::from_mins(1)).await;
         for check in agent.health().checks() {

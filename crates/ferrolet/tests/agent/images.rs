@@ -1,4 +1,4 @@
-//! The agent collects images.
+//! Garbage collection of images by the agent.
 
 use std::time::Duration;
 
@@ -8,32 +8,32 @@ use server::wire::{GcDone, GcLine};
 use testkit::pods::pod;
 use testkit::runtime::RemoteImage;
 
-use crate::world::World;
+use crate::harness::Harness;
 
-/// A node whose disk is full of images, one of which nobody uses.
-fn full_world() -> World {
-    let mut world = World::new();
-    world.images.policy = Policy { minimum_age: Duration::from_mins(2), ..Policy::default() };
-    world.runtime.add_image(&RemoteImage::new("ferrolet.test/unused:1"));
-    world.disk.set_capacity(2_000_000);
-    world.write_manifest("web", "Always", "[sleep, forever]");
-    world
+/// A node whose disk is full of images, one of which is unused.
+fn full_node() -> Harness {
+    let mut harness = Harness::new();
+    harness.images.policy = Policy { minimum_age: Duration::from_mins(2), ..Policy::default() };
+    harness.runtime.add_image(&RemoteImage::new("ferrolet.test/unused:1"));
+    harness.disk.set_capacity(2_000_000);
+    harness.write_manifest("web", "Always", "[sleep, forever]");
+    harness
 }
 
-fn left(world: &World) -> Vec<String> {
+fn left(harness: &Harness) -> Vec<String> {
     let mut names: Vec<String> =
-        world.runtime.images().into_iter().flat_map(|image| image.repo_tags).collect();
+        harness.runtime.images().into_iter().flat_map(|image| image.repo_tags).collect();
     names.sort();
     names
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_no_pod_uses_goes_when_it_is_old_enough_and_the_disk_is_full() {
-    let world = full_world();
-    let agent = world.start();
-    world.one_runs("web").await;
+async fn unused_image_is_removed_when_old_enough_and_the_disk_is_full() {
+    let harness = full_node();
+    let agent = harness.start();
+    harness.one_runs("web").await;
     tokio::time::sleep(Duration::from_mins(4)).await;
-    assert_eq!(left(&world), ["ferrolet.test/unused:1", "ferrolet.test/workload:1"]);
+    assert_eq!(left(&harness), ["ferrolet.test/unused:1", "ferrolet.test/workload:1"]);
     let plan = agent.image_gc().plan().await.plan;
     let fates: Vec<(&str, &str)> = plan.items.iter().map(|item| (&*item.name, item.rule)).collect();
     assert_eq!(
@@ -44,118 +44,118 @@ async fn what_no_pod_uses_goes_when_it_is_old_enough_and_the_disk_is_full() {
         ]
     );
     tokio::time::sleep(Duration::from_mins(2)).await;
-    assert_eq!(left(&world), ["ferrolet.test/workload:1"]);
-    assert_eq!(world.running("web").len(), 1);
-    let told = world.metrics();
+    assert_eq!(left(&harness), ["ferrolet.test/workload:1"]);
+    assert_eq!(harness.running("web").len(), 1);
+    let reported = harness.metrics();
     for line in [
         "kubelet_image_garbage_collected_total{reason=\"space\"} 1",
         "ferrolet_removals_total{kind=\"image\",outcome=\"removed\",\
          rule=\"disk-over-high-threshold\"} 1",
     ] {
-        assert!(told.lines().any(|told| told == line), "{line}: {told}");
+        assert!(reported.lines().any(|reported| reported == line), "{line}: {reported}");
     }
     agent.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn images_of_static_pods_stay_if_the_agent_is_told_so() {
-    let mut world = full_world();
-    world.images.keep_static_and_critical = true;
-    // Nothing of this pod is ever made: its image is named, and not used.
-    world.runtime.set_network_ready(false);
-    let agent = world.start();
+async fn images_of_static_pods_are_kept_when_configured() {
+    let mut harness = full_node();
+    harness.images.keep_static_and_critical = true;
+    // No container of this pod is ever created: its image is referenced, but not used.
+    harness.runtime.set_network_ready(false);
+    let agent = harness.start();
     tokio::time::sleep(Duration::from_mins(6)).await;
-    assert_eq!(left(&world), ["ferrolet.test/workload:1"]);
+    assert_eq!(left(&harness), ["ferrolet.test/workload:1"]);
     agent.stop().await;
 }
 
 // behaviour: IMG-52, IMG-68
 #[tokio::test(start_paused = true)]
-async fn images_of_critical_pods_stay_also_while_the_api_server_was_not_heard_yet() {
-    let (mut world, api) = World::in_cluster();
-    world.images.policy = Policy { minimum_age: Duration::from_mins(2), ..Policy::default() };
-    world.images.keep_static_and_critical = true;
+async fn images_of_critical_pods_are_kept_before_the_first_api_list() {
+    let (mut harness, api) = Harness::in_cluster();
+    harness.images.policy = Policy { minimum_age: Duration::from_mins(2), ..Policy::default() };
+    harness.images.keep_static_and_critical = true;
     for name in ["ferrolet.test/critical:1", "ferrolet.test/unused:1"] {
-        world.runtime.add_image(&RemoteImage::new(name));
+        harness.runtime.add_image(&RemoteImage::new(name));
     }
-    world.disk.set_capacity(2_000_000);
-    // Nothing of it is ever made: its image is named, and not used.
-    world.runtime.set_network_ready(false);
+    harness.disk.set_capacity(2_000_000);
+    // No container of it is ever created: its image is referenced, but not used.
+    harness.runtime.set_network_ready(false);
     let proxy = pod("proxy").on_node("node").spec(|spec| spec.priority = Some(2_000_000_000));
     let proxy = proxy.container("main", "ferrolet.test/critical:1", ["sleep", "forever"]);
     api.make(proxy.build());
     api.away(true);
-    let agent = world.start();
+    let agent = harness.start();
     tokio::time::sleep(Duration::from_mins(16)).await;
-    assert_eq!(left(&world).len(), 3);
+    assert_eq!(left(&harness).len(), 3);
     let rules = async || -> Vec<&str> {
         agent.image_gc().plan().await.plan.items.iter().map(|item| item.rule).collect()
     };
     assert_eq!(rules().await, ["source-not-ready"; 3]);
     api.away(false);
     tokio::time::sleep(Duration::from_mins(11)).await;
-    assert_eq!(left(&world), ["ferrolet.test/critical:1"]);
+    assert_eq!(left(&harness), ["ferrolet.test/critical:1"]);
     assert_eq!(rules().await, ["kept-for-critical-pod"]);
     agent.stop().await;
 }
 
 // behaviour: IMG-63
 #[tokio::test(start_paused = true)]
-async fn an_image_is_used_by_a_pod_that_comes_and_goes_between_two_looks() {
-    let mut world = World::new();
+async fn image_use_is_noted_for_a_pod_between_two_image_lists() {
+    let mut harness = Harness::new();
     let maximum_age = Duration::from_mins(6);
-    world.images.policy = Policy { maximum_age, ..Policy::default() };
-    world.runtime.add_image(&RemoteImage::new("ferrolet.test/unused:1"));
-    let agent = world.start();
-    // Looks are at the start and every five minutes.
+    harness.images.policy = Policy { maximum_age, ..Policy::default() };
+    harness.runtime.add_image(&RemoteImage::new("ferrolet.test/unused:1"));
+    let agent = harness.start();
+    // Images are listed at the start and every five minutes.
     tokio::time::sleep(Duration::from_mins(2)).await;
-    world.write_manifest("web", "Always", "[sleep, forever]");
-    world.one_runs("web").await;
-    world.remove_manifest("web");
-    let gone = |world: &World| world.runtime.containers().is_empty().then_some(());
-    world.until("nothing is left of the pod", gone).await;
+    harness.write_manifest("web", "Always", "[sleep, forever]");
+    harness.one_runs("web").await;
+    harness.remove_manifest("web");
+    let gone = |harness: &Harness| harness.runtime.containers().is_empty().then_some(());
+    harness.until("nothing is left of the pod", gone).await;
     tokio::time::sleep(Duration::from_secs(270)).await;
     agent.image_gc().run_now().await;
-    assert_eq!(left(&world), ["ferrolet.test/workload:1"], "used not five minutes ago");
+    assert_eq!(left(&harness), ["ferrolet.test/workload:1"], "used less than five minutes ago");
     tokio::time::sleep(Duration::from_mins(2)).await;
     agent.image_gc().run_now().await;
-    assert_eq!(left(&world), [""; 0]);
+    assert_eq!(left(&harness), [""; 0]);
     agent.stop().await;
 }
 
 // behaviour: IMG-46
 #[tokio::test(start_paused = true)]
-async fn a_pass_tells_of_an_image_that_was_to_go_and_is_wanted_again() {
-    let world = World::new();
-    world.write_manifest("web", "Always", "[sleep, forever]");
-    world.runtime.add_image(&RemoteImage::new("ferrolet.test/old:1"));
-    let agent = world.start();
-    world.one_runs("web").await;
+async fn image_used_again_during_a_pass_is_reported_as_kept() {
+    let harness = Harness::new();
+    harness.write_manifest("web", "Always", "[sleep, forever]");
+    harness.runtime.add_image(&RemoteImage::new("ferrolet.test/old:1"));
+    let agent = harness.start();
+    harness.one_runs("web").await;
     tokio::time::sleep(Duration::from_mins(1)).await;
-    world.runtime.add_image(&RemoteImage::new("ferrolet.test/wanted:1"));
-    // Both are seen before the disk is full.
+    harness.runtime.add_image(&RemoteImage::new("ferrolet.test/wanted:1"));
+    // Both images are detected before the disk is full.
     tokio::time::sleep(Duration::from_mins(8)).await;
-    world.disk.set_capacity(3_000_000);
-    // The first removal gains nothing for 5 s. Meanwhile somebody wants the second.
-    world.disk.set_lag(Duration::from_mins(1));
+    harness.disk.set_capacity(3_000_000);
+    // The first removal frees nothing for 5 s. Meanwhile a pod starts to use the second.
+    harness.disk.set_lag(Duration::from_mins(1));
     let lines = agent.collector().run().await.collect::<Vec<GcLine>>();
     let meanwhile = async {
         tokio::time::sleep(Duration::from_secs(2)).await;
         let container = "{name: main, image: \"ferrolet.test/wanted:1\", args: [sleep, forever]}";
-        world.write_spec("other", &format!("  containers:\n  - {container}\n"));
+        harness.write_spec("other", &format!("  containers:\n  - {container}\n"));
     };
     let (lines, ()) = tokio::join!(lines, meanwhile);
-    let (mut told, mut last) = (Vec::new(), GcDone::default());
+    let (mut reported, mut last) = (Vec::new(), GcDone::default());
     for line in lines {
         match line {
-            GcLine::Removed { item } => told.push(format!("removed {}", item.name)),
-            GcLine::Kept { item } => told.push(format!("kept {} {}", item.name, item.rule)),
+            GcLine::Removed { item } => reported.push(format!("removed {}", item.name)),
+            GcLine::Kept { item } => reported.push(format!("kept {} {}", item.name, item.rule)),
             GcLine::Failed { item, error } => panic!("{item:?}: {error}"),
             GcLine::Done(done) => last = done,
         }
     }
     let expected = ["removed ferrolet.test/old:1", "kept ferrolet.test/wanted:1 being-pulled"];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     assert_eq!(last.kept, [("image".to_owned(), 1)].into(), "{last:?}");
     assert_eq!((last.removed.get("image"), last.left_out), (Some(&1), 0));
     agent.stop().await;

@@ -1,4 +1,4 @@
-//! The whole agent on an in-memory outside, with a clock that the tests move.
+//! The whole agent with in-memory ports and a clock that the tests move.
 
 mod absence;
 mod actions;
@@ -11,6 +11,7 @@ mod cluster_status;
 mod crash;
 mod directories;
 mod gc;
+mod harness;
 mod health;
 mod housekeeping;
 mod images;
@@ -31,4 +32,3 @@ mod sources;
 mod start;
 mod stuck_files;
 mod unsupported_wait;
-mod world;

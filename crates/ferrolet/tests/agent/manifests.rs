@@ -1,4 +1,4 @@
-//! The source of manifests on the host's own files.
+//! The source of manifests on the host's real files.
 #![allow(clippy::disallowed_methods, reason = "a test on real files")]
 #![allow(clippy::unwrap_used, reason = "a test, helpers included")]
 
@@ -18,11 +18,11 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Far longer than any test: whatever is noticed was heard of.
+/// Far longer than any test: changes are found by the watch alone.
 const PERIOD: Duration = Duration::from_hours(1);
 const SOON: Duration = Duration::from_secs(10);
 
-/// Of a node that supports every pod.
+/// A node that supports every pod.
 #[derive(Debug)]
 struct AllSupported;
 
@@ -65,17 +65,17 @@ impl Bench {
         self.place.path().join("manifests").join(name)
     }
 
-    /// Waits until exactly these pods are told, as name and image.
-    async fn tells(&mut self, expected: &[&str]) {
-        let told = self.pods.wait_for(|told| {
-            let Some(told) = told else { return false };
-            let told = told.iter().map(|pod| {
+    /// Waits until the source lists exactly these pods, as name and image.
+    async fn lists(&mut self, expected: &[&str]) {
+        let reported = self.pods.wait_for(|reported| {
+            let Some(reported) = reported else { return false };
+            let reported = reported.iter().map(|pod| {
                 let image = podspec::view::containers(pod)[0].image.clone().unwrap();
                 format!("{} {image}", podspec::view::pod_name(pod).name)
             });
-            told.collect::<Vec<_>>() == expected
+            reported.collect::<Vec<_>>() == expected
         });
-        timeout(SOON, told).await.unwrap_or_else(|_| panic!("{expected:?}")).unwrap();
+        timeout(SOON, reported).await.unwrap_or_else(|_| panic!("{expected:?}")).unwrap();
     }
 }
 
@@ -97,73 +97,73 @@ fn place() -> tempfile::TempDir {
 
 // behaviour: SRC-27, SRC-28
 #[tokio::test]
-async fn changes_of_manifests_are_heard_of() {
+async fn manifest_changes_are_noticed_by_watch() {
     let mut bench = Bench::start(place());
-    bench.tells(&["a-node x:1"]).await;
+    bench.lists(&["a-node x:1"]).await;
     write(bench.manifest("b.yaml"), "b", "x:1");
-    bench.tells(&["a-node x:1", "b-node x:1"]).await;
+    bench.lists(&["a-node x:1", "b-node x:1"]).await;
     fs::remove_file(bench.manifest("b.yaml")).unwrap();
-    bench.tells(&["a-node x:1"]).await;
-    // As an editor does it.
+    bench.lists(&["a-node x:1"]).await;
+    // The old file is renamed away before the new one is written, as editors do.
     fs::rename(bench.manifest("a.yaml"), bench.manifest("a.yaml~")).unwrap();
     write(bench.manifest("a.yaml"), "a", "x:2");
     fs::remove_file(bench.manifest("a.yaml~")).unwrap();
-    bench.tells(&["a-node x:2"]).await;
-    // As a careful program does it.
+    bench.lists(&["a-node x:2"]).await;
+    // Written to a hidden file first, then renamed.
     write(bench.manifest(".a.yaml.new"), "a", "x:3");
     fs::rename(bench.manifest(".a.yaml.new"), bench.manifest("a.yaml")).unwrap();
-    bench.tells(&["a-node x:3"]).await;
+    bench.lists(&["a-node x:3"]).await;
     write(bench.place.path().join("elsewhere"), "linked", "x:1");
     symlink("../elsewhere", bench.manifest("link")).unwrap();
-    bench.tells(&["a-node x:3", "linked-node x:1"]).await;
+    bench.lists(&["a-node x:3", "linked-node x:1"]).await;
 }
 
 // behaviour: SRC-29
 #[tokio::test]
-async fn a_directory_of_manifests_may_go_come_back_and_be_another() {
+async fn manifest_directory_may_be_removed_and_replaced() {
     let mut bench = Bench::start(place());
-    bench.tells(&["a-node x:1"]).await;
+    bench.lists(&["a-node x:1"]).await;
     let manifests = bench.place.path().join("manifests");
     fs::remove_dir_all(&manifests).unwrap();
-    bench.tells(&[]).await;
+    bench.lists(&[]).await;
     fs::create_dir(&manifests).unwrap();
     write(bench.manifest("b.yaml"), "b", "x:1");
-    bench.tells(&["b-node x:1"]).await;
+    bench.lists(&["b-node x:1"]).await;
     let other = bench.place.path().join("other");
     fs::create_dir(&other).unwrap();
     write(other.join("c.yaml"), "c", "x:1");
     fs::rename(&manifests, bench.place.path().join("old")).unwrap();
     fs::rename(&other, &manifests).unwrap();
-    bench.tells(&["c-node x:1"]).await;
+    bench.lists(&["c-node x:1"]).await;
     write(bench.manifest("d.yaml"), "d", "x:1");
-    bench.tells(&["c-node x:1", "d-node x:1"]).await;
+    bench.lists(&["c-node x:1", "d-node x:1"]).await;
 }
 
 // behaviour: SRC-30, SRC-31
 #[tokio::test]
-async fn the_last_good_version_of_a_manifest_is_there_after_a_restart() {
+async fn last_valid_manifest_is_used_after_a_restart() {
     let mut bench = Bench::start(place());
-    bench.tells(&["a-node x:1"]).await;
+    bench.lists(&["a-node x:1"]).await;
     fs::write(bench.manifest("a.yaml"), "kind: Pod\nspec: [").unwrap();
     let mut bench = bench.restart().await;
-    bench.tells(&["a-node x:1"]).await;
+    bench.lists(&["a-node x:1"]).await;
     let kept = bench.place.path().join("state/manifests");
     assert_eq!(fs::read_dir(&kept).unwrap().count(), 1);
     fs::remove_file(bench.manifest("a.yaml")).unwrap();
-    bench.tells(&[]).await;
+    bench.lists(&[]).await;
     assert_eq!(fs::read_dir(&kept).unwrap().count(), 0);
 }
 
 #[tokio::test]
-async fn what_would_hang_is_not_opened() {
+async fn fifo_in_the_manifest_directory_is_not_opened() {
     let place = place();
-    // Opening it would wait for somebody who writes.
+    // Opening it would block until there is a writer.
     let pipe = place.path().join("manifests/pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     symlink(&pipe, place.path().join("manifests/0-link")).unwrap();
     symlink("/dev/zero", place.path().join("manifests/zero")).unwrap();
     let mut bench = Bench::start(place);
-    bench.tells(&["a-node x:1"]).await;
+    bench.lists(&["a-node x:1"]).await;
     write(bench.manifest("b.yaml"), "b", "x:1");
-    bench.tells(&["a-node x:1", "b-node x:1"]).await;
+    bench.lists(&["a-node x:1", "b-node x:1"]).await;
 }

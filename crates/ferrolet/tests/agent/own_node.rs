@@ -1,4 +1,4 @@
-//! An agent that keeps its own node object, and acts on what it says.
+//! An agent that maintains its Node object, and acts on its content.
 
 use std::time::Duration;
 
@@ -7,25 +7,25 @@ use k8s_openapi::api::core::v1::{EnvVar, Node, PodSpec};
 use model::ids::PodName;
 use model::observed::{Container, ContainerState};
 use model::ports::addresses::FoundAddresses;
-use testkit::cluster::node_api::{MemoryNodeApi, NodeAsk};
-use testkit::cluster::{MemoryPods, Trouble};
+use testkit::cluster::node_api::{MemoryNodeApi, NodeApiCall};
+use testkit::cluster::{CallFault, MemoryPods};
 use testkit::pods::{PodBuilder, pod};
 use testkit::runtime::{Method, RemoteImage};
 use tokio::time::{Instant, sleep};
 
-use crate::world::World;
+use crate::harness::Harness;
 
 const IMAGE: &str = "ferrolet.test/workload:1";
 
-fn world() -> (World, MemoryPods) {
-    let (mut world, api) = World::in_cluster();
-    world.own_node = Some(MemoryNodeApi::default());
-    (world, api)
+fn harness() -> (Harness, MemoryPods) {
+    let (mut harness, api) = Harness::in_cluster();
+    harness.own_node = Some(MemoryNodeApi::default());
+    (harness, api)
 }
 
-/// The node, as the API server has it.
-fn node(world: &World) -> Option<Node> {
-    world.own_node.as_ref()?.node("node")
+/// The Node object on the API server.
+fn node(harness: &Harness) -> Option<Node> {
+    harness.own_node.as_ref()?.node("node")
 }
 
 fn bound(name: &str) -> PodBuilder {
@@ -42,158 +42,159 @@ fn is_ready(node: &Node) -> bool {
     all.into_iter().any(|one| one.type_ == "Ready" && one.status == "True")
 }
 
-async fn registered(world: &World) {
-    let ready = |world: &World| node(world).filter(is_ready).map(drop);
-    world.until("the node is ready", ready).await;
+async fn registered(harness: &Harness) {
+    let ready = |harness: &Harness| node(harness).filter(is_ready).map(drop);
+    harness.until("the node is ready", ready).await;
 }
 
-/// Waits until the node tells of an image, or no longer does.
-async fn image_told(world: &World, name: &str, is_there: bool) {
-    let told = |world: &World| {
-        let images = node(world)?.status?.images.unwrap_or_default();
+/// Waits until the node status lists an image, or no longer does.
+async fn wait_for_image(harness: &Harness, name: &str, is_there: bool) {
+    let reported = |harness: &Harness| {
+        let images = node(harness)?.status?.images.unwrap_or_default();
         let mut names = images.iter().flat_map(|image| image.names.iter().flatten());
         (names.any(|one| one == name) == is_there).then_some(())
     };
-    world.until(&format!("the node tells of {name}: {is_there}"), told).await;
+    harness.until(&format!("the node status lists {name}: {is_there}"), reported).await;
 }
 
 // behaviour: NODE-9
 #[tokio::test(start_paused = true)]
-async fn images_that_the_agent_pulls_and_removes_are_told_before_the_next_look_at_all_of_them() {
-    let (mut world, api) = world();
-    world.images.policy = Policy { minimum_age: Duration::from_mins(2), ..Policy::default() };
-    world.runtime.add_image(&RemoteImage::new("ferrolet.test/unused:1"));
-    world.runtime.publish(RemoteImage::new("ferrolet.test/new:1").entrypoint(["/workload"]));
-    world.write_manifest("web", "Always", "[sleep, forever]");
-    let agent = world.start();
-    registered(&world).await;
-    image_told(&world, "ferrolet.test/unused:1", true).await;
+async fn node_images_are_updated_after_pulls_and_removals() {
+    let (mut harness, api) = harness();
+    harness.images.policy = Policy { minimum_age: Duration::from_mins(2), ..Policy::default() };
+    harness.runtime.add_image(&RemoteImage::new("ferrolet.test/unused:1"));
+    harness.runtime.publish(RemoteImage::new("ferrolet.test/new:1").entrypoint(["/workload"]));
+    harness.write_manifest("web", "Always", "[sleep, forever]");
+    let agent = harness.start();
+    registered(&harness).await;
+    wait_for_image(&harness, "ferrolet.test/unused:1", true).await;
     sleep(Duration::from_secs(241)).await;
-    // The last look at all images was a second ago, the next is in half a minute.
+    // Images were listed a second ago, and are listed again in half a minute.
     let begin = Instant::now();
     api.make(bound("other").container("main", "ferrolet.test/new:1", ["sleep", "forever"]).build());
-    image_told(&world, "ferrolet.test/new:1", true).await;
+    wait_for_image(&harness, "ferrolet.test/new:1", true).await;
     assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
-    world.disk.set_capacity(3_000_000);
+    harness.disk.set_capacity(3_000_000);
     let begin = Instant::now();
     agent.image_gc().run_now().await;
-    image_told(&world, "ferrolet.test/unused:1", false).await;
+    wait_for_image(&harness, "ferrolet.test/unused:1", false).await;
     assert!(begin.elapsed().as_secs() < 15, "{:?}", begin.elapsed());
 }
 
 // behaviour: NODE-28
 #[tokio::test(start_paused = true)]
-async fn a_pod_waits_for_the_network_unless_it_has_the_hosts() {
-    let (world, api) = world();
-    world.runtime.set_network_ready(false);
-    world.files.write("/etc/hosts", "127.0.0.1 localhost\n");
-    let _agent = world.start();
+async fn pod_waits_for_the_network_unless_it_uses_the_host_network() {
+    let (harness, api) = harness();
+    harness.runtime.set_network_ready(false);
+    harness.files.write("/etc/hosts", "127.0.0.1 localhost\n");
+    let _agent = harness.start();
     sleep(Duration::from_secs(2)).await;
     let sleeper = |name: &str| bound(name).container("main", IMAGE, ["sleep", "forever"]);
     api.make(sleeper("own").build());
     api.make(sleeper("hosts").host_network().build());
-    world.until("the other runs", |_| runs(&api, "hosts")).await;
+    harness.until("the other runs", |_| runs(&api, "hosts")).await;
     let start =
         "network is not ready: container runtime network not ready: NetworkReady=false reason:";
-    let warned = |world: &World| {
-        let all = world.events.all().into_iter().filter(|one| one.reason == "NetworkNotReady");
+    let warned = |harness: &Harness| {
+        let all = harness.events.all().into_iter().filter(|one| one.reason == "NetworkNotReady");
         all.last().map(|event| event.message)
     };
-    let message = world.until("it is told", warned).await;
+    let message = harness.until("it is reported", warned).await;
     assert!(message.starts_with(start), "{message}");
     sleep(Duration::from_secs(30)).await;
-    assert_eq!(world.runtime.count(Method::RunPodSandbox), 1, "the runtime was not bothered");
+    assert_eq!(harness.runtime.count(Method::RunPodSandbox), 1, "no call for the waiting pod");
     let begin = Instant::now();
-    world.runtime.set_network_ready(true);
-    world.until("it runs", |_| runs(&api, "own")).await;
+    harness.runtime.set_network_ready(true);
+    harness.until("it runs", |_| runs(&api, "own")).await;
     assert!(begin.elapsed().as_secs() <= 4, "{:?}", begin.elapsed());
 }
 
 // behaviour: NODE-25, WRK-21
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_not_ready_acts_on_no_pod_and_one_question_in_five_seconds_is_enough() {
-    let (world, api) = world();
+async fn not_ready_node_syncs_no_pod_and_checks_the_runtime_every_five_seconds() {
+    let (harness, api) = harness();
     api.make(bound("web").container("main", IMAGE, ["sleep", "forever"]).build());
-    let _agent = world.start();
-    registered(&world).await;
-    world.until("it runs", |_| runs(&api, "web")).await;
+    let _agent = harness.start();
+    registered(&harness).await;
+    harness.until("it runs", |_| runs(&api, "web")).await;
     sleep(Duration::from_secs(30)).await;
-    world.runtime.forget_calls();
+    harness.runtime.forget_calls();
     sleep(Duration::from_mins(1)).await;
-    let asked = world.runtime.count(Method::Status);
+    let asked = harness.runtime.count(Method::Status);
     assert!((11..=13).contains(&asked), "{asked}");
 
     let begin = Instant::now();
-    world.runtime.set_runtime_ready(false);
-    let unready = |world: &World| node(world).filter(|node| !is_ready(node)).map(drop);
-    world.until("the node is not ready", unready).await;
+    harness.runtime.set_runtime_ready(false);
+    let unready = |harness: &Harness| node(harness).filter(|node| !is_ready(node)).map(drop);
+    harness.until("the node is not ready", unready).await;
     assert!(begin.elapsed().as_secs() <= 6, "{:?}", begin.elapsed());
-    world.runtime.forget_calls();
-    let running = world.runtime.containers();
-    world.runtime.kill_container(&running[0].id, 1);
+    harness.runtime.forget_calls();
+    let running = harness.runtime.containers();
+    harness.runtime.kill_container(&running[0].id, 1);
     sleep(Duration::from_mins(1)).await;
-    assert_eq!(world.runtime.count(Method::CreateContainer), 0, "pods are left as they are");
-    world.runtime.set_runtime_ready(true);
+    assert_eq!(harness.runtime.count(Method::CreateContainer), 0, "pods are left alone");
+    harness.runtime.set_runtime_ready(true);
     let begin = Instant::now();
-    world
-        .until("it is started again", |world| {
-            (world.runtime.count(Method::StartContainer) == 1).then_some(())
+    harness
+        .until("it is restarted", |harness| {
+            (harness.runtime.count(Method::StartContainer) == 1).then_some(())
         })
         .await;
     assert!(begin.elapsed().as_secs() <= 12, "{:?}", begin.elapsed());
 }
 
-/// Puts the node there as people left it: with a label that the agent does not know of.
-fn labelled(world: &World) {
+/// Creates the Node object with a label that the agent does not know.
+fn labelled(harness: &Harness) {
     let mut object = Node::default();
     object.metadata.name = Some("node".to_owned());
     object.metadata.labels = Some([("zone".to_owned(), "north".to_owned())].into());
-    world.own_node.as_ref().expect("it is kept").put_node(object);
+    harness.own_node.as_ref().expect("the agent has a Node object").put_node(object);
 }
 
 // behaviour: API-31
 #[tokio::test(start_paused = true)]
-async fn pods_of_the_api_are_let_in_by_the_nodes_object_and_static_ones_do_not_wait_for_it() {
-    let (world, api) = world();
-    let nodes = world.own_node.as_ref().unwrap();
-    labelled(&world);
+async fn api_pods_wait_for_the_node_object_and_static_pods_do_not() {
+    let (harness, api) = harness();
+    let nodes = harness.own_node.as_ref().unwrap();
+    labelled(&harness);
     nodes.freeze(true);
-    nodes.trouble(NodeAsk::Create, Trouble::Unreachable, u32::MAX);
-    world.write_manifest("fixed", "Always", "[sleep, forever]");
+    nodes.inject_fault(NodeApiCall::Create, CallFault::Unreachable, u32::MAX);
+    harness.write_manifest("fixed", "Always", "[sleep, forever]");
     let selector = |spec: &mut PodSpec| {
         spec.node_selector = Some([("zone".to_owned(), "north".to_owned())].into());
     };
     let sleeper = bound("north").container("main", IMAGE, ["sleep", "forever"]);
     api.make(sleeper.spec(selector).build());
-    let _agent = world.start();
-    world.one_runs("fixed").await;
+    let _agent = harness.start();
+    harness.one_runs("fixed").await;
     sleep(Duration::from_mins(2)).await;
     let phase =
         api.pod(&PodName::new("default", "north")).and_then(|pod| pod.status.clone()?.phase);
     assert!(!matches!(phase.as_deref(), Some("Failed" | "Running")), "{phase:?}");
     nodes.freeze(false);
-    world.until("it runs", |_| runs(&api, "north")).await;
+    harness.until("it runs", |_| runs(&api, "north")).await;
 }
 
-/// What the API server has of a pod's address and its node's.
-fn told_addresses(api: &MemoryPods, name: &str) -> Option<(String, String)> {
+/// The address of a pod and of its node in the pod's status.
+fn reported_addresses(api: &MemoryPods, name: &str) -> Option<(String, String)> {
     let status = api.pod(&PodName::new("default", name))?.status.clone()?;
     Some((status.host_ip?, status.pod_ip?))
 }
 
-/// Waits until a pod with the host's network tells this address.
-async fn tells(world: &World, api: &MemoryPods, address: &str) {
+/// Waits until a pod with the host network reports this address.
+async fn wait_for_address(harness: &Harness, api: &MemoryPods, address: &str) {
     let address = address.to_owned();
-    let told = |_: &World| told_addresses(api, "hosts").filter(|told| told.0 == address);
-    let (_, own) = world.until(&format!("it is told to be at {address}"), told).await;
+    let reported =
+        |_: &Harness| reported_addresses(api, "hosts").filter(|reported| reported.0 == address);
+    let (_, own) = harness.until(&format!("its address is {address}"), reported).await;
     assert_eq!(own, address);
 }
 
-/// The value of the variable `AT` of the container that runs.
-fn variable(world: &World) -> Option<String> {
+/// The value of the variable `AT` of the running container.
+fn variable(harness: &Harness) -> Option<String> {
     let is_running = |one: &&Container| one.state == ContainerState::Running;
-    let id = world.runtime.containers().iter().find(is_running)?.id.clone();
-    let envs = world.runtime.container_config(&id)?.envs;
+    let id = harness.runtime.containers().iter().find(is_running)?.id.clone();
+    let envs = harness.runtime.container_config(&id)?.envs;
     envs.0.into_iter().find(|(name, _)| name == "AT").map(|(_, value)| value)
 }
 
@@ -205,12 +206,12 @@ fn machine_at(address: &str) -> FoundAddresses {
 
 // behaviour: NODE-39
 #[tokio::test(start_paused = true)]
-async fn pods_hear_of_the_nodes_addresses_as_its_object_has_them() {
-    let (world, api) = world();
-    world.files.write("/etc/hosts", "127.0.0.1 localhost\n");
-    // Not the one that the agent started with.
-    world.addresses.set(machine_at("192.0.2.7"));
-    let _agent = world.start();
+async fn host_ips_of_pods_follow_the_node_object() {
+    let (harness, api) = harness();
+    harness.files.write("/etc/hosts", "127.0.0.1 localhost\n");
+    // Not the address of the agent's start.
+    harness.addresses.set(machine_at("192.0.2.7"));
+    let _agent = harness.start();
     let at: EnvVar = serde_json::from_value(serde_json::json!({
         "name": "AT", "valueFrom": { "fieldRef": { "fieldPath": "status.hostIP" } }
     }))
@@ -218,29 +219,29 @@ async fn pods_hear_of_the_nodes_addresses_as_its_object_has_them() {
     let asks = |spec: &mut PodSpec| spec.containers[0].env = Some(vec![at]);
     let sleeper = bound("hosts").container("main", IMAGE, ["sleep", "forever"]);
     api.make(sleeper.spec(asks).host_network().build());
-    tells(&world, &api, "192.0.2.7").await;
-    assert_eq!(world.until("it runs", variable).await, "192.0.2.7");
-    world.addresses.set(machine_at("192.0.2.8"));
-    tells(&world, &api, "192.0.2.8").await;
-    let old = world.runtime.containers()[0].id.clone();
-    world.runtime.kill_container(&old, 1);
-    let anew = |world: &World| variable(world).filter(|at| at == "192.0.2.8");
-    world.until("the next container hears of the new one", anew).await;
+    wait_for_address(&harness, &api, "192.0.2.7").await;
+    assert_eq!(harness.until("it runs", variable).await, "192.0.2.7");
+    harness.addresses.set(machine_at("192.0.2.8"));
+    wait_for_address(&harness, &api, "192.0.2.8").await;
+    let old = harness.runtime.containers()[0].id.clone();
+    harness.runtime.kill_container(&old, 1);
+    let anew = |harness: &Harness| variable(harness).filter(|at| at == "192.0.2.8");
+    harness.until("the next container has the new address", anew).await;
 }
 
 // behaviour: NODE-35
 #[tokio::test(start_paused = true)]
-async fn the_runtime_hears_of_the_addresses_of_pods() {
-    let (world, _api) = world();
-    let _agent = world.start();
-    registered(&world).await;
-    world.own_node.as_ref().unwrap().update_node("node", |node| {
+async fn pod_cidr_is_sent_to_the_runtime() {
+    let (harness, _api) = harness();
+    let _agent = harness.start();
+    registered(&harness).await;
+    harness.own_node.as_ref().unwrap().update_node("node", |node| {
         node.spec.get_or_insert_default().pod_cidrs = Some(vec!["10.1.0.0/24".to_owned()]);
     });
-    let told = |world: &World| {
-        let calls = world.runtime.calls().into_iter();
+    let reported = |harness: &Harness| {
+        let calls = harness.runtime.calls().into_iter();
         calls.rev().find(|call| call.method == Method::UpdateRuntimeConfig)
     };
-    let told = world.until("the runtime is told", told).await;
-    assert_eq!(told.object, "10.1.0.0/24");
+    let reported = harness.until("the runtime has the pod CIDR", reported).await;
+    assert_eq!(reported.object, "10.1.0.0/24");
 }

@@ -12,28 +12,28 @@ use testkit::cluster::MemoryPods;
 use testkit::runtime::{Fault, Method, Rule};
 
 use crate::cluster;
-use crate::world::World;
+use crate::harness::Harness;
 
 const IMAGE: &str = "ferrolet.test/workload:1";
 
-/// Why a static pod is refused that is too large for the node.
+/// Why a static pod is rejected that is too large for the node.
 const REFUSED: &str = "UnexpectedAdmissionError";
 
-/// The outside of an agent of a cluster, whose work for one pod panics. Another pod runs beside it.
+/// The ports of an agent of a cluster, whose work for one pod panics. Another pod runs beside it.
 struct Bench {
-    world: World,
+    harness: Harness,
     api: MemoryPods,
 }
 
 /// A step for a pod, and how a test makes it panic.
 struct Case {
-    /// As metrics and events name it.
+    /// Its name in metrics and events.
     step: &'static str,
-    /// The pod, as events name it.
+    /// The pod's name in events.
     pod: &'static str,
     /// Brings the pod to the step, which panics from then on.
     breaks: fn(&Bench),
-    /// Whether the pod has what it could not get.
+    /// Whether the pod has recovered.
     has_recovered: fn(&Bench, &Agent) -> bool,
 }
 
@@ -43,20 +43,20 @@ const CASES: [Case; 6] = [
         pod: "late-node",
         breaks: |bench| {
             let rule = Rule::on(Method::RunPodSandbox, Fault::panic()).object("default/late-node");
-            bench.world.runtime.inject(rule);
-            bench.world.write_manifest("late", "Always", "[sleep, forever]");
+            bench.harness.runtime.inject(rule);
+            bench.harness.write_manifest("late", "Always", "[sleep, forever]");
         },
-        has_recovered: |bench, _| bench.world.running("late").len() == 1,
+        has_recovered: |bench, _| bench.harness.running("late").len() == 1,
     },
     Case {
         step: "sync_loop",
         pod: "large-node",
         breaks: |bench| {
-            bench.world.events.panic_on(Some(("large-node", REFUSED)));
+            bench.harness.events.panic_on(Some(("large-node", REFUSED)));
             let container = format!(
                 "{{name: main, image: \"{IMAGE}\", resources: {{requests: {{cpu: \"3\"}}}}}}"
             );
-            bench.world.write_spec("large", &format!("  containers: [{container}]\n"));
+            bench.harness.write_spec("large", &format!("  containers: [{container}]\n"));
         },
         has_recovered: |_, agent| {
             let pods = agent.pods().pods().into_iter();
@@ -72,10 +72,10 @@ const CASES: [Case; 6] = [
         breaks: |bench| {
             let web = bench.web();
             let rule = Rule::on(Method::ContainerStatus, Fault::panic()).object(web.id.as_str());
-            bench.world.runtime.inject(rule);
-            bench.world.runtime.kill_container(&web.id, 1);
+            bench.harness.runtime.inject(rule);
+            bench.harness.runtime.kill_container(&web.id, 1);
         },
-        has_recovered: |bench, _| bench.world.running("web").len() == 1,
+        has_recovered: |bench, _| bench.harness.running("web").len() == 1,
     },
     Case {
         step: "status_write",
@@ -94,7 +94,7 @@ const CASES: [Case; 6] = [
         pod: "late-node",
         breaks: |bench| {
             bench.api.panic_on(["POST default/late-node"]);
-            bench.world.write_manifest("late", "Always", "[sleep, forever]");
+            bench.harness.write_manifest("late", "Always", "[sleep, forever]");
         },
         has_recovered: |bench, _| bench.has_mirror("late-node"),
     },
@@ -104,19 +104,19 @@ const CASES: [Case; 6] = [
         breaks: |bench| {
             let id = bench.web().id;
             let rule = Rule::on(Method::RemoveContainer, Fault::panic()).object(id.as_str());
-            bench.world.runtime.inject(rule);
-            bench.world.remove_manifest("web");
+            bench.harness.runtime.inject(rule);
+            bench.harness.remove_manifest("web");
         },
         has_recovered: |bench, _| {
-            let sandboxes = bench.world.runtime.sandboxes();
+            let sandboxes = bench.harness.runtime.sandboxes();
             sandboxes.iter().all(|sandbox| &*sandbox.pod.name != "web-node")
         },
     },
 ];
 
 /// How many panics were counted.
-fn panics(world: &World, step: &str) -> u64 {
-    let metrics = world.metrics();
+fn panics(harness: &Harness, step: &str) -> u64 {
+    let metrics = harness.metrics();
     let start = format!("ferrolet_pod_panics_total{{step=\"{step}\"}} ");
     let count = metrics.lines().find_map(|line| line.strip_prefix(&start));
     count.and_then(|count| count.parse().ok()).expect("panics are counted")
@@ -124,7 +124,7 @@ fn panics(world: &World, step: &str) -> u64 {
 
 impl Bench {
     fn web(&self) -> Container {
-        self.world.running("web").pop().expect("web runs")
+        self.harness.running("web").pop().expect("web runs")
     }
 
     fn has_mirror(&self, name: &str) -> bool {
@@ -132,10 +132,10 @@ impl Bench {
     }
 
     fn panics(&self, step: &str) -> u64 {
-        panics(&self.world, step)
+        panics(&self.harness, step)
     }
 
-    /// Waits until a step has panicked and was tried again.
+    /// Waits until a step has panicked and was retried.
     async fn panics_again(&self, step: &str) {
         let again = async {
             while self.panics(step) < 3 {
@@ -146,45 +146,45 @@ impl Bench {
         assert!(again.is_ok(), "{step} panicked {} times", self.panics(step));
     }
 
-    /// The other pod is looked after: what dies is restarted, and its mirror comes back.
+    /// Waits until the other pod is synced: its dead container is restarted, and its mirror comes back.
     async fn other_is_looked_after(&self) {
-        let before = self.world.one_runs("other").await;
-        assert!(self.world.runtime.kill_container(&before.id, 1));
-        let restarted = |world: &World| {
-            world.running("other").into_iter().find(|container| container.id != before.id)
+        let before = self.harness.one_runs("other").await;
+        assert!(self.harness.runtime.kill_container(&before.id, 1));
+        let restarted = |harness: &Harness| {
+            harness.running("other").into_iter().find(|container| container.id != before.id)
         };
-        self.world.until("the other pod is restarted", restarted).await;
+        self.harness.until("the other pod is restarted", restarted).await;
         self.api.delete(&PodName::new("default", "other-node"), Duration::ZERO);
-        let again = |_: &World| self.has_mirror("other-node").then_some(());
-        self.world.until("the mirror of the other pod is back", again).await;
+        let again = |_: &Harness| self.has_mirror("other-node").then_some(());
+        self.harness.until("the mirror of the other pod is back", again).await;
     }
 }
 
 async fn panic_is_the_failure_of_its_pod(case: &Case) {
     let Case { step, pod, breaks, has_recovered } = case;
-    let (mut world, api) = World::in_cluster();
-    world.allocatable = vec![("cpu", "2")];
+    let (mut harness, api) = Harness::in_cluster();
+    harness.allocatable = vec![("cpu", "2")];
     for name in ["web", "other"] {
-        world.write_manifest(name, "Always", "[sleep, forever]");
+        harness.write_manifest(name, "Always", "[sleep, forever]");
     }
-    let mut agent = world.start();
-    let bench = Bench { world, api };
+    let mut agent = harness.start();
+    let bench = Bench { harness, api };
     for name in ["web", "other"] {
-        bench.world.one_runs(name).await;
+        bench.harness.one_runs(name).await;
         let mirror = format!("{name}-node");
-        let there = |_: &World| bench.has_mirror(&mirror).then_some(());
-        bench.world.until("it has a mirror", there).await;
+        let there = |_: &Harness| bench.has_mirror(&mirror).then_some(());
+        bench.harness.until("it has a mirror", there).await;
     }
     breaks(&bench);
     bench.panics_again(step).await;
     bench.other_is_looked_after().await;
-    // It waits ever longer, but for steps with a period of their own.
+    // Its back-off grows, except for periodic steps.
     let before = bench.panics(step);
     tokio::time::sleep(Duration::from_mins(1)).await;
     let in_a_minute = bench.panics(step) - before;
     assert!(in_a_minute <= 12, "{step}: {in_a_minute} panics in a minute");
-    assert!(!has_recovered(&bench, &agent), "{step}: it cannot have");
-    let events = bench.world.events.all().into_iter();
+    assert!(!has_recovered(&bench, &agent), "{step}: it cannot have recovered");
+    let events = bench.harness.events.all().into_iter();
     let events: Vec<_> = events.filter(|event| event.reason == "InternalError").collect();
     assert!(!events.is_empty(), "{step}");
     for event in events {
@@ -192,13 +192,13 @@ async fn panic_is_the_failure_of_its_pod(case: &Case) {
         let text = format!("Internal error in {step}, retrying; see the log of the agent");
         assert_eq!(event.message, text);
     }
-    bench.world.runtime.clear_faults();
+    bench.harness.runtime.clear_faults();
     bench.api.panic_on([]);
-    bench.world.events.panic_on(None);
-    let recovered = |_: &World| has_recovered(&bench, &agent).then_some(());
-    bench.world.until(&format!("{step}: the pod recovers"), recovered).await;
-    let broken = tokio::time::timeout(Duration::from_mins(2), agent.broken()).await;
-    assert!(broken.is_err(), "{step}: {broken:?}");
+    bench.harness.events.panic_on(None);
+    let recovered = |_: &Harness| has_recovered(&bench, &agent).then_some(());
+    bench.harness.until(&format!("{step}: the pod recovers"), recovered).await;
+    let ended = tokio::time::timeout(Duration::from_mins(2), agent.task_ended()).await;
+    assert!(ended.is_err(), "{step}: {ended:?}");
     bench.other_is_looked_after().await;
 }
 
@@ -210,56 +210,57 @@ async fn panic_in_any_step_for_a_pod_is_the_failure_of_that_pod() {
     }
 }
 
-/// What is left of two pods that are gone, and the work of the agent on the first panics.
+/// The first of two pods that are gone causes panics; the second is cleaned up.
 async fn panic_leaves_the_next_in_turn(
-    world: &World,
+    harness: &Harness,
     step: &str,
     is_there: [&dyn Fn() -> bool; 2],
 ) {
-    world.write_manifest("web", "Always", "[sleep, forever]");
-    let mut agent = world.start();
-    world.one_runs("web").await;
-    world.until("what is left of the other is removed", |_| (!is_there[1]()).then_some(())).await;
-    world.until("it is tried again", |_| (panics(world, step) >= 2).then_some(())).await;
+    harness.write_manifest("web", "Always", "[sleep, forever]");
+    let mut agent = harness.start();
+    harness.one_runs("web").await;
+    harness.until("the other pod is cleaned up", |_| (!is_there[1]()).then_some(())).await;
+    harness.until("it is retried", |_| (panics(harness, step) >= 2).then_some(())).await;
     assert!(is_there[0](), "{step}: it cannot be removed");
-    let web = world.one_runs("web").await;
-    assert!(world.runtime.kill_container(&web.id, 1));
-    let restarted = |world: &World| world.running("web").into_iter().find(|one| one.id != web.id);
-    world.until("a container that died is restarted", restarted).await;
-    world.files.panic_on_removal(None);
-    world.cgroups.panic_on_removal(None);
-    world.until(&format!("{step}: it is removed"), |_| (!is_there[0]()).then_some(())).await;
-    let broken = tokio::time::timeout(Duration::from_mins(2), agent.broken()).await;
-    assert!(broken.is_err(), "{step}: {broken:?}");
+    let web = harness.one_runs("web").await;
+    assert!(harness.runtime.kill_container(&web.id, 1));
+    let restarted =
+        |harness: &Harness| harness.running("web").into_iter().find(|one| one.id != web.id);
+    harness.until("a dead container is restarted", restarted).await;
+    harness.files.panic_on_removal(None);
+    harness.cgroups.panic_on_removal(None);
+    harness.until(&format!("{step}: it is removed"), |_| (!is_there[0]()).then_some(())).await;
+    let ended = tokio::time::timeout(Duration::from_mins(2), agent.task_ended()).await;
+    assert!(ended.is_err(), "{step}: {ended:?}");
 }
 
 // behaviour: WRK-38
 #[tokio::test(start_paused = true)]
 async fn panic_in_the_removal_of_a_directory_is_retried_and_holds_up_nothing() {
-    let world = World::new();
+    let harness = Harness::new();
     let [first, other] = ["a", "b"].map(|uid| format!("/var/lib/kubelet/pods/{uid}"));
     for directory in [&first, &other] {
-        world.files.write(format!("{directory}/etc-hosts"), "text");
+        harness.files.write(format!("{directory}/etc-hosts"), "text");
     }
-    world.files.panic_on_removal(Some(Path::new(&first)));
-    let is_there = |directory: &str| world.files.mode(directory).is_some();
+    harness.files.panic_on_removal(Some(Path::new(&first)));
+    let is_there = |directory: &str| harness.files.mode(directory).is_some();
     let is_there: [&dyn Fn() -> bool; 2] = [&|| is_there(&first), &|| is_there(&other)];
-    panic_leaves_the_next_in_turn(&world, "sync_loop", is_there).await;
+    panic_leaves_the_next_in_turn(&harness, "sync_loop", is_there).await;
 }
 
 // behaviour: WRK-38
 #[tokio::test(start_paused = true)]
 async fn panic_in_the_removal_of_a_cgroup_is_retried_and_holds_up_nothing() {
-    let world = World::new();
+    let harness = Harness::new();
     let [first, other] = ["a", "b"].map(|uid| {
         let name = CgroupName::parse(&format!("/kubepods/besteffort/pod{uid}"));
-        name.expect("the name of a cgroup")
+        name.expect("a valid cgroup name")
     });
     for name in [&first, &other] {
-        world.cgroups.make(name);
+        harness.cgroups.make(name);
     }
-    world.cgroups.panic_on_removal(Some(&first));
-    let is_there = |name: &CgroupName| world.cgroups.all().contains_key(name);
+    harness.cgroups.panic_on_removal(Some(&first));
+    let is_there = |name: &CgroupName| harness.cgroups.all().contains_key(name);
     let is_there: [&dyn Fn() -> bool; 2] = [&|| is_there(&first), &|| is_there(&other)];
-    panic_leaves_the_next_in_turn(&world, "cgroup_sweep", is_there).await;
+    panic_leaves_the_next_in_turn(&harness, "cgroup_sweep", is_there).await;
 }

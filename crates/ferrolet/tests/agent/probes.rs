@@ -1,4 +1,4 @@
-//! Probes: what they do to statuses and containers.
+//! Probes and their effects on statuses and containers.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use testkit::cluster::MemoryPods;
 use testkit::probes::ProbeScript;
 
 use crate::cluster::{ready, running, sleeper, status};
-use crate::world::World;
+use crate::harness::Harness;
 
 fn tcp(port: i32) -> Probe {
     let tcp_socket = Some(TCPSocketAction { port: IntOrString::Int(port), host: None });
@@ -26,12 +26,12 @@ fn with(name: &str, change: impl FnOnce(&mut Container)) -> Pod {
 }
 
 /// Waits for the address of a pod, and lets probes of its ports pass or fail.
-async fn set_ports(world: &World, api: &MemoryPods, name: &str, ports: &[(i32, bool)]) {
-    let address = |_: &World| status(api, name)?.pod_ip;
-    let ip = world.until(&format!("{name} has an address"), address).await;
+async fn set_ports(harness: &Harness, api: &MemoryPods, name: &str, ports: &[(i32, bool)]) {
+    let address = |_: &Harness| status(api, name)?.pod_ip;
+    let ip = harness.until(&format!("{name} has an address"), address).await;
     for (port, passes) in ports {
         let verdict = if *passes { ProbeVerdict::Success } else { ProbeVerdict::Failure };
-        world
+        harness
             .probes
             .set(format!("{ip}:{port}"), ProbeScript::verdict(verdict, "dial tcp: refused"));
     }
@@ -47,24 +47,24 @@ fn condition(status: &PodStatus, type_: &str) -> (String, String) {
 // behaviour: PRB-1
 #[tokio::test(start_paused = true)]
 async fn liveness_failure_restarts_the_container_and_reports_why() {
-    let (world, api) = World::in_cluster();
+    let (harness, api) = Harness::in_cluster();
     api.make(with("web", |main| main.liveness_probe = Some(tcp(80))));
-    let _agent = world.start();
-    set_ports(&world, &api, "web", &[(80, true)]).await;
-    ready(&world, &api, "web").await;
-    let first = running(&world, "web").expect("it runs");
+    let _agent = harness.start();
+    set_ports(&harness, &api, "web", &[(80, true)]).await;
+    ready(&harness, &api, "web").await;
+    let first = running(&harness, "web").expect("it runs");
     tokio::time::sleep(Duration::from_mins(5)).await;
-    assert_eq!(running(&world, "web").map(|one| one.id), Some(first.id.clone()));
-    set_ports(&world, &api, "web", &[(80, false)]).await;
-    let restarted = |_: &World| {
+    assert_eq!(running(&harness, "web").map(|one| one.id), Some(first.id.clone()));
+    set_ports(&harness, &api, "web", &[(80, false)]).await;
+    let restarted = |_: &Harness| {
         let container = status(&api, "web")?.container_statuses?.remove(0);
         (container.restart_count == 1).then_some(container)
     };
-    let container = world.until("it was restarted", restarted).await;
+    let container = harness.until("it was restarted", restarted).await;
     let end = container.last_state.and_then(|last| last.terminated).expect("it was killed");
     let message = end.message.unwrap_or_default();
     assert_eq!(message, "failed liveness probe: 3 failures in a row: dial tcp: refused");
-    let events = world.events.all();
+    let events = harness.events.all();
     let event = events.iter().find(|event| event.reason == "Killing").expect("an event");
     let expected = "Container main failed liveness probe, will be restarted: 3 failures in a row, 1s \
                     apart: dial tcp: refused";
@@ -76,7 +76,7 @@ async fn liveness_failure_restarts_the_container_and_reports_why() {
 // behaviour: PRB-2
 #[tokio::test(start_paused = true)]
 async fn readiness_is_published_while_the_worker_waits_for_another_container() {
-    let (world, api) = World::in_cluster();
+    let (harness, api) = Harness::in_cluster();
     let mut pod = with("web", |main| main.readiness_probe = Some(tcp(80)));
     let command = Some(vec!["sleep".to_owned(), "forever".to_owned()]);
     let exec = Some(ExecAction { command });
@@ -89,25 +89,25 @@ async fn readiness_is_published_while_the_worker_waits_for_another_container() {
     };
     containers.push(Container { readiness_probe: None, ..slow });
     api.make(pod);
-    let _agent = world.start();
-    set_ports(&world, &api, "web", &[(80, true)]).await;
+    let _agent = harness.start();
+    set_ports(&harness, &api, "web", &[(80, true)]).await;
     let is_ready = |expected: bool| {
         let api = &api;
-        move |_: &World| {
+        move |_: &Harness| {
             let containers = status(api, "web")?.container_statuses?;
             let main = containers.into_iter().find(|one| one.name == "main")?;
             (main.ready == expected && main.started == Some(true)).then_some(())
         }
     };
-    world.until("the first container is ready", is_ready(true)).await;
-    set_ports(&world, &api, "web", &[(80, false)]).await;
-    world.until("it is not ready any more", is_ready(false)).await;
+    harness.until("the first container is ready", is_ready(true)).await;
+    set_ports(&harness, &api, "web", &[(80, false)]).await;
+    harness.until("it is not ready any more", is_ready(false)).await;
 }
 
 // behaviour: PRB-3
 #[tokio::test(start_paused = true)]
 async fn agent_that_is_killed_and_started_again_changes_no_readiness() {
-    let (world, api) = World::in_cluster();
+    let (harness, api) = Harness::in_cluster();
     let names: Vec<String> = (0..50).map(|number| format!("web-{number}")).collect();
     for name in &names {
         api.make(with(name, |main| {
@@ -116,16 +116,16 @@ async fn agent_that_is_killed_and_started_again_changes_no_readiness() {
             main.liveness_probe = Some(tcp(82));
         }));
     }
-    let first = world.start();
+    let first = harness.start();
     for name in &names {
-        set_ports(&world, &api, name, &[(80, true), (81, true), (82, true)]).await;
+        set_ports(&harness, &api, name, &[(80, true), (81, true), (82, true)]).await;
     }
     let mut before = Vec::new();
     for name in &names {
-        before.push(condition(&ready(&world, &api, name).await, "Ready"));
+        before.push(condition(&ready(&harness, &api, name).await, "Ready"));
     }
     drop(first);
-    let _second = world.start();
+    let _second = harness.start();
     tokio::time::sleep(Duration::from_mins(2)).await;
     for (name, before) in names.iter().zip(before) {
         let status = status(&api, name).expect("a status");
@@ -137,20 +137,20 @@ async fn agent_that_is_killed_and_started_again_changes_no_readiness() {
 // behaviour: PRB-4
 #[tokio::test(start_paused = true)]
 async fn startup_failure_kills_and_success_opens_the_other_probes() {
-    let (world, api) = World::in_cluster();
+    let (harness, api) = Harness::in_cluster();
     api.make(with("web", |main| {
         main.startup_probe = Some(tcp(81));
         main.readiness_probe = Some(tcp(80));
     }));
-    let _agent = world.start();
-    set_ports(&world, &api, "web", &[(80, true), (81, false)]).await;
-    let restarted = |_: &World| {
+    let _agent = harness.start();
+    set_ports(&harness, &api, "web", &[(80, true), (81, false)]).await;
+    let restarted = |_: &Harness| {
         let container = status(&api, "web")?.container_statuses?.remove(0);
         (container.restart_count == 1).then_some(container)
     };
-    let container = world.until("it was restarted", restarted).await;
+    let container = harness.until("it was restarted", restarted).await;
     let end = container.last_state.and_then(|last| last.terminated).expect("it was killed");
     assert!(end.message.unwrap_or_default().starts_with("failed startup probe: 3 failures"));
-    set_ports(&world, &api, "web", &[(80, true), (81, true)]).await;
-    ready(&world, &api, "web").await;
+    set_ports(&harness, &api, "web", &[(80, true), (81, true)]).await;
+    ready(&harness, &api, "web").await;
 }

@@ -1,4 +1,4 @@
-//! Pods of the API that ask for other resources while they run.
+//! Pods of the API that request other resources while they run.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use testkit::cluster::MemoryPods;
 use testkit::pods::pod;
 use testkit::runtime::{Fault, Method, Rule};
 
-use crate::world::World;
+use crate::harness::Harness;
 
 const IMAGE: &str = "ferrolet.test/workload:1";
 const RECORD: &str = "/var/lib/kubelet/ferrolet/state/allocated-resources.json";
@@ -41,88 +41,92 @@ fn condition(api: &MemoryPods, name: &str, kind: &str) -> Option<PodCondition> {
     conditions.into_iter().find(|one| one.type_ == kind)
 }
 
-async fn runs(world: &World, name: &str) -> Container {
-    let one = |world: &World| {
-        let all = world.runtime.containers().into_iter();
+async fn runs(harness: &Harness, name: &str) -> Container {
+    let one = |harness: &Harness| {
+        let all = harness.runtime.containers().into_iter();
         let state = model::observed::ContainerState::Running;
         all.into_iter().find(|one| &*one.pod.name == name && one.state == state)
     };
-    world.until(&format!("{name} runs"), one).await
+    harness.until(&format!("{name} runs"), one).await
 }
 
-fn shares(world: &World, container: &Container) -> i64 {
-    let config = world.runtime.container_config(&container.id).expect("the container");
+fn shares(harness: &Harness, container: &Container) -> i64 {
+    let config = harness.runtime.container_config(&container.id).expect("the container");
     config.resources.cpu_shares
 }
 
 // behaviour: RSZ-1
 #[tokio::test(start_paused = true)]
-async fn nothing_waits_for_a_record_that_is_being_written_but_who_is_in_it() {
-    let (world, api) = World::in_cluster();
+async fn checkpoint_write_blocks_only_the_pods_in_it() {
+    let (harness, api) = Harness::in_cluster();
     api.make(asking("web", "100m"));
     api.make(asking("other", "100m"));
-    let _agent = world.start();
-    let (web, other) = (runs(&world, "web").await, runs(&world, "other").await);
-    let before = world.until("both are on record", |world| world.files.content(RECORD)).await;
-    world.files.hold_writes();
+    let _agent = harness.start();
+    let (web, other) = (runs(&harness, "web").await, runs(&harness, "other").await);
+    let before = harness.until("both are recorded", |harness| harness.files.content(RECORD)).await;
+    harness.files.hold_writes();
     resize(&api, "web", "200m");
     tokio::time::sleep(Duration::from_mins(2)).await;
-    assert_eq!((shares(&world, &web), world.files.content(RECORD)), (102, Some(before.clone())));
-    // The loop hears of what else happens all the same.
-    world.runtime.kill_container(&other.id, 1);
+    assert_eq!(
+        (shares(&harness, &web), harness.files.content(RECORD)),
+        (102, Some(before.clone()))
+    );
+    // The loop still handles other events.
+    harness.runtime.kill_container(&other.id, 1);
     let state = model::observed::ContainerState::Running;
-    let anew = |world: &World| {
-        let all = world.runtime.containers().into_iter();
+    let anew = |harness: &Harness| {
+        let all = harness.runtime.containers().into_iter();
         let mut all = all.filter(|one| one.id != other.id && one.state == state);
         all.find(|one| &*one.pod.name == "other")
     };
-    world.until("the other one starts anew", anew).await;
-    assert_eq!(shares(&world, &web), 102);
-    world.files.release_writes();
-    let has = |world: &World| (shares(world, &web) == 204).then_some(());
-    world.until("it has what it was given", has).await;
-    assert_ne!(world.files.content(RECORD), Some(before));
+    harness.until("the other one is restarted", anew).await;
+    assert_eq!(shares(&harness, &web), 102);
+    harness.files.release_writes();
+    let has = |harness: &Harness| (shares(harness, &web) == 204).then_some(());
+    harness.until("it has its allocated resources", has).await;
+    assert_ne!(harness.files.content(RECORD), Some(before));
 }
 
 // behaviour: RSZ-22, RSZ-25
 #[tokio::test(start_paused = true)]
-async fn what_was_told_of_a_resize_stays_and_is_not_told_anew_by_the_next_agent() {
-    let (mut world, api) = World::in_cluster();
-    world.allocatable = vec![("cpu", "2")];
+async fn resize_conditions_and_events_are_not_repeated_after_a_restart() {
+    let (mut harness, api) = Harness::in_cluster();
+    harness.allocatable = vec![("cpu", "2")];
     api.make(asking("web", "500m"));
     api.make(asking("stuck", "500m"));
-    let agent = world.start();
-    let (web, stuck) = (runs(&world, "web").await, runs(&world, "stuck").await);
+    let agent = harness.start();
+    let (web, stuck) = (runs(&harness, "web").await, runs(&harness, "stuck").await);
     let refusal = Fault::error(model::ports::runtime::Code::Internal);
     let rule = Rule::on(Method::UpdateContainerResources, refusal).object(stuck.id.to_string());
-    world.runtime.inject(rule);
+    harness.runtime.inject(rule);
     resize(&api, "stuck", "600m");
     resize(&api, "web", "3");
-    let pending = |_: &World| condition(&api, "web", "PodResizePending");
-    let before = world.until("it waits", pending).await;
+    let pending = |_: &Harness| condition(&api, "web", "PodResizePending");
+    let before = harness.until("it waits", pending).await;
     assert_eq!(before.reason.as_deref(), Some("Deferred"));
-    let error = |_: &World| {
+    let error = |_: &Harness| {
         condition(&api, "stuck", "PodResizeInProgress").filter(|one| one.reason.is_some())
     };
-    let failed = world.until("it is in progress", error).await;
-    let told =
-        |reason: &str| world.events.all().iter().filter(|event| event.reason == reason).count();
-    assert_eq!((told("ResizeDeferred"), told("ResizeError")), (1, 1));
-    let mut events = world.events.all().into_iter();
-    let deferred = events.find(|event| event.reason == "ResizeDeferred").expect("it is told");
+    let failed = harness.until("it is in progress", error).await;
+    let reported =
+        |reason: &str| harness.events.all().iter().filter(|event| event.reason == reason).count();
+    assert_eq!((reported("ResizeDeferred"), reported("ResizeError")), (1, 1));
+    let mut events = harness.events.all().into_iter();
+    let deferred = events.find(|event| event.reason == "ResizeDeferred").expect("it is reported");
     assert!(deferred.message.starts_with("Pod resize OutOfcpu: {"), "{deferred:?}");
     agent.stop().await;
-    let agent = world.start();
+    let agent = harness.start();
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert_eq!(condition(&api, "web", "PodResizePending"), Some(before));
     assert_eq!(condition(&api, "stuck", "PodResizeInProgress"), Some(failed));
-    assert_eq!((told("ResizeDeferred"), told("ResizeError")), (1, 1));
-    assert_eq!((shares(&world, &web), told("ResizeCompleted")), (512, 0));
+    assert_eq!((reported("ResizeDeferred"), reported("ResizeError")), (1, 1));
+    assert_eq!((shares(&harness, &web), reported("ResizeCompleted")), (512, 0));
     agent.stop().await;
-    // It comes to its end all the same.
-    world.runtime.clear_faults();
-    let _agent = world.start();
-    let over = |_: &World| condition(&api, "stuck", "PodResizeInProgress").is_none().then_some(());
-    world.until("it is over", over).await;
-    assert_eq!((shares(&world, &stuck), told("ResizeCompleted")), (614, 1));
+    // It completes nevertheless.
+    harness.runtime.clear_faults();
+    let _agent = harness.start();
+    let over =
+        |_: &Harness| condition(&api, "stuck", "PodResizeInProgress").is_none().then_some(());
+    harness.until("it is completed", over).await;
+    assert_eq!((shares(&harness, &stuck), reported("ResizeCompleted")), (614, 1));
 }

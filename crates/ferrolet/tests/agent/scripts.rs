@@ -1,9 +1,9 @@
-//! The scripts that ask the node of `make run`.
+//! The scripts that query the node of `make run`.
 
 use std::process::Command;
 
-/// What a piece of shell writes, in the directory of the sources. `$DIR` is an empty directory, and in it is a
-/// program `ferrolet` that writes its arguments.
+/// The output of a piece of shell in the directory of the sources. `$DIR` is an empty directory with a
+/// program `ferrolet` that prints its arguments.
 fn written(script: &str) -> String {
     let directory = tempfile::tempdir().expect("make a directory");
     let prepared = format!(
@@ -24,7 +24,7 @@ fn written(script: &str) -> String {
 }
 
 #[test]
-fn second_node_leaves_the_first_to_be_asked_when_it_ends() {
+fn second_node_restores_the_first_as_current_when_it_ends() {
     let text = written(
         "for node in one two; do\n\
            mkdir -p $DIR/$node/kubelet/ferrolet; touch $DIR/$node/kubelet/ferrolet/agent.sock\n\
@@ -46,7 +46,7 @@ fn second_node_leaves_the_first_to_be_asked_when_it_ends() {
 }
 
 #[test]
-fn node_that_was_killed_is_not_asked() {
+fn killed_node_is_not_used() {
     let text = written(
         "mkdir -p $DIR/one/kubelet/ferrolet; touch $DIR/one/kubelet/ferrolet/agent.sock\n\
          printf '%s\\n' $DIR/one/kubelet $DIR/gone/kubelet >$FERROLET_NOTE\n\

@@ -1,7 +1,7 @@
-//! A node that is too small for all that its pods ask for, through histories that follow from seeds. Pods
-//! come, go and ask for other resources; calls and cgroups fail, and agents are killed. Whatever happens,
-//! what pods were given together fits on the node, and in the end each has what it asks for, waits for it,
-//! or was refused.
+//! A node that is too small for the requests of its pods, in random histories from seeds. Pods
+//! are added, removed and resized; calls and cgroup writes fail, and agents are killed. At any time the
+//! allocations of all pods fit on the node. In the end each pod has its requests, waits for them,
+//! or was rejected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,17 +19,17 @@ use testkit::runtime::{Fault, Method, Rule};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::crash::start_mortal;
-use crate::world::World;
+use crate::crash::start_with_crash;
+use crate::harness::Harness;
 
 const SEEDS: u64 = 30;
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
-/// Thousandths of a processor and mebibytes of memory that there are.
+/// The millicores and mebibytes of the node.
 const CPU: i64 = 2000;
 const MEMORY: i64 = 1024;
-/// How often is looked.
+/// The time between two checks.
 const TICK: Duration = Duration::from_millis(500);
-/// What histories must have, taken together.
+/// Event reasons that must occur, in all histories together.
 const REASONS: [&str; 5] = [
     "ResizeStarted",
     "ResizeCompleted",
@@ -38,17 +38,17 @@ const REASONS: [&str; 5] = [
     "UnexpectedAdmissionError",
 ];
 
-/// What a pod asks for.
+/// The requests of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Asks {
+struct Requests {
     milli: i64,
     mebibytes: i64,
-    /// As a whole; else its container does.
+    /// Whether they are pod-level; else the container has them.
     whole: bool,
     priority: Option<i64>,
 }
 
-impl Asks {
+impl Requests {
     fn any(random: &mut Random) -> Self {
         Self {
             milli: random.pick(&[125, 250, 500, 750, 1000, 1500]),
@@ -85,39 +85,39 @@ fn cgroup(name: &str) -> CgroupName {
 
 struct History {
     random: Random,
-    world: World,
-    /// The agent of the moment, and what tells that it has died.
+    harness: Harness,
+    /// The current agent, and the token that is cancelled at its death.
     agent: Option<(Agent, CancellationToken)>,
-    wanted: BTreeMap<&'static str, Asks>,
-    /// Pods that are not wanted, or were not for a time, and of which something is left. What they take is
-    /// nobody's any more, as upstream has it for static pods.
+    wanted: BTreeMap<&'static str, Requests>,
+    /// Pods that were removed, perhaps for a time, and still have containers. Their resources do not
+    /// count any more, as upstream for static pods.
     parting: BTreeSet<&'static str>,
-    /// What runs: it is not started anew.
+    /// Running containers, which must not be restarted.
     running: BTreeMap<&'static str, ContainerId>,
-    /// What happened, for whoever reads why it went wrong.
-    tale: Vec<String>,
+    /// The events of the history, for failure messages.
+    steps: Vec<String>,
 }
 
 impl History {
     fn new(seed: u64) -> Self {
-        let mut world = World::new();
-        world.allocatable = vec![("cpu", "2"), ("memory", "1Gi")];
+        let mut harness = Harness::new();
+        harness.allocatable = vec![("cpu", "2"), ("memory", "1Gi")];
         Self {
             random: Random::new(seed),
-            world,
+            harness,
             agent: None,
             wanted: BTreeMap::new(),
             parting: BTreeSet::new(),
             running: BTreeMap::new(),
-            tale: vec![format!("seed {seed}")],
+            steps: vec![format!("seed {seed}")],
         }
     }
 
-    fn say(&mut self, what: String) {
-        self.tale.push(what);
+    fn log(&mut self, what: String) {
+        self.steps.push(what);
     }
 
-    /// The next agent; it may die at one of its effects.
+    /// Starts the next agent; it may die at one of its effects.
     fn start(&mut self, mortal: bool) {
         // As kill -9.
         self.agent = None;
@@ -125,11 +125,12 @@ impl History {
         let (before, effect) = (self.random.chance(50), self.random.place(80) + 1);
         let moment = if before { Moment::Before(effect) } else { Moment::After(effect) };
         let ends = dies.then_some(moment);
-        self.say(format!("an agent starts, which ends {ends:?}"));
-        self.agent = Some(start_mortal(&self.world, ends));
-        // What an agent ended before it died nobody may have seen.
-        let runs =
-            |name: &str, id: &ContainerId| self.world.running(name).iter().any(|one| one.id == *id);
+        self.log(format!("an agent starts, which ends {ends:?}"));
+        self.agent = Some(start_with_crash(&self.harness, ends));
+        // The test may have missed containers that an agent stopped before it died.
+        let runs = |name: &str, id: &ContainerId| {
+            self.harness.running(name).iter().any(|one| one.id == *id)
+        };
         self.running.retain(|name, id| runs(name, id));
     }
 
@@ -147,20 +148,20 @@ impl History {
 
     fn lives(&self, name: &str) -> bool {
         let uid = format!("uid-of-{name}");
-        let mut sandboxes = self.world.runtime.sandboxes().into_iter();
+        let mut sandboxes = self.harness.runtime.sandboxes().into_iter();
         let lives =
             sandboxes.any(|one| one.pod_uid.as_str() == uid && one.state == SandboxState::Ready);
-        lives || !self.world.running(name).is_empty()
+        lives || !self.harness.running(name).is_empty()
     }
 
-    /// Thousandths of a processor and mebibytes that a pod was given, as it is told.
+    /// The published allocation of a pod in millicores and mebibytes.
     fn given(&self, name: &str) -> Option<(i64, i64)> {
         let given = self.status(name)?.allocated_resources?;
         let amount = |name: &str| Quantity::parse(&given[name].0).expect("an amount");
         Some((amount("cpu").milli_value(), amount("memory").value() >> 20))
     }
 
-    /// What pods that were let in have been given fits, and none was started anew.
+    /// Checks that the allocations of admitted pods fit, and that no container was restarted.
     fn look(&mut self) {
         let left: BTreeSet<&'static str> =
             self.parting.iter().copied().filter(|name| self.lives(name)).collect();
@@ -175,14 +176,14 @@ impl History {
             if let Some((milli, mebibytes)) = self.given(name) {
                 together = (together.0 + milli, together.1 + mebibytes);
             }
-            let Some(now) = self.world.running(name).first().map(|one| one.id.clone()) else {
+            let Some(now) = self.harness.running(name).first().map(|one| one.id.clone()) else {
                 continue;
             };
             let before = self.running.entry(name).or_insert_with(|| now.clone());
-            assert_eq!(*before, now, "{name} was started anew: {:#?}", self.tale);
+            assert_eq!(*before, now, "{name} was restarted: {:#?}", self.steps);
         }
         let fits = together.0 <= CPU && together.1 <= MEMORY;
-        assert!(fits, "pods have {together:?} together: {:#?}", self.tale);
+        assert!(fits, "pods have {together:?} together: {:#?}", self.steps);
     }
 
     /// Lets time pass.
@@ -208,24 +209,24 @@ impl History {
         let name = self.random.pick(&NAMES);
         let asks = match self.wanted.get(name) {
             Some(before) => before.changed(&mut self.random),
-            None => Asks::any(&mut self.random),
+            None => Requests::any(&mut self.random),
         };
-        self.say(format!("{name} asks for {asks:?}"));
+        self.log(format!("{name} requests {asks:?}"));
         self.wanted.insert(name, asks);
-        self.world.files.write(format!("/manifests/{name}.yaml"), asks.manifest(name));
+        self.harness.files.write(format!("/manifests/{name}.yaml"), asks.manifest(name));
     }
 
     fn remove(&mut self) {
         let name = self.random.pick(&NAMES);
         if self.wanted.remove(name).is_some() {
-            self.say(format!("{name} goes"));
+            self.log(format!("{name} is removed"));
             self.parting.insert(name);
             self.running.remove(name);
-            self.world.remove_manifest(name);
+            self.harness.remove_manifest(name);
         }
     }
 
-    fn spoil(&mut self) {
+    fn inject_fault(&mut self) {
         let method = self.random.pick(&[
             Method::RunPodSandbox,
             Method::CreateContainer,
@@ -234,18 +235,18 @@ impl History {
             Method::UpdatePodSandboxResources,
         ]);
         let delay = Fault::delay(self.random.millis(10, 4000));
-        // Who takes too long to make room is not waited for.
+        // A victim that takes too long is not waited for.
         let error =
             if method == Method::StopContainer { delay } else { Fault::error(Code::Internal) };
         let fault = self.random.pick(&[error, delay]);
-        self.say(format!("{fault:?} on {method:?}"));
-        self.world.runtime.inject(Rule::on(method, fault).times(1 + self.random.place(3)));
+        self.log(format!("{fault:?} on {method:?}"));
+        self.harness.runtime.inject(Rule::on(method, fault).times(1 + self.random.place(3)));
     }
 
-    fn spoil_cgroup(&mut self) {
+    fn inject_cgroup_fault(&mut self) {
         let (name, unlimited) = (self.random.pick(&NAMES), self.random.chance(50));
-        self.say(format!("the cgroup of {name} cannot be limited: {unlimited}"));
-        self.world.cgroups.set_unlimited(&cgroup(name), unlimited);
+        self.log(format!("the cgroup of {name} cannot be limited: {unlimited}"));
+        self.harness.cgroups.set_unlimited(&cgroup(name), unlimited);
     }
 
     fn step(&mut self) {
@@ -259,48 +260,49 @@ impl History {
                 }
                 self.start(true);
             }
-            72..88 => self.spoil(),
-            _ => self.spoil_cgroup(),
+            72..88 => self.inject_fault(),
+            _ => self.inject_cgroup_fault(),
         }
     }
 
-    /// Nothing more goes wrong.
-    async fn calm(&mut self) {
-        self.world.runtime.clear_faults();
+    /// Ends all faults.
+    async fn end_faults(&mut self) {
+        self.harness.runtime.clear_faults();
         for name in NAMES {
-            self.world.cgroups.set_unlimited(&cgroup(name), false);
+            self.harness.cgroups.set_unlimited(&cgroup(name), false);
         }
         self.start(false);
         self.pass(Duration::from_mins(10)).await;
     }
 
-    /// In the end each pod has what it asks for, waits for it, or was refused or made room.
+    /// In the end each pod has its requests, waits for them, was rejected or was preempted.
     fn is_settled(&self) {
         for name in NAMES {
-            let tale = &self.tale;
-            let (asks, runs) = (self.wanted.get(name), self.world.running(name).len());
+            let steps = &self.steps;
+            let (asks, runs) = (self.wanted.get(name), self.harness.running(name).len());
             let Some(asks) = asks.filter(|_| !self.has_failed(name)) else {
-                assert!(!self.lives(name), "{name} lives: {tale:#?}");
+                assert!(!self.lives(name), "{name} lives: {steps:#?}");
                 continue;
             };
-            assert_eq!(runs, 1, "{name}: {tale:#?}");
+            assert_eq!(runs, 1, "{name}: {steps:#?}");
             let given = self.given(name).unwrap_or_default();
-            let conditions = self.status(name).and_then(|told| told.conditions).unwrap_or_default();
+            let conditions =
+                self.status(name).and_then(|reported| reported.conditions).unwrap_or_default();
             let of = |kind: &str| conditions.iter().find(|one| one.type_ == kind);
             let waits = of("PodResizePending").is_some();
             let has = given == (asks.milli, asks.mebibytes);
-            assert!(has != waits, "{name} asks for {asks:?} and has {given:?}: {tale:#?}");
-            assert_eq!(of("PodResizeInProgress"), None, "{name}: {tale:#?}");
-            let shares = self.world.cgroups.all()[&cgroup(name)].cpu_shares;
-            assert_eq!(shares, Some(cpu::shares(given.0)), "{name}: {tale:#?}");
+            assert!(has != waits, "{name} requests {asks:?} and has {given:?}: {steps:#?}");
+            assert_eq!(of("PodResizeInProgress"), None, "{name}: {steps:#?}");
+            let shares = self.harness.cgroups.all()[&cgroup(name)].cpu_shares;
+            assert_eq!(shares, Some(cpu::shares(given.0)), "{name}: {steps:#?}");
         }
     }
 }
 
 // behaviour: RSZ-31
 #[tokio::test(start_paused = true)]
-async fn what_pods_were_given_together_fits_on_the_node_whatever_happens() {
-    let mut told = BTreeMap::from(REASONS.map(|reason| (reason, 0)));
+async fn allocations_fit_on_the_node_in_random_histories() {
+    let mut reported = BTreeMap::from(REASONS.map(|reason| (reason, 0)));
     for seed in 0..SEEDS {
         let mut history = History::new(seed);
         history.start(true);
@@ -311,12 +313,12 @@ async fn what_pods_were_given_together_fits_on_the_node_whatever_happens() {
             let time = history.random.pick(&[soon, soon, later]);
             history.pass(time).await;
         }
-        history.calm().await;
+        history.end_faults().await;
         history.is_settled();
-        let reasons = history.world.events.reasons();
-        for (reason, count) in &mut told {
+        let reasons = history.harness.events.reasons();
+        for (reason, count) in &mut reported {
             *count += reasons.iter().filter(|one| one == reason).count();
         }
     }
-    assert!(told.values().all(|count| *count > 5), "too little happened: {told:?}");
+    assert!(reported.values().all(|count| *count > 5), "too little happened: {reported:?}");
 }

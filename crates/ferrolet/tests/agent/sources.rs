@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use testkit::http::Page;
 
-use crate::world::World;
+use crate::harness::Harness;
 
 const URL: &str = "http://pods.example/list";
 
-fn world() -> World {
-    let mut world = World::new();
-    world.url = Some(URL);
-    world
+fn harness() -> Harness {
+    let mut harness = Harness::new();
+    harness.url = Some(URL);
+    harness
 }
 
 fn pods(names: &[&str]) -> Page {
@@ -27,24 +27,28 @@ fn pods(names: &[&str]) -> Page {
 
 // behaviour: SRC-41
 #[tokio::test(start_paused = true)]
-async fn pods_of_two_sources_run_and_a_name_that_both_want_runs_once() {
-    let world = world();
-    world.write_manifest("both", "Always", "[sleep, forever]");
-    world.write_manifest("mine", "Always", "[sleep, forever]");
-    let agent = world.start();
-    let first = world.one_runs("both").await;
-    world.web.put(URL, pods(&["both", "theirs"]));
-    world.one_runs("theirs").await;
-    assert_eq!(world.one_runs("both").await.id, first.id);
-    let refused: Vec<_> =
-        world.events.all().into_iter().filter(|event| event.reason == "FailedValidation").collect();
+async fn pods_of_two_sources_run_and_a_shared_name_runs_once() {
+    let harness = harness();
+    harness.write_manifest("both", "Always", "[sleep, forever]");
+    harness.write_manifest("mine", "Always", "[sleep, forever]");
+    let agent = harness.start();
+    let first = harness.one_runs("both").await;
+    harness.web.put(URL, pods(&["both", "theirs"]));
+    harness.one_runs("theirs").await;
+    assert_eq!(harness.one_runs("both").await.id, first.id);
+    let refused: Vec<_> = harness
+        .events
+        .all()
+        .into_iter()
+        .filter(|event| event.reason == "FailedValidation")
+        .collect();
     assert_eq!(refused.len(), 1, "{refused:?}");
     assert!(refused[0].message.contains("a pod of the source file has the same name"));
-    // Once the first is gone, the other comes.
-    world.remove_manifest("both");
-    world
-        .until("the other pod of the name runs", |world| {
-            let running = world.running("both");
+    // Once the first pod is gone, the other one is added.
+    harness.remove_manifest("both");
+    harness
+        .until("the other pod of the name runs", |harness| {
+            let running = harness.running("both");
             (running.len() == 1 && running[0].id != first.id).then_some(())
         })
         .await;
@@ -53,37 +57,39 @@ async fn pods_of_two_sources_run_and_a_name_that_both_want_runs_once() {
 
 // behaviour: SRC-40, SRC-52
 #[tokio::test(start_paused = true)]
-async fn nothing_is_ended_before_all_sources_were_heard() {
-    let world = world();
-    world.web.put(URL, pods(&["theirs"]));
-    let agent = world.start();
-    let first = world.one_runs("theirs").await;
+async fn no_pod_is_ended_before_all_sources_are_ready() {
+    let harness = harness();
+    harness.web.put(URL, pods(&["theirs"]));
+    let agent = harness.start();
+    let first = harness.one_runs("theirs").await;
     agent.stop().await;
-    // Nothing answers, and what was on disk is gone too: nobody knows what is wanted.
-    world.web.remove(URL);
-    world.files.remove("/var/lib/kubelet/ferrolet/state");
-    let agent = world.start();
+    // The URL does not answer, and the directory is gone too: the desired pods are unknown.
+    harness.web.remove(URL);
+    harness.files.remove("/var/lib/kubelet/ferrolet/state");
+    let agent = harness.start();
     tokio::time::sleep(Duration::from_mins(3)).await;
-    assert_eq!(world.one_runs("theirs").await.id, first.id);
-    // Now it is known.
-    world.web.put(URL, pods(&[]));
-    world.until("the pod ends", |world| world.running("theirs").is_empty().then_some(())).await;
+    assert_eq!(harness.one_runs("theirs").await.id, first.id);
+    // Now they are known.
+    harness.web.put(URL, pods(&[]));
+    harness
+        .until("the pod ends", |harness| harness.running("theirs").is_empty().then_some(()))
+        .await;
     agent.stop().await;
 }
 
 // behaviour: SRC-52
 #[tokio::test(start_paused = true)]
-async fn a_url_that_does_not_answer_after_a_restart_changes_nothing() {
-    let world = world();
-    world.web.put(URL, pods(&["theirs"]));
-    let agent = world.start();
-    let first = world.one_runs("theirs").await;
+async fn unavailable_url_after_a_restart_changes_no_pod() {
+    let harness = harness();
+    harness.web.put(URL, pods(&["theirs"]));
+    let agent = harness.start();
+    let first = harness.one_runs("theirs").await;
     agent.stop().await;
-    world.web.put(URL, Page::Silence);
-    let agent = world.start();
-    world.write_manifest("mine", "Always", "[sleep, forever]");
-    world.one_runs("mine").await;
+    harness.web.put(URL, Page::Silence);
+    let agent = harness.start();
+    harness.write_manifest("mine", "Always", "[sleep, forever]");
+    harness.one_runs("mine").await;
     tokio::time::sleep(Duration::from_mins(3)).await;
-    assert_eq!(world.one_runs("theirs").await.id, first.id);
+    assert_eq!(harness.one_runs("theirs").await.id, first.id);
     agent.stop().await;
 }

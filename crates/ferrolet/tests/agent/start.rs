@@ -1,4 +1,4 @@
-//! The agent's first steps: what it asks of the API server and of the runtime, and in which order.
+//! The start of the agent: its requests to the API server and to the runtime, and their order.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,30 +19,30 @@ use testkit::pods::pod;
 use testkit::runtime::MemoryRuntime;
 use tokio::time::sleep;
 
-use crate::world::World;
+use crate::harness::Harness;
 
-/// How long the server takes: who does not wait for it is seen to be too early.
+/// The delay of the server: a request that does not wait for its predecessor comes too early.
 const LATE: Duration = Duration::from_millis(50);
 
-/// An API server that notes what it is asked, and what the runtime was asked in between.
+/// An API server that records its requests and the runtime calls between them.
 #[derive(Debug, Clone)]
-struct Noting {
+struct CallLog {
     pods: MemoryPods,
     node: MemoryNodeApi,
     rest: MemoryCluster,
     runtime: Arc<MemoryRuntime>,
-    /// What was asked, and how much of it is of the runtime.
+    /// The requests so far, and how many of them are runtime calls.
     asked: Arc<Mutex<(Vec<String>, usize)>>,
 }
 
-impl Noting {
-    /// Between the agents of a world and its API server.
-    fn before(world: &World, pods: &MemoryPods, node: &MemoryNodeApi) -> Self {
+impl CallLog {
+    /// Wraps the API server of a node.
+    fn before(harness: &Harness, pods: &MemoryPods, node: &MemoryNodeApi) -> Self {
         Self {
             pods: pods.clone(),
             node: node.clone(),
-            rest: world.rest.clone(),
-            runtime: Arc::clone(&world.runtime),
+            rest: harness.rest.clone(),
+            runtime: Arc::clone(&harness.runtime),
             asked: Arc::default(),
         }
     }
@@ -52,7 +52,7 @@ impl Noting {
     }
 
     fn take_in(&self) -> std::sync::MutexGuard<'_, (Vec<String>, usize)> {
-        let mut asked = self.asked.lock().expect("nobody panicked with it");
+        let mut asked = self.asked.lock().expect("no thread panicked with it");
         let calls = self.runtime.calls();
         for call in &calls[asked.1..] {
             asked.0.push(format!("{} {}", call.method, call.object).trim_end().to_owned());
@@ -67,11 +67,11 @@ impl Noting {
 }
 
 #[async_trait]
-impl NodeApi for Noting {
+impl NodeApi for CallLog {
     async fn follow_own_node(&self, name: &str, sink: &dyn Sink<Node, ()>) {
         self.note("follow node");
         sleep(LATE).await;
-        self.note("node told");
+        self.note("node sent");
         self.node.follow_own_node(name, sink).await;
     }
 
@@ -97,7 +97,7 @@ impl NodeApi for Noting {
 }
 
 #[async_trait]
-impl NodeLeases for Noting {
+impl NodeLeases for CallLog {
     async fn node_lease(&self, name: &str) -> Result<Option<Lease>, ApiError> {
         self.note("get lease");
         self.node.node_lease(name).await
@@ -115,11 +115,11 @@ impl NodeLeases for Noting {
 }
 
 #[async_trait]
-impl PodApi for Noting {
+impl PodApi for CallLog {
     async fn follow_pods_of(&self, node: &str, sink: &dyn Sink<Arc<Pod>, PodUid>) {
         self.note("follow pods");
         sleep(LATE).await;
-        self.note("pods told");
+        self.note("pods sent");
         self.pods.follow_pods_of(node, sink).await;
     }
 
@@ -139,17 +139,17 @@ impl PodApi for Noting {
 }
 
 #[async_trait]
-impl ServiceFeed for Noting {
+impl ServiceFeed for CallLog {
     async fn follow_services(&self, sink: &dyn Sink<ServiceRecord, ServiceName>) {
         self.note("follow services");
         sleep(LATE).await;
-        self.note("services told");
+        self.note("services sent");
         self.rest.follow_services(sink).await;
     }
 }
 
 #[async_trait]
-impl ClusterEvents for Noting {
+impl ClusterEvents for CallLog {
     async fn write_event(&self, event: &ClusterEvent) -> Result<(), ApiError> {
         self.note(format!("event {}", event.reason));
         self.rest.write_event(event).await
@@ -160,47 +160,53 @@ impl ClusterEvents for Noting {
     }
 }
 
-/// What is asked before what, and why.
+/// Pairs of requests in their order, and the reason.
 const ORDER: &[(&str, &str, &str)] = &[
-    ("Status", "create node", "a node that is well is made ready"),
-    ("node told", "create node", "one that is there already is not made"),
-    ("node told", "follow pods", "pods are let in by what the node's object says"),
+    ("Status", "create node", "a healthy node is created as ready"),
+    ("node sent", "create node", "an existing node is not created"),
+    ("node sent", "follow pods", "admission needs the Node object"),
     ("node made", "create lease", "the lease has the node as its owner"),
     ("node made", "create fixed-node", "a mirror has the node as its owner"),
-    ("pods told", "create fixed-node", "there may be a mirror already"),
-    ("pods told", "patch default/web", "nothing is told of a pod that was not heard of"),
-    ("Status", "RunPodSandbox default/fixed-node", "a runtime that is not ready is left alone"),
+    ("pods sent", "create fixed-node", "there may be a mirror already"),
+    ("pods sent", "patch default/web", "an unknown pod has no status"),
+    ("Status", "RunPodSandbox default/fixed-node", "a runtime that is not ready gets no calls"),
     ("ListPodSandbox", "RunPodSandbox default/fixed-node", "the pod may run already"),
-    ("pods told", "RunPodSandbox default/web", "nobody knows of it before"),
-    ("services told", "CreateContainer main of default/web", "it has variables of services"),
-    ("event Starting", "event NodeHasSufficientMemory", "the agent starts, then the node is well"),
+    ("pods sent", "RunPodSandbox default/web", "it is unknown before"),
+    ("services sent", "CreateContainer main of default/web", "it has variables of services"),
+    (
+        "event Starting",
+        "event NodeHasSufficientMemory",
+        "the agent starts, then the node is healthy",
+    ),
     ("event Starting", "event Started", "the agent starts, then containers do"),
 ];
 
 // behaviour: NODE-50, API-31
 #[tokio::test(start_paused = true)]
-async fn the_agents_first_steps_are_in_the_order_of_their_needs() {
+async fn start_steps_run_in_dependency_order() {
     let (pods, node) = (MemoryPods::default(), MemoryNodeApi::default());
-    let mut world = World::new();
-    (world.api, world.own_node) = (Some(pods.clone()), Some(node.clone()));
-    let noting = Noting::before(&world, &pods, &node);
+    let mut harness = Harness::new();
+    (harness.api, harness.own_node) = (Some(pods.clone()), Some(node.clone()));
+    let noting = CallLog::before(&harness, &pods, &node);
     let api = Arc::new(noting.clone());
-    world.through = world.cluster_ports().map(|mut ports| {
+    harness.through = harness.cluster_ports().map(|mut ports| {
         (ports.node, ports.leases, ports.pods) = (api.clone(), api.clone(), api.clone());
         (ports.services, ports.events) = (api.clone(), api);
         ports
     });
     let web = pod("web").on_node("node").restart_policy("Always");
     pods.make(web.container("main", "ferrolet.test/workload:1", ["sleep", "forever"]).build());
-    world.write_manifest("fixed", "Always", "[sleep, forever]");
-    let _agent = world.start();
+    harness.write_manifest("fixed", "Always", "[sleep, forever]");
+    let _agent = harness.start();
     let last = ORDER.iter().map(|(first, then, _)| [*first, *then]).collect::<Vec<_>>().concat();
-    let all_asked = |_: &World| {
+    let all_asked = |_: &Harness| {
         let asked = noting.all();
         last.iter().all(|one| asked.iter().any(|asked| asked == one)).then_some(())
     };
-    let waited =
-        tokio::time::timeout(Duration::from_mins(1), world.until("all is asked", all_asked));
+    let waited = tokio::time::timeout(
+        Duration::from_mins(1),
+        harness.until("all requests are made", all_asked),
+    );
     assert!(waited.await.is_ok(), "{:#?}", noting.all());
     let asked = noting.all();
     let at = |what: &str| asked.iter().position(|asked| asked == what);
@@ -213,5 +219,5 @@ async fn the_agents_first_steps_are_in_the_order_of_their_needs() {
     }
     let ready = node.node("node").and_then(|node| node.status?.conditions).unwrap_or_default();
     assert!(ready.iter().any(|one| one.type_ == "Ready" && one.status == "True"), "{ready:?}");
-    assert_eq!(count("patch node"), 0, "it is made ready: {asked:#?}");
+    assert_eq!(count("patch node"), 0, "it is created as ready: {asked:#?}");
 }

@@ -1,4 +1,4 @@
-//! A file system that does not answer. In real time: a thread that hangs keeps a paused clock from moving.
+//! A file system that does not answer. In real time: a blocked thread keeps a paused clock from moving.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -19,19 +19,19 @@ use testkit::files::MemoryFiles;
 use testkit::runtime::{Fault, Method, Rule};
 use tokio::time::Instant;
 
-use crate::world::World;
+use crate::harness::Harness;
 
 const PODS: &str = "/var/lib/kubelet/pods";
 
-/// Files on the threads of the host's, of which those of some pods do not answer.
+/// Files on the threads of the host's file pool; operations on those of some pods hang.
 #[derive(Debug)]
 pub(crate) struct HungFiles {
     inner: Arc<MemoryFiles>,
     pool: Pool,
     is_hung: Arc<AtomicBool>,
-    /// The pod whose files answer.
+    /// The pod whose files do not hang.
     spared: OnceLock<PodUid>,
-    /// One for each operation that hangs, until they are dropped.
+    /// One sender for each hanging operation; dropping it ends the operation.
     gates: Arc<Mutex<Vec<mpsc::Sender<()>>>>,
 }
 
@@ -50,7 +50,7 @@ impl HungFiles {
         self.gates.lock().expect("no thread panicked with it").len()
     }
 
-    /// Takes a thread for an operation, for ever if it hangs.
+    /// Uses a thread for an operation, for ever if it hangs.
     async fn thread(&self, operation: &'static str, path: &Path) -> Result<(), FileError> {
         let pod = path.strip_prefix(PODS).ok().and_then(|below| below.iter().next());
         let spared = self.spared.get().map(|uid| OsStr::new(uid.as_str()));
@@ -86,7 +86,7 @@ impl HostFiles for HungFiles {
     }
 
     async fn look(&self, path: &Path) -> Result<Found, FileError> {
-        self.thread("look at", path).await?;
+        self.thread("stat", path).await?;
         self.inner.look(path).await
     }
 
@@ -158,35 +158,36 @@ impl HostFiles for HungFiles {
 // behaviour: WRK-50
 #[tokio::test]
 async fn twenty_pods_on_a_hung_file_system_keep_no_other_pod_and_no_lease_waiting() {
-    let (mut world, _api) = World::in_cluster();
+    let (mut harness, _api) = Harness::in_cluster();
     let node = MemoryNodeApi::default();
-    world.own_node = Some(node.clone());
-    world.write_manifest("web", "Always", "[sleep, forever]");
-    let files = Arc::new(HungFiles::new(&world.files));
-    let (runtime, cgroups) = (Runtime::new(Arc::clone(&world.runtime)), Arc::clone(&world.cgroups));
-    let agent = world.start_with(runtime, Arc::clone(&files) as _, cgroups);
-    let first = world.one_runs("web").await;
+    harness.own_node = Some(node.clone());
+    harness.write_manifest("web", "Always", "[sleep, forever]");
+    let files = Arc::new(HungFiles::new(&harness.files));
+    let (runtime, cgroups) =
+        (Runtime::new(Arc::clone(&harness.runtime)), Arc::clone(&harness.cgroups));
+    let agent = harness.start_with(runtime, Arc::clone(&files) as _, cgroups);
+    let first = harness.one_runs("web").await;
     files.spared.set(first.pod_uid.clone()).unwrap();
     files.is_hung.store(true, Ordering::Relaxed);
     for number in 0..20 {
-        world.write_manifest(&format!("hung-{number}"), "Always", "[sleep, forever]");
+        harness.write_manifest(&format!("hung-{number}"), "Always", "[sleep, forever]");
     }
-    // More than there are threads while all operations return.
-    world.until("twenty operations hang", |_| (files.hung() >= 20).then_some(())).await;
+    // More than the threads that are needed while all operations return.
+    harness.until("twenty operations hang", |_| (files.hung() >= 20).then_some(())).await;
     // Without events only a relist finds the death.
     let away = Fault::error(Code::Unavailable);
-    world.runtime.inject(Rule::on(Method::GetContainerEvents, away));
-    world.runtime.end_event_streams(None);
+    harness.runtime.inject(Rule::on(Method::GetContainerEvents, away));
+    harness.runtime.end_event_streams(None);
     let renewed = || node.lease("node").and_then(|lease| lease.spec?.renew_time);
     let (before, started) = (renewed(), Instant::now());
-    world.runtime.kill_container(&first.id, 137);
-    let again = |world: &World| {
-        world.running("web").into_iter().find(|container| container.attempt == 1).map(drop)
+    harness.runtime.kill_container(&first.id, 137);
+    let again = |harness: &Harness| {
+        harness.running("web").into_iter().find(|container| container.attempt == 1).map(drop)
     };
-    world.until("the container that died is started again", again).await;
-    world.until("the lease is renewed", |_| (renewed() > before).then_some(())).await;
+    harness.until("the dead container is restarted", again).await;
+    harness.until("the lease is renewed", |_| (renewed() > before).then_some(())).await;
     assert!(started.elapsed() < Duration::from_mins(1), "{:?}", started.elapsed());
-    assert_eq!(world.running("hung-0").len(), 0);
+    assert_eq!(harness.running("hung-0").len(), 0);
     // The runtime of the test waits for its threads.
     files.is_hung.store(false, Ordering::Relaxed);
     files.gates.lock().expect("no thread panicked with it").clear();

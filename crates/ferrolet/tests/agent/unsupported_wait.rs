@@ -1,5 +1,5 @@
-//! Pods of the API that rely on what is not built yet, of which something runs already: an agent before this one
-//! started it, such as the upstream kubelet.
+//! API pods with unsupported fields whose containers run already: an earlier agent, such as the upstream kubelet,
+//! started them.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use testkit::cluster::MemoryPods;
 use testkit::runtime::Method;
 
 use crate::cluster::{gone, mount_unsupported, named, ready, running, sleeper, status};
-use crate::world::World;
+use crate::harness::Harness;
 
-/// All by which something of a pod is started, stopped or removed.
+/// The calls that start, stop or remove containers and sandboxes.
 const EFFECTS: [Method; 8] = [
     Method::RunPodSandbox,
     Method::StopPodSandbox,
@@ -29,32 +29,32 @@ fn claim(spec: &mut PodSpec) {
 }
 
 /// Leaves two pods running, and no agent.
-async fn left_running(world: &World, api: &MemoryPods) {
-    let former = world.start();
+async fn left_running(harness: &Harness, api: &MemoryPods) {
+    let former = harness.start();
     for name in ["mounted", "claiming"] {
         api.make(sleeper(name));
-        ready(world, api, name).await;
+        ready(harness, api, name).await;
     }
     former.stop().await;
-    // The former agent knew what to do with these.
+    // The earlier agent supported these fields.
     api.update(&named("mounted"), |pod| {
         mount_unsupported(pod.spec.as_mut().expect("a specification"));
     });
     api.update(&named("claiming"), |pod| claim(pod.spec.as_mut().expect("a specification")));
 }
 
-/// What people are told of a pod for this reason.
-async fn told(world: &World, name: &str, reason: &str) -> String {
-    let of_pod = |world: &World| {
-        let mut all = world.events.all().into_iter();
+/// The message of a pod's event with this reason.
+async fn reported(harness: &Harness, name: &str, reason: &str) -> String {
+    let of_pod = |harness: &Harness| {
+        let mut all = harness.events.all().into_iter();
         all.find(|event| event.reason == reason && *event.pod.name == *name)
     };
-    world.until(&format!("{reason} of {name}"), of_pod).await.message
+    harness.until(&format!("{reason} of {name}"), of_pod).await.message
 }
 
-/// What must not change of a pod: its container, and what is told of that and of its conditions. The pod was another
-/// meanwhile, so it is told of which version this is.
-fn sight(world: &World, api: &MemoryPods, name: &str) -> (Option<Container>, PodStatus) {
+/// The state of a pod that must not change: its container, its status and its conditions. The generation is left out,
+/// because the pod was edited meanwhile.
+fn observed(harness: &Harness, api: &MemoryPods, name: &str) -> (Option<Container>, PodStatus) {
     let mut status = status(api, name).expect("a status");
     status.observed_generation = None;
     for condition in status.conditions.iter_mut().flatten() {
@@ -63,44 +63,44 @@ fn sight(world: &World, api: &MemoryPods, name: &str) -> (Option<Container>, Pod
     for container in status.container_statuses.iter_mut().flatten() {
         container.volume_mounts = None;
     }
-    (running(world, name), status)
+    (running(harness, name), status)
 }
 
 // behaviour: API-10, API-13
 #[tokio::test(start_paused = true)]
-async fn what_runs_of_a_pod_that_waits_runs_on_and_is_not_started_again() {
-    let (world, api) = World::in_cluster();
-    left_running(&world, &api).await;
-    let before = ["mounted", "claiming"].map(|name| sight(&world, &api, name));
-    world.runtime.forget_calls();
+async fn containers_of_a_waiting_pod_keep_running_and_are_not_restarted() {
+    let (harness, api) = Harness::in_cluster();
+    left_running(&harness, &api).await;
+    let before = ["mounted", "claiming"].map(|name| observed(&harness, &api, name));
+    harness.runtime.forget_calls();
 
-    let _agent = world.start();
-    let fields = told(&world, "claiming", "UnsupportedFields").await;
+    let _agent = harness.start();
+    let fields = reported(&harness, "claiming", "UnsupportedFields").await;
     assert!(fields.contains("spec.resourceClaims"), "{fields}");
     tokio::time::sleep(Duration::from_mins(30)).await;
-    assert_eq!(["mounted", "claiming"].map(|name| sight(&world, &api, name)), before);
+    assert_eq!(["mounted", "claiming"].map(|name| observed(&harness, &api, name)), before);
     for method in EFFECTS {
-        assert_eq!(world.runtime.count(method), 0, "{method:?}");
+        assert_eq!(harness.runtime.count(method), 0, "{method:?}");
     }
 
-    // One that dies stays dead, and that is told; the pod can be deleted.
+    // A dead container is not restarted, and this is reported; the pod can be deleted.
     for (name, (container, _)) in ["mounted", "claiming"].into_iter().zip(before) {
-        assert!(world.runtime.kill_container(&container.expect("it runs").id, 1));
-        let ended = |_: &World| {
+        assert!(harness.runtime.kill_container(&container.expect("it runs").id, 1));
+        let ended = |_: &Harness| {
             let status = status(&api, name)?;
             let is_unready =
                 status.conditions?.iter().any(|one| one.type_ == "Ready" && one.status == "False");
             is_unready.then_some(())
         };
-        world.until("it is told that it is not ready", ended).await;
+        harness.until("its status is not ready", ended).await;
         if name == "mounted" {
-            let mount = told(&world, name, "FailedMount").await;
+            let mount = reported(&harness, name, "FailedMount").await;
             assert!(mount.contains("volumes of kind csi are not supported"), "{mount}");
         }
         tokio::time::sleep(Duration::from_mins(10)).await;
-        assert_eq!(running(&world, name), None);
-        assert_eq!(world.runtime.count(Method::CreateContainer), 0);
+        assert_eq!(running(&harness, name), None);
+        assert_eq!(harness.runtime.count(Method::CreateContainer), 0);
         api.delete(&named(name), Duration::from_secs(30));
-        gone(&world, &api, name).await;
+        gone(&harness, &api, name).await;
     }
 }

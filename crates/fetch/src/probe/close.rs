@@ -93,7 +93,7 @@ impl PeerClosesFirst {
     }
 }
 
-/// The connection of one probe. When it is dropped, by whichever protocol uses it, its socket is closed in order.
+/// The connection of one probe. When any protocol drops it, its socket is closed in order.
 #[derive(Debug)]
 pub(super) struct ProbeStream {
     /// `None` only during the drop.

@@ -12,7 +12,7 @@ use hyper::{HeaderMap, Request, Uri};
 use super::text::quoted;
 use crate::target::Target;
 
-/// Headers that Go's client writes itself, whatever is configured.
+/// Headers that Go's client always writes itself.
 const NOT_TO_SET: [&str; 6] =
     ["host", "user-agent", "content-length", "transfer-encoding", "trailer", "connection"];
 

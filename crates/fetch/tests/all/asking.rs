@@ -1,4 +1,4 @@
-//! What the contract leaves to the network.
+//! Cases beyond the contract that need a network.
 
 use std::time::Duration;
 
@@ -25,13 +25,13 @@ fn headers(headers: &[(&str, &str)]) -> Headers {
 }
 
 #[tokio::test]
-async fn a_request_says_who_asks_and_whom() {
+async fn request_has_user_agent_and_host() {
     let server = Server::start(None).await;
     server.put("page?a=b", response(Page::ok("text")));
     fetch(&get(server.url("page?a=b"))).await.unwrap();
     assert_eq!(server.asked("page?a=b", "user-agent"), [["kubelet/test"]]);
     assert_eq!(server.asked("page?a=b", "host"), [[format!("127.0.0.1:{}", server.port())]]);
-    // The configuration may say otherwise about the one, not about the other.
+    // The configuration may override the first, but not the other.
     let own = headers(&[("User-Agent", "mine"), ("Host", "other"), ("Content-Length", "9")]);
     fetch(&Get { headers: own, ..get(server.url("page?a=b")) }).await.unwrap();
     assert_eq!(server.asked("page?a=b", "user-agent")[1], ["mine"]);
@@ -40,7 +40,7 @@ async fn a_request_says_who_asks_and_whom() {
 }
 
 #[tokio::test]
-async fn a_user_in_the_url_is_sent_unless_there_is_a_header() {
+async fn url_credentials_are_sent_unless_a_header_is_configured() {
     let server = Server::start(None).await;
     server.put("page", response(Page::ok("text")));
     let url = format!("http://user:pass@127.0.0.1:{}/page", server.port());
@@ -53,7 +53,7 @@ async fn a_user_in_the_url_is_sent_unless_there_is_a_header() {
 
 // behaviour: SRC-69
 #[tokio::test]
-async fn configured_headers_are_sent_to_the_configured_host_alone() {
+async fn configured_headers_are_sent_only_to_the_configured_host() {
     let (here, there) = (Server::start(None).await, Server::start(None).await);
     here.put("same", response(Page::Redirect("/final".to_owned())));
     here.put("other", response(Page::Redirect(format!("http://localhost:{}/page", there.port()))));
@@ -68,7 +68,7 @@ async fn configured_headers_are_sent_to_the_configured_host_alone() {
     let nothing: Vec<String> = Vec::new();
     for name in names {
         assert_eq!(there.asked("page", name), std::slice::from_ref(&nothing), "{name}");
-        // Not even on the way back.
+        // Not even after a redirect back.
         assert_eq!(here.asked("final", name), [vec!["secret".to_owned()], nothing.clone()]);
     }
     assert_eq!(there.asked("page", "user-agent"), [["kubelet/test"]]);
@@ -93,11 +93,11 @@ async fn redirect_from_https_to_http_is_refused() {
 }
 
 #[tokio::test]
-async fn a_server_that_nobody_vouches_for_is_not_trusted() {
+async fn untrusted_certificate_is_refused() {
     let server = Server::start(Some(Identity::new("127.0.0.1"))).await;
     server.put("page", response(Page::ok("text")));
-    let stranger = Identity::new("127.0.0.1").authority;
-    let fetcher = Fetcher::trusting("kubelet/test", vec![stranger]);
+    let other_authority = Identity::new("127.0.0.1").authority;
+    let fetcher = Fetcher::trusting("kubelet/test", vec![other_authority]);
     let error = fetcher.get(&get(server.url("page"))).await.unwrap_err();
     let text = Chain(&error).to_string();
     assert!(text.starts_with("make a secure connection to 127.0.0.1:"), "{text}");
@@ -105,7 +105,7 @@ async fn a_server_that_nobody_vouches_for_is_not_trusted() {
 }
 
 #[tokio::test]
-async fn a_certificate_for_another_host_is_not_enough() {
+async fn certificate_for_another_host_is_refused() {
     let identity = Identity::new("elsewhere.example");
     let fetcher = Fetcher::trusting("kubelet/test", vec![identity.authority.clone()]);
     let server = Server::start(Some(identity)).await;
@@ -114,7 +114,7 @@ async fn a_certificate_for_another_host_is_not_enough() {
 }
 
 #[tokio::test]
-async fn a_body_may_come_in_chunks_or_end_with_the_connection() {
+async fn body_may_be_chunked_or_end_with_the_connection() {
     let server = Server::start(None).await;
     let chunked =
         "HTTP/1.1 200 x\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n";
@@ -130,7 +130,7 @@ async fn a_body_may_come_in_chunks_or_end_with_the_connection() {
 }
 
 #[tokio::test]
-async fn half_an_answer_is_none() {
+async fn truncated_response_is_an_error() {
     let server = Server::start(None).await;
     let rows = [
         ("half", "HTTP/1.1 200 x\r\ncontent-length: 10\r\n\r\nabc"),
@@ -147,7 +147,7 @@ async fn half_an_answer_is_none() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_nowhere_is_an_answer_or_an_error() {
+async fn redirect_without_a_valid_location_is_a_response_or_an_error() {
     let server = Server::start(None).await;
     server.put("unsaid", Some("HTTP/1.1 302 x\r\ncontent-length: 2\r\n\r\nno".into()));
     let answer = fetch(&get(server.url("unsaid"))).await.unwrap();
@@ -158,7 +158,7 @@ async fn a_redirect_to_nowhere_is_an_answer_or_an_error() {
 }
 
 #[tokio::test]
-async fn a_header_that_cannot_be_sent_is_named_and_its_value_is_not() {
+async fn error_names_an_invalid_header_without_its_value() {
     for (name, value) in [("x y", "secret"), ("x", "sec\nret"), ("", "secret")] {
         let request = Get { headers: headers(&[(name, value)]), ..get("http://127.0.0.1:1/") };
         let error = fetch(&request).await.unwrap_err();
@@ -167,12 +167,12 @@ async fn a_header_that_cannot_be_sent_is_named_and_its_value_is_not() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_speak_tls_is_told_from_one_that_does_not_answer() {
+async fn plain_http_server_error_differs_from_a_timeout() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}/", listener.local_addr().unwrap());
     let serve = async {
         let (mut stream, _) = listener.accept().await.unwrap();
-        // What a web server makes of the first bytes of a handshake.
+        // The response of a web server to the first bytes of a handshake.
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n").await.unwrap();
         std::future::pending::<()>().await;
     };
@@ -180,13 +180,13 @@ async fn a_server_that_does_not_speak_tls_is_told_from_one_that_does_not_answer(
     let fetcher = Fetcher::trusting_anybody("kubelet/test");
     let error = tokio::select! {
         answer = fetcher.get(&request) => answer.unwrap_err(),
-        () = serve => unreachable!("it serves for ever"),
+        () = serve => unreachable!("it never ends"),
     };
     assert!(matches!(error, HttpError::NotSecure), "{error}");
 }
 
 #[tokio::test]
-async fn anybody_is_trusted_on_request() {
+async fn any_certificate_is_trusted_on_request() {
     let server = Server::start(Some(Identity::new("elsewhere.example"))).await;
     server.put("page", response(Page::ok("text")));
     let fetcher = Fetcher::trusting_anybody("kubelet/test");
@@ -195,7 +195,7 @@ async fn anybody_is_trusted_on_request() {
 
 // behaviour: ACT-144
 #[tokio::test]
-async fn who_asks_pods_is_led_to_no_other_host() {
+async fn pod_request_follows_no_redirect_to_another_host() {
     let (pod, other) = (Server::start(None).await, Server::start(None).await);
     other.put("page", response(Page::ok("secret")));
     pod.put("page", response(Page::ok("text")));

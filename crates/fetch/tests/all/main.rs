@@ -1,4 +1,4 @@
-//! The client against servers on loopback.
+//! The client with servers on loopback.
 #![allow(clippy::unwrap_used, reason = "a test, helpers included")]
 
 mod asking;
@@ -16,14 +16,14 @@ use testkit::http::Page;
 
 use server::{Identity, Server};
 
-/// A server and one who asks it.
+/// A server and a client.
 #[derive(Debug)]
-struct World {
+struct Harness {
     server: Server,
     fetcher: Arc<Fetcher>,
 }
 
-impl contract::http::World for World {
+impl contract::http::Harness for Harness {
     fn http(&self) -> Arc<dyn HttpGet> {
         Arc::clone(&self.fetcher) as _
     }
@@ -33,7 +33,7 @@ impl contract::http::World for World {
     }
 
     fn nowhere(&self) -> String {
-        // Reserved, and nobody listens there.
+        // Reserved, without a listener.
         "http://127.0.0.1:1/".to_owned()
     }
 
@@ -41,29 +41,29 @@ impl contract::http::World for World {
         self.server.put(page, server::response(content));
     }
 
-    fn asked(&self, page: &str, header: &str) -> Vec<Vec<String>> {
+    fn request_headers(&self, page: &str, header: &str) -> Vec<Vec<String>> {
         self.server.asked(page, header)
     }
 }
 
 #[tokio::test]
-async fn the_client_keeps_the_contract_over_http() {
-    let new_world = async || World {
+async fn client_passes_the_contract_over_http() {
+    let new_harness = async || Harness {
         server: Server::start(None).await,
         fetcher: Arc::new(Fetcher::new("kubelet/test")),
     };
-    assert_eq!(assert_kept(&contract::http::run(new_world).await), []);
+    assert_eq!(assert_kept(&contract::http::run(new_harness).await), []);
 }
 
 #[tokio::test]
-async fn the_client_keeps_the_contract_over_https() {
-    let new_world = async || {
+async fn client_passes_the_contract_over_https() {
+    let new_harness = async || {
         let identity = Identity::new("127.0.0.1");
         let authorities = vec![identity.authority.clone()];
-        World {
+        Harness {
             server: Server::start(Some(identity)).await,
             fetcher: Arc::new(Fetcher::trusting("kubelet/test", authorities)),
         }
     };
-    assert_eq!(assert_kept(&contract::http::run(new_world).await), []);
+    assert_eq!(assert_kept(&contract::http::run(new_harness).await), []);
 }

@@ -135,7 +135,7 @@ async fn server_without_http2_counts_as_not_connected() {
             "timeout: failed to connect service \"127.0.0.1:{port}\" within 200ms: context deadline exceeded"
         )
     };
-    // It accepts and is silent.
+    // The server accepts and does not answer.
     assert_eq!(probe(port, "", SHORT).await.output, text(port));
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {

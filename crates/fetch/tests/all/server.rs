@@ -1,4 +1,4 @@
-//! A small server that says what it is told to, byte by byte.
+//! A small server with scripted answers, byte by byte.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -30,7 +30,7 @@ pub(crate) struct Server {
     _tasks: JoinSet<()>,
 }
 
-/// A certificate for a host, and the authority that vouches for it.
+/// A certificate for a host, and its authority.
 #[derive(Debug)]
 pub(crate) struct Identity {
     pub(crate) authority: Vec<u8>,
@@ -59,7 +59,7 @@ impl Identity {
     }
 }
 
-/// What a server says for a page.
+/// The response for a page.
 pub(crate) fn response(page: Page) -> Response {
     match page {
         Page::Silence => None,
@@ -119,7 +119,7 @@ async fn accept(listener: TcpListener, pages: Arc<Mutex<Pages>>, tls: Option<Tls
         connections.spawn(async move {
             match tls {
                 None => serve(stream, &pages).await,
-                // It fails when the client does not trust us.
+                // Fails if the client does not trust the certificate.
                 Some(tls) => {
                     if let Ok(stream) = tls.accept(stream).await {
                         serve(stream, &pages).await;
@@ -150,7 +150,7 @@ async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, pages: &Mutex<Pa
     };
     match response {
         Some(bytes) => {
-            // A client that has seen enough is gone.
+            // The client may have disconnected.
             stream.write_all(&bytes).await.ok();
             stream.shutdown().await.ok();
         }

@@ -1,4 +1,4 @@
-//! Carrying decisions out.
+//! Carries out decisions.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,33 +16,32 @@ use tokio::time::{Instant, timeout_at};
 use tracing::{info, warn};
 
 use super::survey::Survey;
-use super::{ContainerGcParts, PassError, Report, Stays, Step};
+use super::{ContainerGcParts, KeepReason, PassError, Report, Step};
 use crate::decide::still_goes;
 use crate::plan::Item;
 
-/// How many containers are removed at a time, and then how many sandboxes.
+/// How many containers are removed concurrently, and then how many sandboxes.
 const REMOVALS_AT_A_TIME: usize = 4;
 
-/// After so many removals in a row that found no runtime, the others are left to the next pass.
+/// After so many consecutive removals that could not reach the runtime, the rest is left to the next pass.
 const AWAY: usize = 5;
 
-/// How long a pass waits for stops of containers in an unknown state, all of them together.
+/// How long a pass waits for all stops of containers in an unknown state together.
 const LONGEST_STOPS: Duration = Duration::from_mins(1);
 
-/// Whom each step is told to.
-pub(super) type Tell<'a> = &'a (dyn Fn(Step) + Sync);
+/// Receives each step.
+pub(super) type StepSink<'a> = &'a (dyn Fn(Step) + Sync);
 
-/// Carries out what was decided: containers, then sandboxes, then logs, then links. What cannot be
-/// removed keeps nothing else, except the sandbox that it is in. The report tells what could not be looked
-/// at, too.
+/// Carries out decisions: containers, then sandboxes, then logs, then links. A failed removal blocks no other,
+/// except that of its sandbox. The report includes listing problems.
 pub(super) async fn carry_out(
     parts: &ContainerGcParts,
     survey: &mut Survey,
-    tell: Tell<'_>,
+    tell: StepSink<'_>,
 ) -> Report {
     let mut report = Report::default();
     let act = Act::new(parts, tell);
-    let mut away = Away::default();
+    let mut away = UnavailableStreak::default();
     let occupied = act.containers(survey, &mut away, &mut report).await;
     act.sandboxes(survey, &occupied, &mut away, &mut report).await;
     report.problems.extend(away.problem());
@@ -57,37 +56,37 @@ pub(super) async fn carry_out(
     report
 }
 
-/// Removes an instance on its own, with its log.
+/// Removes a single instance with its log.
 pub(super) async fn remove_one(parts: &ContainerGcParts, container: &Container, verdict: &Verdict) {
     let Some(removal) = parts.removals.begin(&container.id).await else { return };
     let act = Act::new(parts, &|_| {});
     let mut report = Report::default();
     let outcome = act.guarded(verdict, act.container(container, verdict, false)).await;
     if outcome.is_ok() {
-        removal.went();
+        removal.mark_removed();
     }
     act.done(verdict.clone(), outcome, &mut report);
 }
 
-/// A pod of the same uid has come since, and counts on what is left.
-const POD_CAME_BACK: Stays = Stays::Kept("pod-came-back");
+/// A pod with the same uid was created since, and needs the remaining objects.
+const POD_CAME_BACK: KeepReason = KeepReason::Kept("pod-came-back");
 
-/// It was started since it was looked at.
-const RUNS: Stays = Stays::Kept("running");
+/// The container was started since it was listed.
+const RUNS: KeepReason = KeepReason::Kept("running");
 
-/// Whether there is a runtime to ask, as far as removals tell.
+/// Detects an unavailable runtime from failed removals.
 #[derive(Debug, Default)]
-struct Away {
+struct UnavailableStreak {
     in_a_row: usize,
-    /// What the last of them was told.
+    /// The last error.
     error: String,
 }
 
-impl Away {
-    fn saw(&mut self, outcome: &Result<(), Stays>) {
+impl UnavailableStreak {
+    fn saw(&mut self, outcome: &Result<(), KeepReason>) {
         match outcome {
             _ if self.is_certain() => {}
-            Err(Stays::RuntimeAway(error)) => {
+            Err(KeepReason::RuntimeAway(error)) => {
                 self.in_a_row += 1;
                 self.error.clone_from(error);
             }
@@ -106,21 +105,25 @@ impl Away {
 
 struct Act<'a> {
     parts: &'a ContainerGcParts,
-    tell: Tell<'a>,
-    /// Until when stops are waited for.
+    tell: StepSink<'a>,
+    /// The deadline for waiting on stops.
     stops_until: Instant,
 }
 
 impl<'a> Act<'a> {
-    fn new(parts: &'a ContainerGcParts, tell: Tell<'a>) -> Self {
+    fn new(parts: &'a ContainerGcParts, tell: StepSink<'a>) -> Self {
         Self { parts, tell, stops_until: Instant::now() + LONGEST_STOPS }
     }
 
-    /// Stops a container in an unknown state, or leaves it to a later pass while it is being stopped.
-    async fn stop(&self, container: &Container, status: &ContainerStatus) -> Result<(), Stays> {
+    /// Stops a container in an unknown state. If that takes too long, a later pass removes it.
+    async fn stop(
+        &self,
+        container: &Container,
+        status: &ContainerStatus,
+    ) -> Result<(), KeepReason> {
         let stopped = timeout_at(self.stops_until, self.parts.stop.stop(container, status)).await;
         let stopped = stopped.unwrap_or_else(|_| Err("it is still being stopped".to_owned()));
-        stopped.map_err(Stays::Failed)
+        stopped.map_err(KeepReason::Failed)
     }
 }
 
@@ -129,8 +132,8 @@ impl Act<'_> {
         item.verdict(self.parts.clock.now())
     }
 
-    /// Whether a verdict still stands: what was removed before it may have taken long.
-    fn stands(&self, verdict: &Verdict) -> Result<(), Stays> {
+    /// Whether a verdict still holds: earlier removals may have taken long.
+    fn stands(&self, verdict: &Verdict) -> Result<(), KeepReason> {
         let owner = verdict.owner.as_ref();
         match owner.map(|owner| self.parts.pods.state(&owner.uid)) {
             Some(state) if !still_goes(verdict.rule, state) => Err(POD_CAME_BACK),
@@ -138,27 +141,29 @@ impl Act<'_> {
         }
     }
 
-    /// Removes something. After a panic it stays, and the next pass tries again.
+    /// Removes an object. After a panic the object stays until the next pass.
     async fn guarded(
         &self,
         verdict: &Verdict,
-        removal: impl Future<Output = Result<(), Stays>>,
-    ) -> Result<(), Stays> {
+        removal: impl Future<Output = Result<(), KeepReason>>,
+    ) -> Result<(), KeepReason> {
         let subject = verdict.subject.to_string();
         let of = match &verdict.owner {
             Some(owner) => PanicSubject::Pod(&owner.uid, owner.pod.as_ref()),
             None => PanicSubject::Object(&subject),
         };
         let done = self.parts.panics.catch_async(PanicStep::ContainerGc, of, removal).await;
-        done.unwrap_or_else(|panic| Err(Stays::Failed(panic.to_string())))
+        done.unwrap_or_else(|panic| Err(KeepReason::Failed(panic.to_string())))
     }
 
-    fn done(&self, verdict: Verdict, outcome: Result<(), Stays>, report: &mut Report) {
+    fn done(&self, verdict: Verdict, outcome: Result<(), KeepReason>, report: &mut Report) {
         match &outcome {
             Ok(()) => {}
-            Err(Stays::Kept(rule)) => info!(%verdict, rule, "stays after all"),
-            Err(Stays::Failed(error) | Stays::RuntimeAway(error)) => {
-                warn!(%verdict, %error, "cannot remove");
+            Err(KeepReason::Kept(rule)) => {
+                info!(%verdict, rule, "Kept by a rule since the decision");
+            }
+            Err(KeepReason::Failed(error) | KeepReason::RuntimeAway(error)) => {
+                warn!(%verdict, %error, "Removal failed");
             }
         }
         let step = Step { verdict, outcome };
@@ -166,11 +171,11 @@ impl Act<'_> {
         (self.tell)(step);
     }
 
-    /// Removes containers; answers in which sandboxes some are left.
+    /// Removes containers; returns the sandboxes that still have some.
     async fn containers<'s>(
         &self,
         survey: &'s Survey,
-        away: &mut Away,
+        away: &mut UnavailableStreak,
         report: &mut Report,
     ) -> BTreeSet<&'s SandboxId> {
         let logs_go = survey.pods_without_logs();
@@ -207,7 +212,7 @@ impl Act<'_> {
         verdict: Verdict,
         container: &'s Container,
         log_goes: bool,
-    ) -> (&'s Container, Verdict, Result<(), Stays>) {
+    ) -> (&'s Container, Verdict, Result<(), KeepReason>) {
         let outcome = match self.parts.removals.begin(&container.id).await {
             Some(_removal) => {
                 self.guarded(&verdict, self.container(container, &verdict, log_goes)).await
@@ -217,27 +222,27 @@ impl Act<'_> {
         (container, verdict, outcome)
     }
 
-    /// Removes a container with its log and the link to that. With `log_goes`, all logs of its pod go
-    /// in this pass, and in the next one if that fails.
+    /// Removes a container with its log and log link. With `log_goes`, this pass, or else the next, removes all
+    /// logs of the pod.
     async fn container(
         &self,
         container: &Container,
         verdict: &Verdict,
         log_goes: bool,
-    ) -> Result<(), Stays> {
+    ) -> Result<(), KeepReason> {
         self.stands(verdict)?;
         let mut log = None;
         if !(log_goes && container.state == ContainerState::Exited) {
             match self.parts.runtime.containers.container_status(&container.id).await {
                 Ok(status) if status.state == ContainerState::Running => return Err(RUNS),
                 Ok(status) => {
-                    // Since it was listed it may have ended.
+                    // It may have exited since it was listed.
                     if status.state == ContainerState::Unknown {
                         self.stop(container, &status).await?;
                     }
                     log = Some(status.log_path).filter(|path| !log_goes && !path.is_empty());
                 }
-                // Somebody was faster. A link that is left leads nowhere and goes as such.
+                // Another process removed it. A remaining link is dangling and is removed as such.
                 Err(error) if error.is_not_found() => return Ok(()),
                 Err(error) => return Err(stays(&error)),
             }
@@ -245,7 +250,7 @@ impl Act<'_> {
         }
         let Container { pod, name, id, .. } = container;
         let log = log.as_deref().map(Path::new);
-        for subject in self.parts.logs.remains(pod, name, id, log) {
+        for subject in self.parts.logs.removal_order(pod, name, id, log) {
             let verdict = Verdict { subject, ..verdict.clone() };
             match verdict.subject {
                 Subject::Container(_) => {
@@ -261,7 +266,7 @@ impl Act<'_> {
         &self,
         survey: &Survey,
         occupied: &BTreeSet<&SandboxId>,
-        away: &mut Away,
+        away: &mut UnavailableStreak,
         report: &mut Report,
     ) {
         let doomed = survey.sandboxes.iter().filter_map(|item| match &item.subject {
@@ -289,26 +294,26 @@ impl Act<'_> {
         &self,
         verdict: Verdict,
         id: &SandboxId,
-    ) -> (Verdict, Result<(), Stays>) {
+    ) -> (Verdict, Result<(), KeepReason>) {
         let outcome = self.guarded(&verdict, self.sandbox(id, &verdict)).await;
         (verdict, outcome)
     }
 
-    /// It should have been stopped before; to be sure, it is stopped again.
-    async fn sandbox(&self, id: &SandboxId, verdict: &Verdict) -> Result<(), Stays> {
+    /// It should be stopped already; this makes sure.
+    async fn sandbox(&self, id: &SandboxId, verdict: &Verdict) -> Result<(), KeepReason> {
         self.stands(verdict)?;
         unless_gone(self.parts.runtime.sandboxes.stop_pod_sandbox(id).await)?;
         self.stands(verdict)?;
         unless_gone(self.parts.runtime.sandboxes.remove_pod_sandbox(verdict).await)
     }
 
-    /// Removes a pod's directory of logs, or a link.
-    async fn logs(&self, verdict: &Verdict) -> Result<(), Stays> {
+    /// Removes the log directory of a pod, or a link.
+    async fn logs(&self, verdict: &Verdict) -> Result<(), KeepReason> {
         self.stands(verdict)?;
         self.file(verdict).await
     }
 
-    async fn file(&self, verdict: &Verdict) -> Result<(), Stays> {
+    async fn file(&self, verdict: &Verdict) -> Result<(), KeepReason> {
         let logs = &self.parts.logs;
         let root = match (&verdict.subject, &verdict.owner) {
             (Subject::LogLink(_), _) => &logs.container_links,
@@ -318,7 +323,7 @@ impl Act<'_> {
             _ => &logs.pod_logs,
         };
         let removed = self.parts.files.remove(root, verdict).await;
-        removed.map(drop).map_err(|error| Stays::Failed(Chain(&error).to_string()))
+        removed.map(drop).map_err(|error| KeepReason::Failed(Chain(&error).to_string()))
     }
 
     fn logs_may_go(&self, uid: &PodUid) -> bool {
@@ -326,15 +331,15 @@ impl Act<'_> {
     }
 }
 
-/// What is gone need not be removed.
-fn unless_gone(result: Result<(), RuntimeError>) -> Result<(), Stays> {
+/// A missing object counts as removed.
+fn unless_gone(result: Result<(), RuntimeError>) -> Result<(), KeepReason> {
     match result {
         Err(error) if !error.is_not_found() => Err(stays(&error)),
         _ => Ok(()),
     }
 }
 
-fn stays(error: &RuntimeError) -> Stays {
+fn stays(error: &RuntimeError) -> KeepReason {
     let text = error.to_string();
-    if error.is_unavailable() { Stays::RuntimeAway(text) } else { Stays::Failed(text) }
+    if error.is_unavailable() { KeepReason::RuntimeAway(text) } else { KeepReason::Failed(text) }
 }

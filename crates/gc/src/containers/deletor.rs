@@ -1,30 +1,30 @@
-//! Removing instances as soon as newer ones have died.
+//! Removes old instances as soon as newer ones have exited.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::ids::PodName;
-use model::observed::{Container, ContainerState, Instance, PodStatus};
+use model::observed::{Container, ContainerState, Instance, RuntimePodStatus};
 use model::verdict::Verdict;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::{ContainerGcParts, act};
-use crate::decide::deletor::{ObservedPod, Which, beyond, item, keep};
+use crate::decide::deletor::{DeletorScope, ObservedPod, beyond, item, keep};
 
-/// How many removals wait. When there is no room they are left to the next pass.
+/// The length of the queue. Further removals are left to the next pass.
 const QUEUE: usize = 50;
 
-/// A removal that waits.
+/// A queued removal.
 #[derive(Debug)]
 struct Removal {
     container: Container,
     verdict: Verdict,
 }
 
-/// Takes deaths in. Never waits.
+/// Receives exits. Never blocks.
 #[derive(Debug, Clone)]
 pub struct Deletor {
     keep: usize,
@@ -32,7 +32,7 @@ pub struct Deletor {
     queue: mpsc::Sender<Removal>,
 }
 
-/// Removes what waits, one at a time.
+/// Removes queued containers, one at a time.
 #[derive(Debug)]
 pub struct DeletorTask {
     parts: ContainerGcParts,
@@ -40,15 +40,15 @@ pub struct DeletorTask {
 }
 
 impl Deletor {
-    /// A deletor and its task.
+    /// Creates a deletor and its task.
     pub fn new(parts: ContainerGcParts) -> (DeletorTask, Self) {
         let (sender, queue) = mpsc::channel(QUEUE);
         let keep = keep(parts.policy.per_container);
         (DeletorTask { parts, queue }, Self { keep, queue: sender })
     }
 
-    /// Containers or sandboxes of a pod died: instances of those containers beyond the newest go, or all
-    /// of the pod that ended, with the rule that says so.
+    /// Containers or sandboxes of a pod exited. Queues instances beyond the newest, or all instances of a
+    /// terminated pod, with the rule that requires it.
     pub fn died(
         &self,
         ids: impl Iterator<Item = String>,
@@ -60,12 +60,12 @@ impl Deletor {
         let mut doomed = BTreeMap::new();
         let (keep, rule) = all.map_or((self.keep, "per-container-cap"), |rule| (0, rule));
         let died: BTreeSet<String> = ids.collect();
-        // One of each name is enough, and there may be very many.
+        // One instance of each name is enough, and there may be many.
         let mut names = BTreeSet::new();
         let known = status.instances().filter(|one| died.contains(one.id.as_str()));
         let one_each = known.filter(|one| names.insert(one.name));
         for id in one_each.map(|one| one.id.to_string()).chain(died.first().cloned()) {
-            let which = if all.is_some() { Which::All } else { Which::SameAs(&id) };
+            let which = if all.is_some() { DeletorScope::All } else { DeletorScope::SameAs(&id) };
             doomed
                 .extend(beyond(status, which, keep).into_iter().map(|one| (one.instance.id, one)));
         }
@@ -78,13 +78,13 @@ impl Deletor {
             left += usize::from(self.queue.try_send(removal).is_err());
         }
         if left > 0 {
-            debug!(uid = %status.uid, left, "removals of dead containers are left to the next pass");
+            debug!(uid = %status.uid, left, "Deletor queue is full, leaving removals to the next pass");
         }
     }
 }
 
-/// An instance as a list would show it.
-fn listed(instance: &Instance<'_>, status: &PodStatus, pod: &PodName) -> Container {
+/// An instance in the form of a list entry.
+fn listed(instance: &Instance<'_>, status: &RuntimePodStatus, pod: &PodName) -> Container {
     Container {
         id: instance.id.clone(),
         sandbox_id: instance.sandbox_id.clone(),
@@ -99,16 +99,16 @@ fn listed(instance: &Instance<'_>, status: &PodStatus, pod: &PodName) -> Contain
 }
 
 impl DeletorTask {
-    /// Removes what waits until told to stop.
+    /// Removes queued containers until stopped.
     pub async fn run(mut self, stop: CancellationToken) {
         loop {
-            // Biased: stopping comes once.
+            // Biased: the stop comes first.
             let removal = tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
                 removal = self.queue.recv() => removal,
             };
-            // Those who tell of deaths have stopped, and so will this task be told to.
+            // All senders have stopped, so this task is about to be stopped too.
             let Some(Removal { container, verdict }) = removal else {
                 stop.cancelled().await;
                 return;

@@ -1,4 +1,4 @@
-//! Who removes which container: a pass and the deletor may be after the same one.
+//! Coordinates removals: a pass and the deletor may remove the same container.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,31 +6,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use model::ids::ContainerId;
 use tokio::sync::Notify;
 
-/// The containers that are being removed, each by one. Clones are the same.
+/// The containers that are being removed. Clones share the state.
 #[derive(Debug, Clone, Default)]
 pub struct Removals(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Written by whoever removes. Never held across an await.
+    /// Written by all that remove containers. Never held across an await.
     state: Mutex<State>,
-    /// Rung whenever a removal is over.
+    /// Notified at the end of each removal.
     over: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
     under_way: BTreeSet<ContainerId>,
-    /// Those that the deletor removed: a pass may have listed them before.
+    /// Containers removed by the deletor: a pass may have listed them before.
     gone: BTreeSet<ContainerId>,
 }
 
-/// Whose turn it is.
+/// Who may remove a container.
 enum Turn {
     Ours,
     Others,
-    /// There is nothing left to do.
-    Nobodys,
+    /// The container is removed.
+    Done,
 }
 
 impl Removals {
@@ -38,15 +38,15 @@ impl Removals {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nobody else removes a container; nothing if the deletor has removed it.
+    /// Waits for a removal of the container that is in progress; `None` if the deletor has removed it.
     pub(super) async fn begin<'a>(&'a self, id: &'a ContainerId) -> Option<Removal<'a>> {
         loop {
-            // Before the look: what is over after it must not be missed.
+            // Before the check, so that no notification is lost.
             let over = self.0.over.notified();
             match self.turn(id) {
                 Turn::Ours => return Some(Removal { removals: self, id }),
                 Turn::Others => over.await,
-                Turn::Nobodys => return None,
+                Turn::Done => return None,
             }
         }
     }
@@ -54,7 +54,7 @@ impl Removals {
     fn turn(&self, id: &ContainerId) -> Turn {
         let mut state = self.state();
         if state.gone.contains(id) {
-            Turn::Nobodys
+            Turn::Done
         } else if state.under_way.insert(id.clone()) {
             Turn::Ours
         } else {
@@ -62,7 +62,7 @@ impl Removals {
         }
     }
 
-    /// A pass is over: the next one lists anew.
+    /// The pass has ended: the next one makes a new list.
     pub(super) fn pass_is_over(&self) {
         self.state().gone.clear();
     }
@@ -76,8 +76,8 @@ pub(super) struct Removal<'a> {
 }
 
 impl Removal<'_> {
-    /// It is gone, whatever a list says that was made before.
-    pub(super) fn went(self) {
+    /// The container is removed, even if an older list contains it.
+    pub(super) fn mark_removed(self) {
         self.removals.state().gone.insert(self.id.clone());
     }
 }
@@ -94,12 +94,12 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_gone_is_remembered_until_a_pass_is_over() {
+    async fn removed_containers_are_remembered_until_the_pass_ends() {
         let (removals, id) = (Removals::default(), ContainerId::from("c1"));
-        removals.begin(&id).await.expect("nobody else does").went();
+        removals.begin(&id).await.expect("no other removal is in progress").mark_removed();
         assert!(removals.begin(&id).await.is_none());
         removals.pass_is_over();
-        drop(removals.begin(&id).await.expect("nobody remembers"));
+        drop(removals.begin(&id).await.expect("the end of the pass cleared the entry"));
         let state = removals.state();
         assert!(state.under_way.is_empty() && state.gone.is_empty(), "{state:?}");
     }

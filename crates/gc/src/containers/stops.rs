@@ -1,5 +1,5 @@
-//! Stopping containers in an unknown state, apart from the pass that removes them: a stop may take as long as the
-//! grace period that is written on its container, and a pass must not.
+//! Stops containers in an unknown state outside of passes: a stop may take as long as the grace period of its
+//! container, and a pass must not.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,17 +15,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::StopUnknown;
 
-/// How many containers are stopped at a time; further ones wait.
+/// How many containers are stopped concurrently; others wait.
 const STOPS_AT_A_TIME: usize = 16;
 
-/// Why a stop comes to nothing.
+/// The error of a stop when its task has ended.
 const ENDED: &str = "the task that stops containers has ended";
 
-/// What a stop came to; none while it is under way.
+/// The result of a stop; `None` while it is in progress.
 type Outcome = Option<Result<(), String>>;
 
-/// Has containers stopped by a task. Dropping [`StopUnknown::stop`] leaves the stop under way, and the next call
-/// for the same container waits for it.
+/// Stops containers in a task. When [`StopUnknown::stop`] is dropped, the stop continues, and the next call for
+/// the same container waits for it.
 #[derive(Debug)]
 struct BackgroundStops {
     /// Never held across an await.
@@ -49,7 +49,7 @@ pub struct StopsTask {
     queue: mpsc::Receiver<Job>,
 }
 
-/// Stops containers in a task, by the means given.
+/// Creates a stopper that calls `stop` in its own task.
 pub fn background_stops(
     inner: Arc<dyn StopUnknown>,
     panics: PanicGuard,
@@ -64,15 +64,15 @@ impl BackgroundStops {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The stop of a container that is under way; others are forgotten.
+    /// The stop of a container that is in progress.
     fn joined(&self, id: &ContainerId) -> Option<watch::Receiver<Outcome>> {
         let mut under_way = self.under_way();
-        // One whose task has ended will not come to anything any more.
+        // A stop whose task has ended has no result any more.
         under_way.retain(|_, outcome| outcome.borrow().is_none() && outcome.has_changed().is_ok());
         under_way.get(id).cloned()
     }
 
-    /// A new stop.
+    /// Starts a stop.
     async fn begun(
         &self,
         container: &Container,
@@ -100,12 +100,12 @@ impl StopUnknown for BackgroundStops {
 }
 
 impl StopsTask {
-    /// Stops containers until it is to stop itself.
+    /// Stops containers until it is stopped itself.
     pub async fn run(mut self, stop: CancellationToken) {
         let (inner, panics) = (Arc::clone(&self.inner), self.panics.clone());
         let mut under_way = FuturesUnordered::new();
         loop {
-            // Biased: stopping comes once; a stop that is done makes room for the next.
+            // Biased: the agent's stop comes first; a finished container stop makes room for the next.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,

@@ -1,4 +1,4 @@
-//! Looking at what there is, and deciding what becomes of it.
+//! Lists what exists, and decides what to remove.
 
 mod directories;
 mod guarded;
@@ -27,29 +27,29 @@ use crate::decide::logs::logs;
 use crate::plan::{Fate, Item, Plan};
 use crate::policy::{AgeBy, ContainerPolicy};
 
-/// How many pods are looked at one by one; with more, a list of everything costs less.
+/// Up to this number, pods are listed one by one; for more, one full list is cheaper.
 pub(super) const PODS_ALONE: usize = 16;
 
-/// How many containers are looked at closely at a time.
+/// How many containers are inspected concurrently.
 const LOOKS_AT_A_TIME: usize = 4;
 
-/// What was found and decided. Of containers it is decided anew whenever somebody wants to know: there may
-/// be very many, and what was decided of all of them at once would need more room than they do.
+/// Listed objects and decisions. Decisions about containers are computed on demand: storing them for many
+/// containers would take more memory than the containers.
 #[derive(Debug)]
 pub(super) struct Survey {
-    /// What the runtime listed, pod by pod.
+    /// The listed containers, by pod.
     pub(super) listed: Vec<Container>,
-    /// Whether any of it may go.
+    /// Whether any container may be removed.
     decides_containers: bool,
-    /// When containers ended, if that counts.
+    /// Exit times, if the policy uses them.
     ended: ExitTimes,
     aggressive: bool,
     now: Timestamp,
-    /// Whether time alone, or another look, may make something go.
+    /// Whether a later pass may remove more without a further change.
     pub(super) something_is_too_young: bool,
-    /// When the first of what will go by the passing of time alone is old enough.
+    /// When the first container reaches the minimum age.
     pub(super) ripens: Option<Timestamp>,
-    /// Pods of which something lives; nothing, if the runtime did not tell of all there is.
+    /// Pods with live objects; `None` if the runtime list is incomplete.
     alive: Option<BTreeSet<PodUid>>,
     pub(super) sandboxes: Vec<Item>,
     pub(super) logs: Vec<Item>,
@@ -84,8 +84,7 @@ impl Survey {
         Facts { pods: &*parts.pods, policy, aggressive, now }
     }
 
-    /// What becomes of each container, pod by pod, decided when it is asked for. A cap of the node makes one
-    /// decision of all.
+    /// The fate of each container, by pod, computed on demand. With a cap of the node, one decision covers all.
     pub(super) fn containers<'s>(
         &'s self,
         parts: &ContainerGcParts,
@@ -112,8 +111,8 @@ impl Survey {
         })
     }
 
-    /// All of it as a plan, in the order in which it is carried out; of containers first all that go, then
-    /// those that stay as people look for them.
+    /// The plan, in the order of its execution; containers to remove come first, then kept ones in reading
+    /// order.
     pub(super) fn planned(self, parts: &ContainerGcParts) -> Planned {
         let (going, mut kept): (Vec<_>, Vec<_>) =
             self.containers(parts).partition(|(item, _)| item.fate == Fate::Remove);
@@ -123,13 +122,13 @@ impl Survey {
         Planned { plan: Plan { items }, problems: self.problems }
     }
 
-    /// The pods whose logs go as a whole.
+    /// The pods whose log directories are removed.
     pub(super) fn pods_without_logs(&self) -> BTreeSet<PodUid> {
         let gone = self.logs.iter().filter(|item| item.fate == Fate::Remove);
         gone.filter_map(|item| Some(item.owner.as_ref()?.uid.clone())).collect()
     }
 
-    /// Takes the containers in; tells in which sandboxes some stay.
+    /// Adds the containers; returns the sandboxes that keep some.
     fn take(
         &mut self,
         parts: &ContainerGcParts,
@@ -153,7 +152,7 @@ impl Survey {
         in_use
     }
 
-    /// When the first of those is old enough that would go if age did not count.
+    /// When the first container reaches the minimum age that would be removed otherwise.
     fn ripens(&self, parts: &ContainerGcParts) -> Option<Timestamp> {
         let policy = ContainerPolicy { min_age: Duration::ZERO, ..parts.policy };
         let going = self.decided(self.facts_by(parts, &policy), &parts.panics);
@@ -165,7 +164,7 @@ impl Survey {
     }
 }
 
-/// Looks at everything.
+/// Surveys everything.
 pub(super) async fn all(
     parts: &ContainerGcParts,
     aggressive: bool,
@@ -177,14 +176,14 @@ pub(super) async fn all(
     survey
 }
 
-/// Looks at what is left of one pod.
+/// Surveys one pod.
 pub(super) async fn pod(parts: &ContainerGcParts, uid: &PodUid) -> Survey {
     let mut survey = Survey::new(parts, false);
     let pod = of_runtime(parts, Some(uid), &mut <_>::default(), &mut survey).await;
     let name = if let Some(pod) = &pod {
         Some(LogLayout::pod_directory_name(pod, uid))
     } else {
-        // The runtime has nothing of it, so only its logs can tell how it was called.
+        // The runtime has no object of it, so its name is read from its log directory.
         let names = parts.files.list(&parts.logs.pod_logs).await.unwrap_or_default();
         names.into_iter().find(|name| LogLayout::pod_of_directory(name) == *uid)
     };
@@ -196,7 +195,7 @@ pub(super) async fn pod(parts: &ContainerGcParts, uid: &PodUid) -> Survey {
     survey
 }
 
-/// Looks at what the runtime has, of all pods or of one; tells the name of one.
+/// Surveys the runtime for all pods or one; returns the name of one.
 async fn of_runtime(
     parts: &ContainerGcParts,
     pod: Option<&PodUid>,
@@ -204,8 +203,8 @@ async fn of_runtime(
     survey: &mut Survey,
 ) -> Option<model::ids::PodName> {
     let runtime = &parts.runtime;
-    // Sandboxes first: one that is not ready gets no new containers, so all that are in it are in the
-    // list that follows.
+    // Sandboxes first: a sandbox that is not ready gets no new containers, so the following list has all of its
+    // containers.
     let (sandbox_filter, filter) = filters(pod);
     let listed = lists::sandboxes(runtime, &sandbox_filter).await;
     let (found, trouble) = match listed {
@@ -214,7 +213,7 @@ async fn of_runtime(
     };
     let mut listed = lists::containers(runtime, &filter).await;
     if let Err(error) = listed {
-        // Containers stay in this pass; for the sandboxes it is tried once more.
+        // Containers stay in this pass; the sandboxes are surveyed with one more attempt.
         survey.problems.push(PassError::List("containers", error));
         survey.decides_containers = false;
         listed = lists::containers(runtime, &filter).await;
@@ -238,13 +237,13 @@ async fn of_runtime(
     name
 }
 
-/// Of all pods, or of one.
+/// Filters for all pods or one.
 fn filters(pod: Option<&PodUid>) -> (SandboxFilter, ContainerFilter) {
     let sandboxes = SandboxFilter { pod_uid: pod.cloned(), ..SandboxFilter::default() };
     (sandboxes, ContainerFilter { pod_uid: pod.cloned(), ..ContainerFilter::default() })
 }
 
-/// Those of some pods of which something may live. With many of them, a list of everything costs less.
+/// Those of the given pods that may have live objects. For many pods, one full list is cheaper.
 async fn alive_of(
     parts: &ContainerGcParts,
     pods: &BTreeSet<PodUid>,
@@ -264,7 +263,7 @@ async fn alive_of(
     Ok(found)
 }
 
-/// The pods of which something may live.
+/// The pods with live objects.
 fn alive(sandboxes: &[Sandbox], containers: &[Container]) -> BTreeSet<PodUid> {
     let ready = sandboxes.iter().filter(|sandbox| sandbox.state == SandboxState::Ready);
     let running = containers.iter().filter(|container| container.state == ContainerState::Running);
@@ -272,7 +271,7 @@ fn alive(sandboxes: &[Sandbox], containers: &[Container]) -> BTreeSet<PodUid> {
     uids.cloned().collect()
 }
 
-/// Learns when containers ended, if that counts. It never changes, so each is asked once.
+/// Reads exit times, if the policy uses them. They never change, so each is read once.
 async fn learn_exit_times(parts: &ContainerGcParts, listed: &[Container], ended: &mut ExitTimes) {
     if parts.policy.age_by != AgeBy::Finished {
         return;
@@ -296,7 +295,7 @@ async fn learn_exit_times(parts: &ContainerGcParts, listed: &[Container], ended:
     }
 }
 
-/// When a container ended; none without an answer. Of one that the runtime cannot tell, its creation
+/// The exit time of a container; `None` without an answer. If the runtime does not report it, the creation time
 /// counts.
 async fn exit_time(parts: &ContainerGcParts, id: ContainerId) -> Option<(ContainerId, Timestamp)> {
     let (of, status) =

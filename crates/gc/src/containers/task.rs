@@ -1,4 +1,4 @@
-//! When passes are made.
+//! Schedules passes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,29 +22,29 @@ use crate::decide::schedule::{
 };
 use crate::plan::Fate;
 
-/// Who may read the logs of pods.
+/// The mode of the log directory.
 const LOGS_MODE: u32 = 0o750;
 
-/// The task's state; nobody else touches it.
+/// The task's state, which it alone changes.
 #[derive(Debug)]
 pub struct ContainerGcTask {
     shared: Arc<Shared>,
     requests: mpsc::Receiver<Request>,
     ended: ExitTimes,
     last: LastPass,
-    /// The directories of logs and links at the last look that left nothing to do.
+    /// The versions of the log and link directories at the last survey that found nothing to remove.
     files: Option<survey::Versions>,
-    /// Whether the last pass failed, so that the first one that succeeds is told.
+    /// Whether the last pass failed, so that the next success is logged.
     failed: bool,
-    /// Since when the remains of pods wait for others that are being ended.
+    /// Since when the collection of gone pods waits for terminating pods.
     held: Option<Instant>,
-    /// When a regular pass is due before its time: something will be old enough to go.
+    /// When a regular pass is due early: a container reaches the minimum age.
     ripens: Option<Instant>,
-    /// When what went over a cap is looked at.
+    /// When containers beyond a cap are checked.
     early: Option<Instant>,
-    /// The end of the last whole pass.
+    /// The end of the last full pass.
     whole: Option<Instant>,
-    /// The last regular or whole pass.
+    /// The last regular or full pass.
     passed: Option<Instant>,
 }
 
@@ -66,9 +66,9 @@ impl ContainerGcTask {
         }
     }
 
-    /// Makes passes until told to stop; one that is under way is left where it is.
+    /// Makes passes until stopped; a pass in progress is abandoned.
     pub async fn run(mut self, stop: CancellationToken) {
-        // Biased: stopping comes once.
+        // Biased: the stop comes first.
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -84,9 +84,9 @@ impl ContainerGcTask {
             let shared = Arc::clone(&self.shared);
             let held = self.held.map(|since| since + LONGEST_HOLD);
             let (early, soon) = (self.early, self.ripens.map_or(next, |at| at.min(next)));
-            // Biased: the regular pass first, which comes once in a period, when sources were heard, and when
-            // something is old enough to go; then what is asked for, at the pace of people; pods that are gone
-            // or over a cap are merged and so wait without growing.
+            // Biased: regular passes first; they are due once in a period, when sources become ready, and when
+            // a container reaches the minimum age. Then requests, which are rare. Gone pods and exceeded caps
+            // are merged, so they wait without growing.
             tokio::select! {
                 biased;
                 () = due(soon, &shared.now) => {
@@ -110,14 +110,14 @@ impl ContainerGcTask {
         }
     }
 
-    /// The directory must be there to be read; upstream makes it at its start.
+    /// The directory must exist to be read; upstream creates it at its start.
     async fn make_log_directory(&self) {
         let parts = &self.shared.parts;
         let path = &parts.logs.pod_logs;
         if let (Some(root), Some(name)) = (path.parent(), path.file_name())
             && let Err(error) = parts.files.create_directory(root, name.as_ref(), LOGS_MODE).await
         {
-            warn!(error = %Chain(&error), "cannot make the directory of logs");
+            warn!(error = %Chain(&error), "Cannot create pod log directory");
         }
     }
 
@@ -128,39 +128,39 @@ impl ContainerGcTask {
         let all = changed.all || counts_all || changed.pods.len() > PODS_ALONE;
         if asks_the_runtime(self.last, all) {
             let report = self.whole(false, &|_| {}).await;
-            self.told(&report);
+            self.log_result(&report);
             return;
         }
         self.last.passed_over += 1;
-        let told = changed.files || !changed.pods.is_empty();
+        let pods_changed = changed.files || !changed.pods.is_empty();
         for uid in changed.pods {
             self.pod(&uid).await;
         }
         let parts = &self.shared.parts;
-        // Before the look: what comes during it makes another version.
+        // Before the survey: later changes give another version.
         let versions = survey::versions(parts).await;
-        if !looks_at_files(self.files.as_ref(), &versions, told) {
+        if !looks_at_files(self.files.as_ref(), &versions, pods_changed) {
             return;
         }
         let mut found = survey::files(parts).await;
         let report = act::carry_out(parts, &mut found, &|_| {}).await;
-        // A link that stays although it leads nowhere waits for its container.
+        // A dangling link that stays waits for its container.
         let waits = found.links.iter().any(|link| link.fate == Fate::Keep);
         self.files = (report.is_complete() && !waits).then_some(versions);
-        self.told(&report);
+        self.log_result(&report);
     }
 
     async fn requested(&mut self, request: Request) {
         let Request { aggressive, steps, report } = request;
-        // One that reads too slowly or not at all must not hold the pass up.
+        // A slow reader must not delay the pass.
         let tell = |step: Step| drop(steps.try_send(step));
         let done = self.whole(aggressive, &tell).await;
-        self.tell_failure(&done);
+        self.report_failure(&done);
         drop(report.send(done));
     }
 
-    /// A whole pass.
-    async fn whole(&mut self, aggressive: bool, tell: act::Tell<'_>) -> Report {
+    /// A full pass.
+    async fn whole(&mut self, aggressive: bool, tell: act::StepSink<'_>) -> Report {
         let parts = &self.shared.parts;
         let ended = &mut self.ended;
         let pass = async {
@@ -168,19 +168,19 @@ impl ContainerGcTask {
             let report = act::carry_out(parts, &mut found, tell).await;
             (report, found.something_is_too_young, found.ripens)
         };
-        // What upstream's trace of a pass is called.
+        // The name of upstream's trace span of a pass.
         let (report, waits, ripens) =
             pass.instrument(info_span!("Containers/GarbageCollect")).await;
         self.last = LastPass { settled: report.is_complete() && !waits, passed_over: 0 };
         self.whole = Some(Instant::now());
         self.passed = self.whole;
-        // It looked at everything.
+        // The pass covered everything.
         self.ripens = None;
         self.wake_at(ripens);
         report
     }
 
-    /// Notes when what went over a cap is to be looked at.
+    /// Schedules the check of exceeded caps.
     fn gather(&mut self) {
         let parts = &self.shared.parts;
         let Some(wait) = self.shared.early().due(parts, parts.clock.now()) else { return };
@@ -188,7 +188,7 @@ impl ContainerGcTask {
         self.early = Some(self.early.map_or(at, |early| early.min(at)));
     }
 
-    /// Removes what went over a cap; tells whether that took a whole pass.
+    /// Removes containers beyond a cap; returns whether that took a full pass.
     async fn over_caps(&mut self) -> bool {
         self.early = None;
         let pods = self.shared.early().take_pods();
@@ -206,11 +206,11 @@ impl ContainerGcTask {
         }
         *self.shared.changed() = Changed::default();
         let report = self.whole(false, &|_| {}).await;
-        self.told(&report);
+        self.log_result(&report);
         true
     }
 
-    /// Something will be old enough to go at this moment.
+    /// Schedules a pass for a container that reaches the minimum age.
     fn wake_at(&mut self, ripens: Option<Timestamp>) {
         let Some(at) = ripens else { return };
         let wait = at.duration_since(self.shared.parts.clock.now());
@@ -220,10 +220,10 @@ impl ContainerGcTask {
         self.ripens = Some(self.ripens.map_or(at, |ripens| ripens.min(at)));
     }
 
-    /// Removes what is left of pods that are gone, unless others are about to be: each of those rings.
+    /// Collects gone pods, unless others are terminating: the end of each is reported.
     async fn pods(&mut self) {
         let since = *self.held.get_or_insert_with(Instant::now);
-        if is_held(self.shared.parts.pods.any_ends(), since.elapsed()) {
+        if is_held(self.shared.parts.pods.any_terminating(), since.elapsed()) {
             return;
         }
         self.held = None;
@@ -233,8 +233,7 @@ impl ContainerGcTask {
         }
     }
 
-    /// Looks at what is left of one pod. What could not be done, or not yet, is done by the next regular
-    /// pass.
+    /// Collects one gone pod. The next regular pass retries failures and deferred removals.
     async fn pod(&mut self, uid: &PodUid) {
         let guard = self.shared.parts.panics.clone();
         let of = PanicSubject::Pod(uid, None);
@@ -247,9 +246,9 @@ impl ContainerGcTask {
         let parts = &self.shared.parts;
         let mut found = survey::pod(parts, uid).await;
         let report = act::carry_out(parts, &mut found, &|_| {}).await;
-        debug!(%uid, removed = report.removed(), failed = report.failed(), "looked at what is left of a pod");
+        debug!(%uid, removed = report.removed(), failed = report.failed(), "Collected a removed pod");
         for problem in &report.problems {
-            warn!(%uid, error = %Chain(problem), "cannot look at what is left of a pod; the next pass will");
+            warn!(%uid, error = %Chain(problem), "Cannot collect a removed pod, leaving it to the next pass");
         }
         if !report.is_complete() || found.something_is_too_young {
             self.shared.changed().pods.insert(uid.clone());
@@ -257,23 +256,25 @@ impl ContainerGcTask {
         self.wake_at(found.ripens);
     }
 
-    fn told(&mut self, report: &Report) {
-        self.tell_failure(report);
+    fn log_result(&mut self, report: &Report) {
+        self.report_failure(report);
         let (removed, failed) = (report.removed(), report.failed());
         if !report.problems.is_empty() {
             self.failed = true;
         } else if std::mem::take(&mut self.failed) {
-            info!(removed, failed, "container garbage collection succeeds again");
+            info!(removed, failed, "Container garbage collection succeeds again");
         } else {
-            debug!(removed, failed, "container garbage collection succeeded");
+            debug!(removed, failed, "Container garbage collection succeeded");
         }
     }
 
-    /// Every pass of which a part could not be made is told, as upstream does.
-    fn tell_failure(&self, report: &Report) {
-        let Some(message) = aggregate(report.problems.iter().map(PassError::told)) else { return };
+    /// Every pass with a failed part is reported by an event, as upstream does.
+    fn report_failure(&self, report: &Report) {
+        let Some(message) = aggregate(report.problems.iter().map(PassError::event_message)) else {
+            return;
+        };
         let problems = aggregate(report.problems.iter().map(|one| Chain(one).to_string()));
-        warn!(error = problems.unwrap_or_default(), "container garbage collection failed");
+        warn!(error = problems.unwrap_or_default(), "Container garbage collection failed");
         self.shared.parts.events.record(NodeEvent {
             kind: EventType::Warning,
             reason: "ContainerGCFailed",
@@ -282,9 +283,9 @@ impl ContainerGcTask {
     }
 }
 
-/// Waits until a regular pass is due, by time or because somebody says so.
+/// Waits until a regular pass is due, by time or by notification.
 async fn due(next: Instant, now: &Notify) {
-    // Biased: either will do.
+    // Biased: the order does not matter.
     tokio::select! {
         biased;
         () = now.notified() => {}

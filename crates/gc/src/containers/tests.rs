@@ -1,4 +1,4 @@
-//! Passes over a runtime and files in memory.
+//! Passes over an in-memory runtime and files.
 
 mod away;
 mod panics;
@@ -25,7 +25,7 @@ use crate::decide::test_pods::Pods;
 
 const IMAGE: &str = "ferrolet.test/workload:1";
 
-/// Stops as upstream would, without hooks.
+/// Stops containers as upstream does, without hooks.
 #[derive(Debug)]
 struct Stops(Arc<MemoryRuntime>);
 
@@ -37,7 +37,7 @@ impl StopUnknown for Stops {
     }
 }
 
-/// A node without an agent, and the collector.
+/// A collector on a node without an agent.
 struct Bench {
     runtime: Arc<MemoryRuntime>,
     files: Arc<MemoryFiles>,
@@ -79,7 +79,7 @@ impl Bench {
         self.runtime.run_pod_sandbox(&config).await.unwrap()
     }
 
-    /// Makes a container in a sandbox and starts it.
+    /// Creates and starts a container in a sandbox.
     async fn container(&self, pod: &str, sandbox: &SandboxId, attempt: u32) -> ContainerId {
         let name = PodName::new("default", pod);
         let in_sandbox = wanted::sandbox(&name, &format!("uid-{pod}").as_str().into());
@@ -95,7 +95,7 @@ impl Bench {
         id
     }
 
-    /// Starts a container of nobody's in a sandbox of the pod `web`.
+    /// Starts a container without labels in a sandbox of the pod `web`.
     async fn bare(&self, sandbox: &SandboxId, attempt: u32) -> ContainerId {
         let in_sandbox = wanted::sandbox(&PodName::new("default", "web"), &"uid-web".into());
         let mut config = wanted::container(&in_sandbox, "bare", IMAGE, &["sleep", "forever"]);
@@ -112,7 +112,7 @@ impl Bench {
         self.parts.logs.container_link(&PodName::new("default", pod), "main", id)
     }
 
-    /// A pod with so many dead containers in a dead sandbox.
+    /// A pod with this many exited containers in a dead sandbox.
     async fn dead_pod(&self, pod: &str, instances: u32) -> (SandboxId, Vec<ContainerId>) {
         let sandbox = self.sandbox(pod, 0).await;
         let mut ids = Vec::new();
@@ -146,7 +146,7 @@ impl Bench {
         self.runtime.sandboxes().len()
     }
 
-    /// All that a plan could name.
+    /// Every object that a plan could contain.
     async fn there(&self) -> BTreeSet<Subject> {
         let containers = self.containers().into_iter().map(Subject::Container);
         let sandboxes = self.runtime.sandboxes().into_iter().map(|one| Subject::Sandbox(one.id));
@@ -167,7 +167,7 @@ impl Bench {
         calls.iter().map(|call| call.method).filter(|method| methods.contains(method)).collect()
     }
 
-    /// Waits for a value, on a clock that moves by itself.
+    /// Waits for a condition, on a paused clock.
     async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
         let waited = tokio::time::timeout(Duration::from_hours(1), async {
             while !holds(self) {
@@ -178,7 +178,7 @@ impl Bench {
     }
 }
 
-/// What a plan removes.
+/// The removals of a plan.
 fn removals(plan: &Plan) -> BTreeSet<Subject> {
     plan.removals().map(|item| item.subject.clone()).collect()
 }

@@ -1,8 +1,9 @@
 //! Dead containers: upstream's `evictContainers`.
 //!
-//! Instances of one container of one pod are a *unit*. All of a unit goes when its pod is not there any
-//! more; else the oldest beyond the cap of each unit, then beyond a fair share of the node's cap, then
-//! the oldest of all.
+//! The instances of one container of one pod are a *unit*. All of a unit is removed when its pod is gone;
+//! otherwise
+//! the oldest beyond the cap of each unit, then beyond an equal share of the node's cap, then the oldest of
+//! all.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
@@ -19,23 +20,23 @@ use super::Facts;
 use super::policy::AgeBy;
 use crate::plan::{Fate, Item};
 
-/// When containers ended, if that is asked for. One that is not here could not be asked.
+/// Exit times, if the policy uses them. A missing one could not be read.
 pub type ExitTimes = BTreeMap<ContainerId, Timestamp>;
 
-/// A container that may go, and what was decided of it so far.
+/// A container that may be removed, and the decision so far.
 struct Candidate<'a> {
     container: &'a Container,
-    /// From when its age counts.
+    /// The start of its age.
     since: Timestamp,
-    /// Whether that is the end of it, which counts and is not known.
+    /// Whether its exit time is needed and unknown.
     end_is_unknown: bool,
     state: PodState,
     decided: Option<(&'static str, Detail)>,
 }
 
 impl Candidate<'_> {
-    /// The newest of a unit first. The later attempt is the newer one even if the clock was set back,
-    /// and it is the one that the pod's worker goes by; then time and id decide.
+    /// Newest of a unit first. The higher attempt is newer even if the clock was set back, and is the one that
+    /// the pod worker uses; then time and id decide.
     fn in_unit(&self) -> impl Ord + use<> {
         let Container { attempt, id, .. } = self.container;
         Reverse((*attempt, self.since, id.clone()))
@@ -52,11 +53,10 @@ impl Candidate<'_> {
     }
 }
 
-/// A unit: its members, the newest first.
+/// The units: their members, newest first.
 type Units<'a> = BTreeMap<(&'a PodUid, &'a Arc<str>), Vec<Candidate<'a>>>;
 
-/// What becomes of each container: first those that go, pod by pod and the oldest of each container
-/// first; then those that stay.
+/// The fate of each container: first removed ones, by pod and oldest first; then kept ones.
 pub fn containers(listed: &[Container], ended: &ExitTimes, facts: &Facts<'_>) -> Vec<Item> {
     let mut kept = Vec::new();
     let mut units = Units::new();
@@ -104,10 +104,10 @@ pub fn containers(listed: &[Container], ended: &ExitTimes, facts: &Facts<'_>) ->
     removed
 }
 
-/// The rule that keeps containers of which nothing could be decided.
+/// The rule that keeps containers whose decision panicked.
 pub(crate) const NOT_DECIDED: &str = "internal-error";
 
-/// All of them stay: the decision about them panicked.
+/// Keeps all containers: the decision about them panicked.
 pub(crate) fn all_kept(listed: &[Container]) -> Vec<Item> {
     let kept = listed.iter().map(|container| Item {
         subject: Subject::Container(container.id.clone()),
@@ -120,7 +120,7 @@ pub(crate) fn all_kept(listed: &[Container]) -> Vec<Item> {
     kept.collect()
 }
 
-/// In which order people look for containers that stay: by pod and name, and the newest of each first.
+/// The order of kept containers in plans: by pod and name, newest first.
 pub(crate) fn reading_order(one: &Container, other: &Container) -> Ordering {
     let by_name =
         (&one.pod, &one.pod_uid, &one.name).cmp(&(&other.pod, &other.pod_uid, &other.name));
@@ -128,7 +128,7 @@ pub(crate) fn reading_order(one: &Container, other: &Container) -> Ordering {
     by_name.then(newest_first).then_with(|| one.id.cmp(&other.id))
 }
 
-/// The latest instance of each container of each pod, whatever its state.
+/// The latest instance of each container of each pod, in any state.
 fn newest_of_each(listed: &[Container]) -> BTreeMap<(&PodUid, &Arc<str>), &ContainerId> {
     let mut newest: BTreeMap<_, &Container> = BTreeMap::new();
     let rank = |one: &Container| (one.attempt, one.created_at, one.id.clone());
@@ -141,7 +141,7 @@ fn newest_of_each(listed: &[Container]) -> BTreeMap<(&PodUid, &Arc<str>), &Conta
     newest.into_iter().map(|(key, container)| (key, &container.id)).collect()
 }
 
-/// Why a container is no candidate, if it is none.
+/// The rule that keeps a container from being a candidate, if any.
 fn why_kept(
     candidate: &Candidate<'_>,
     is_newest: bool,
@@ -150,10 +150,10 @@ fn why_kept(
     let least = facts.policy.min_age;
     match (candidate.container.state, candidate.state) {
         (ContainerState::Running, _) => Some(("running", Detail::default())),
-        // As upstream would not: its caps hold for these too. But what nobody knows does not grow, and
-        // a source that is late must find all that is its own.
-        (_, PodState::NotHeard) => Some(("source-not-ready", Detail::default())),
-        // Its worker ends it, with what is left of its grace: to end it beside that could only give it more.
+        // Upstream applies its caps to these too. But containers of unknown pods do not increase in number, and
+        // a source that reports late must find all containers of its pods.
+        (_, PodState::SourcesNotReady) => Some(("source-not-ready", Detail::default())),
+        // The pod worker stops it with the rest of its grace period; a second stop could only extend that.
         (ContainerState::Unknown, PodState::Known(WorkerState { terminated: false, .. })) => {
             Some(("may-be-running", Detail::default()))
         }
@@ -163,24 +163,24 @@ fn why_kept(
         _ if !is_old_enough(candidate.since, least, facts.now) => {
             Some(("too-young", Detail::default().with("minimumAge", Input::Span(least))))
         }
-        // Its worker may just be starting it, or is about to come, and to remove what runs is to kill it. Nor does
-        // what never ran take the place of what did, by which the worker goes.
+        // The worker may be starting it, or may appear soon; removing it would kill it. A container that never
+        // ran does not replace one that did, which the worker needs.
         (
             ContainerState::Created,
-            PodState::Given | PodState::Known(WorkerState { terminated: false, .. }),
+            PodState::Desired | PodState::Known(WorkerState { terminated: false, .. }),
         ) if is_newest => Some(("may-be-starting", Detail::default())),
         _ => None,
     }
 }
 
-/// Whether it matters how old a container is: not if all of its pod goes, whatever its age.
+/// Whether the age of a container counts: not if all of its pod is removed.
 fn age_counts(state: PodState, facts: &Facts<'_>) -> bool {
     let all_goes = facts.removable(state).is_some() && facts.pods.sources_ready();
     !(all_goes && facts.policy.min_age.is_zero())
 }
 
-/// Equality is old enough. Without a least age everything is, also what was made before the clock was
-/// set back and so lies ahead.
+/// A container of exactly the minimum age is old enough. Without a minimum age every container is, even one
+/// created before the clock was set back.
 fn is_old_enough(since: Timestamp, least: Duration, now: Timestamp) -> bool {
     least.is_zero() || now.checked_sub(least).is_ok_and(|cut_off| since <= cut_off)
 }
@@ -191,7 +191,7 @@ fn remove_all_of_removable(units: &mut Units<'_>, facts: &Facts<'_>) {
         for candidate in unit {
             if let Some(rule) = facts.removable(candidate.state) {
                 let detail = Detail::default()
-                    .with("pod", Input::Text(candidate.state.word().to_owned()))
+                    .with("pod", Input::Text(candidate.state.as_str().to_owned()))
                     .with("instances", count(members));
                 candidate.remove(rule, detail);
             }
@@ -207,8 +207,8 @@ fn left_of(unit: &[Candidate<'_>]) -> usize {
     unit.iter().filter(|candidate| candidate.decided.is_none()).count()
 }
 
-/// Removes the oldest of each unit beyond a number. What was decided before counts as gone, whether or
-/// not that will succeed: otherwise more would go in its place.
+/// Removes the oldest of each unit beyond `keep`. Earlier decisions count as removed even if the removal fails
+/// later; otherwise more would be removed in their place.
 fn trim_each(units: &mut Units<'_>, keep: usize, rule: &'static str, detail: &Detail) {
     for unit in units.values_mut() {
         let instances = left_of(unit);
@@ -222,10 +222,10 @@ fn trim_each(units: &mut Units<'_>, keep: usize, rule: &'static str, detail: &De
     }
 }
 
-/// Enforces the node's cap: first a share for each unit, the same for all and at least one; then the
-/// oldest of all go. What division leaves over is not handed out.
+/// Enforces the node's cap: first an equal share of at least one for each unit, then the oldest of all are
+/// removed. The remainder of the division is not distributed.
 fn trim_all(units: &mut Units<'_>, cap: usize) {
-    // A unit that went with its pod is no unit any more.
+    // A unit removed with its pod no longer counts.
     let lefts: Vec<usize> = units.values().map(|unit| left_of(unit)).filter(|n| *n > 0).collect();
     let (total, number) = (lefts.iter().sum::<usize>(), lefts.len());
     if total <= cap {
@@ -257,7 +257,7 @@ fn item(mut candidate: Candidate<'_>, facts: &Facts<'_>) -> Item {
     }
     let removable = facts.removable(candidate.state).is_some();
     let rule = match candidate.state {
-        PodState::Unasked => "pod-state-unknown",
+        PodState::Unknown => "pod-state-unknown",
         _ if removable => "source-not-ready",
         _ => "within-caps",
     };
@@ -295,7 +295,7 @@ fn decided(
     }
 }
 
-/// A count as the detail of a decision.
+/// A count as a detail of a decision.
 pub(super) fn count(number: usize) -> Input {
     Input::Number(i64::try_from(number).unwrap_or(i64::MAX))
 }

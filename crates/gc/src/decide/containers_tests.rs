@@ -15,7 +15,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-/// Pod, name, and when it was made. The id tells all three.
+/// A container with a pod, a name and a creation time, which form its id.
 fn dead(pod: &str, name: &str, created: i64) -> Container {
     Container {
         id: format!("{pod}/{name}/{created}").into(),
@@ -57,7 +57,7 @@ fn ids(items: &[Item], fate: Fate) -> Vec<String> {
 
 fn removed(listed: &[Container], pods: &Pods, policy: &ContainerPolicy) -> Vec<String> {
     let items = decide(listed, pods, policy);
-    assert_eq!(items.len(), listed.len(), "every container has its item");
+    assert_eq!(items.len(), listed.len(), "every container has an item");
     ids(&items, Fate::Remove)
 }
 
@@ -71,7 +71,7 @@ fn live() -> Pods {
 
 // behaviour: GC-106
 #[test]
-fn those_that_stay_are_read_by_pod_and_name_and_the_newest_of_each_first() {
+fn kept_containers_are_ordered_by_pod_name_and_age() {
     let attempt = |attempt, one: Container| Container { attempt, ..one };
     let of = |namespace: &str, one: Container| Container {
         pod: model::ids::PodName::new(namespace, &*one.pod.name),
@@ -92,12 +92,12 @@ fn those_that_stay_are_read_by_pod_and_name_and_the_newest_of_each_first() {
     turned.sort_by(reading_order);
     assert_eq!(ids(&turned), ids(&ordered));
     let twins = ["1", "2"].map(|id| Container { id: id.into(), ..dead("a", "x", 7) });
-    assert_eq!(reading_order(&twins[0], &twins[1]), Ordering::Less, "never by chance");
+    assert_eq!(reading_order(&twins[0], &twins[1]), Ordering::Less, "the order is deterministic");
 }
 
 // behaviour: GC-10, GC-11, GC-12
 #[test]
-fn each_cap_removes_the_oldest_beyond_it() {
+fn each_cap_removes_the_oldest_containers_beyond_it() {
     let minute = Duration::from_mins(1);
     let one = [dead("a", "x", 0)];
     assert_eq!(removed(&one, &live(), &policy(minute, Some(1), Some(0))), ["a/x/0"]);
@@ -108,7 +108,7 @@ fn each_cap_removes_the_oldest_beyond_it() {
 
 // behaviour: GC-13, GC-14, GC-15, GC-16
 #[test]
-fn only_what_is_dead_and_old_enough_counts() {
+fn only_exited_containers_of_the_minimum_age_count() {
     let young: Vec<_> = (0..3).map(|n| dead("a", "x", 1_000_000 - n)).collect();
     let items = decide(&young, &live(), &usual());
     assert_eq!(rules(&items), ["too-young"; 3]);
@@ -124,7 +124,7 @@ fn only_what_is_dead_and_old_enough_counts() {
 
 // behaviour: GC-17, GC-18, GC-19
 #[test]
-fn the_nodes_cap_is_shared_and_then_the_oldest_of_all_go() {
+fn node_cap_is_shared_by_pods_before_the_oldest_are_removed() {
     let three: Vec<_> =
         ["a", "b", "c"].iter().flat_map(|pod| (0..3).map(|n| dead(pod, "x", n))).collect();
     assert_eq!(removed(&three, &live(), &usual()), ["a/x/0", "b/x/0", "c/x/0"]);
@@ -165,7 +165,7 @@ fn the_nodes_cap_is_shared_and_then_the_oldest_of_all_go() {
 
 // behaviour: GC-20
 #[test]
-fn when_the_node_needs_room_pods_that_have_ended_keep_nothing() {
+fn terminated_pods_keep_no_containers_under_disk_pressure() {
     let mut listed: Vec<_> =
         ["a", "b"].iter().flat_map(|pod| (0..2).map(|n| dead(pod, "x", n))).collect();
     listed.push(dead("c", "x", 0));
@@ -181,7 +181,7 @@ fn when_the_node_needs_room_pods_that_have_ended_keep_nothing() {
 
 // behaviour: GC-21, GC-22, GC-23
 #[test]
-fn all_that_is_old_enough_of_a_deleted_pod_goes_once_all_sources_were_heard() {
+fn containers_of_a_deleted_pod_are_removed_when_sources_are_ready() {
     let listed = [
         dead("gone", "x", 0),
         dead("gone", "x", 1),
@@ -192,15 +192,15 @@ fn all_that_is_old_enough_of_a_deleted_pod_goes_once_all_sources_were_heard() {
     for pods in [live(), live().deleted(&["gone"]), live().evicted(&["gone"])] {
         assert_eq!(removed(&listed, &pods, &usual()), ["gone/x/0", "gone/x/1"], "{pods:?}");
     }
-    // What its worker says of an evicted pod that still stops, and before it was told how it ended.
+    // An evicted pod whose worker still stops it, and one that has ended but whose final status is not reported.
     for pods in [live().active(&["gone"]), live().terminated(&["gone"])] {
         assert_eq!(removed(&listed, &pods, &usual()), [""; 0], "{pods:?}");
         let one = policy(HOUR, Some(1), None);
         assert_eq!(removed(&listed, &pods, &one), ["a/x/0", "gone/x/0"], "{pods:?}");
     }
-    let unheard = live().sources_not_ready();
+    let not_ready = live().sources_not_ready();
     for aggressive in [false, true] {
-        for pods in [unheard.clone(), unheard.clone().deleted(&["gone"])] {
+        for pods in [not_ready.clone(), not_ready.clone().deleted(&["gone"])] {
             let facts = Facts { pods: &pods, policy: &usual(), aggressive, now: now() };
             let items = containers(&listed, &ExitTimes::new(), &facts);
             assert_eq!(ids(&items, Fate::Remove), [""; 0], "{pods:?}");
@@ -211,9 +211,9 @@ fn all_that_is_old_enough_of_a_deleted_pod_goes_once_all_sources_were_heard() {
 
 // behaviour: GC-24
 #[test]
-fn before_all_sources_were_heard_caps_hold_for_known_pods_alone() {
+fn caps_apply_only_to_known_pods_until_sources_are_ready() {
     let listed: Vec<_> =
-        ["a", "unheard"].iter().flat_map(|pod| (0..4).map(|n| dead(pod, "x", n))).collect();
+        ["a", "unknown"].iter().flat_map(|pod| (0..4).map(|n| dead(pod, "x", n))).collect();
     let pods = live().sources_not_ready();
     assert_eq!(removed(&listed, &pods, &usual()), ["a/x/0", "a/x/1"]);
     assert_eq!(removed(&listed, &pods, &policy(HOUR, Some(0), Some(0))).len(), 4);
@@ -221,10 +221,10 @@ fn before_all_sources_were_heard_caps_hold_for_known_pods_alone() {
 
 // behaviour: GC-25
 #[test]
-fn with_nobody_to_ask_only_caps_count() {
+fn only_caps_apply_without_an_agent() {
     let listed: Vec<_> = (0..3).map(|n| dead("a", "x", n)).collect();
     let policy = usual();
-    let pods = &crate::decide::NobodyToAsk;
+    let pods = &crate::decide::NoAgent;
     let facts = Facts { pods, policy: &policy, aggressive: true, now: now() };
     let items = containers(&listed, &ExitTimes::new(), &facts);
     assert_eq!(rules(&items), ["per-container-cap", "pod-state-unknown", "pod-state-unknown"]);
@@ -232,7 +232,7 @@ fn with_nobody_to_ask_only_caps_count() {
 
 // behaviour: GC-29
 #[test]
-fn a_container_without_a_pod_is_one_of_a_pod_that_nobody_knows() {
+fn container_without_a_pod_belongs_to_an_unknown_pod() {
     let listed = [dead("", "x", 0), dead("", "x", 1)];
     assert_eq!(removed(&listed, &live(), &usual()).len(), 2);
     assert_eq!(removed(&listed, &live().sources_not_ready(), &usual()), [""; 0]);
@@ -240,23 +240,23 @@ fn a_container_without_a_pod_is_one_of_a_pod_that_nobody_knows() {
 
 // behaviour: GC-30
 #[test]
-fn one_made_exactly_at_the_cut_off_is_old_enough() {
+fn container_created_exactly_at_the_cutoff_is_old_enough() {
     let cut_off = 1_000_000 - 3600;
     let zero = policy(HOUR, Some(0), None);
     assert_eq!(removed(&[dead("a", "x", cut_off)], &live(), &zero).len(), 1);
     assert_eq!(removed(&[dead("a", "x", cut_off + 1)], &live(), &zero).len(), 0);
     let none = policy(Duration::ZERO, Some(0), None);
-    assert_eq!(removed(&[dead("a", "x", 2_000_000)], &live(), &none).len(), 1, "no least age");
+    assert_eq!(removed(&[dead("a", "x", 2_000_000)], &live(), &none).len(), 1, "no minimum age");
 }
 
 // behaviour: GC-111
 #[test]
-fn what_may_run_is_left_to_the_worker_of_its_pod() {
+fn containers_that_may_run_are_left_to_the_pod_worker() {
     let unknown = |n| Container { state: ContainerState::Unknown, ..dead("a", "x", n) };
     let zero = policy(HOUR, Some(0), None);
     let items = decide(&[unknown(1), dead("a", "x", 0)], &live(), &zero);
     assert_eq!(rules(&items), ["per-container-cap", "may-be-running"]);
-    for state in [PodState::Given, PodState::Gone] {
+    for state in [PodState::Desired, PodState::Gone] {
         let pods = Pods::ready().set("a", state);
         assert_eq!(removed(&[unknown(1)], &pods, &zero), ["a/x/1"], "{state:?}");
     }
@@ -266,7 +266,7 @@ fn what_may_run_is_left_to_the_worker_of_its_pod() {
 
 // behaviour: GC-31, GC-32
 #[test]
-fn what_was_made_and_never_started_goes_unless_it_may_just_be_starting() {
+fn created_container_is_removed_unless_it_may_be_starting() {
     let created = |n| Container { state: ContainerState::Created, ..dead("a", "x", n) };
     let zero = policy(HOUR, Some(0), None);
     let items = decide(&[created(0), dead("a", "x", 1)], &live(), &zero);
@@ -275,7 +275,7 @@ fn what_was_made_and_never_started_goes_unless_it_may_just_be_starting() {
     assert_eq!(rules(&items), ["per-container-cap", "may-be-starting"]);
     let ended = Pods::ready().terminated(&["a"]);
     assert_eq!(removed(&[created(1)], &ended, &zero), ["a/x/1"]);
-    let given = Pods::ready().set("a", PodState::Given);
+    let given = Pods::ready().set("a", PodState::Desired);
     assert_eq!(removed(&[created(1)], &given, &zero), [""; 0]);
     let one = policy(HOUR, Some(1), None);
     assert_eq!(removed(&[created(1), dead("a", "x", 0)], &given, &one), [""; 0], "it ran");
@@ -283,7 +283,7 @@ fn what_was_made_and_never_started_goes_unless_it_may_just_be_starting() {
 
 // behaviour: GC-33
 #[test]
-fn the_later_attempt_stays_then_what_was_made_later_and_then_the_higher_id() {
+fn newest_container_is_chosen_by_attempt_time_and_id() {
     let member = |id: &str, attempt| Container { id: id.into(), attempt, ..dead("a", "x", 0) };
     let one = policy(HOUR, Some(1), None);
     assert_eq!(removed(&[member("p", 1), member("q", 0)], &live(), &one), ["q"]);
@@ -296,7 +296,7 @@ fn the_later_attempt_stays_then_what_was_made_later_and_then_the_higher_id() {
 
 // behaviour: GC-34
 #[test]
-fn by_exit_time_what_ended_last_is_the_newest_and_age_counts_from_then() {
+fn exit_time_order_and_age_count_from_the_exit() {
     let listed = [dead("a", "x", 0), dead("a", "x", 1)];
     let ended = [(listed[0].id.clone(), at(500_000)), (listed[1].id.clone(), at(999_000))];
     let policy = policy(HOUR, Some(0), None);
@@ -314,13 +314,13 @@ fn by_exit_time_what_ended_last_is_the_newest_and_age_counts_from_then() {
 
 // behaviour: GC-5
 #[test]
-fn a_pod_that_a_source_gives_and_that_has_no_worker_keeps_what_the_caps_allow() {
-    let pods = Pods::ready().set("given", PodState::Given);
+fn pod_without_a_worker_keeps_containers_within_the_caps() {
+    let pods = Pods::ready().set("given", PodState::Desired);
     let listed: Vec<_> = (0..3).map(|n| dead("given", "x", n)).collect();
     assert_eq!(removed(&listed, &pods, &usual()), ["given/x/0"]);
 }
 
-/// A node: containers of a few pods in all states, and what is known of the pods.
+/// A node: containers of a few pods in all states, and the states of the pods.
 fn nodes() -> impl Strategy<Value = (Vec<Container>, Pods)> {
     let states = prop_oneof![
         4 => Just(ContainerState::Exited),
@@ -382,9 +382,9 @@ fn without(listed: &[Container], gone: &[String]) -> Vec<Container> {
 }
 
 proptest! {
-    /// Every container has one item; none that runs, is too young, or may belong to a late source goes.
+    /// Every container has one item; running, young and unknown ones stay.
     #[test]
-    fn what_runs_is_young_or_unheard_of_never_goes(
+    fn running_young_and_unknown_containers_stay(
         (listed, pods) in nodes(), policy in policies(), aggressive: bool,
     ) {
         let items = plan(&listed, &pods, &policy, aggressive);
@@ -395,23 +395,24 @@ proptest! {
             use crate::decide::PodStates as _;
             prop_assert_ne!(container.state, ContainerState::Running);
             prop_assert!(container.created_at + policy.min_age <= now());
-            prop_assert_ne!(pods.state(&container.pod_uid), PodState::NotHeard);
+            prop_assert_ne!(pods.state(&container.pod_uid), PodState::SourcesNotReady);
         }
     }
 
-    /// Afterwards both caps hold over what counts, and what goes of a unit is older than what stays.
+    /// Afterwards both caps hold for the counted containers, and removed ones of a unit are older than kept
+    /// ones.
     #[test]
-    fn caps_hold_afterwards((listed, pods) in nodes(), policy in policies(), aggressive: bool) {
+    fn caps_hold_after_the_plan((listed, pods) in nodes(), policy in policies(), aggressive: bool) {
         let items = plan(&listed, &pods, &policy, aggressive);
         let outside = ["running", "too-young", "may-be-starting", "may-be-running"];
-        let unheard = |item: &Item| {
+        let not_ready = |item: &Item| {
             use crate::decide::PodStates as _;
             let uid = &item.owner.as_ref().unwrap().uid;
-            pods.state(uid) == PodState::NotHeard
+            pods.state(uid) == PodState::SourcesNotReady
         };
         let mut units: BTreeMap<(PodUid, Arc<str>), usize> = BTreeMap::new();
         for item in items.iter().filter(|item| item.fate == Fate::Keep) {
-            if !outside.contains(&item.rule) && !unheard(item) {
+            if !outside.contains(&item.rule) && !not_ready(item) {
                 let key = (item.owner.as_ref().unwrap().uid.clone(), Arc::clone(&item.name));
                 *units.entry(key).or_default() += 1;
             }
@@ -424,9 +425,9 @@ proptest! {
         }
     }
 
-    /// A looser cap of the node removes no more.
+    /// A higher cap of the node removes no more.
     #[test]
-    fn a_looser_cap_of_the_node_removes_a_subset(
+    fn higher_node_cap_removes_a_subset(
         (listed, pods) in nodes(), policy in policies(), aggressive: bool,
         cap in 0..20_usize, more in 0..20_usize,
     ) {
@@ -438,9 +439,9 @@ proptest! {
         }
     }
 
-    /// Equal inputs give equal plans, in whatever order the runtime lists.
+    /// Equal inputs give equal plans, for any order of the list.
     #[test]
-    fn the_order_of_the_list_does_not_matter(
+    fn plan_is_independent_of_the_list_order(
         (listed, pods) in nodes(), policy in policies(), aggressive: bool, turn in 0..40_usize,
     ) {
         let mut turned = listed.clone();
@@ -450,9 +451,9 @@ proptest! {
         prop_assert_eq!(&plans[0], &plans[1]);
     }
 
-    /// Carried out, a plan leaves nothing to do for the next.
+    /// After a plan is carried out, the next one removes nothing.
     #[test]
-    fn a_plan_that_was_carried_out_leaves_nothing(
+    fn second_plan_removes_nothing(
         (listed, pods) in nodes(), policy in policies(), aggressive: bool,
     ) {
         let gone = ids(&plan(&listed, &pods, &policy, aggressive), Fate::Remove);

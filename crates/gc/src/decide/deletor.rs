@@ -1,4 +1,4 @@
-//! What goes as soon as a container has died, without waiting for the next pass: upstream's
+//! What is removed as soon as a container exits, without waiting for the next pass: upstream's
 //! `podContainerDeletor`.
 
 use std::cmp::Reverse;
@@ -6,48 +6,52 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::ids::PodName;
-use model::observed::{ContainerState, Instance, PodStatus};
+use model::observed::{ContainerState, Instance, RuntimePodStatus};
 use model::verdict::{Detail, Input, Owner, Subject};
 
 use super::containers::count;
 use crate::plan::{Fate, Item};
 
-/// Which containers of a pod are in question.
+/// The containers of a pod that are considered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Which<'a> {
-    /// Those of the same name as this one, which died. An id that the pod does not have, such as that
-    /// of a sandbox, selects none.
+pub enum DeletorScope<'a> {
+    /// Those with the name of this exited container. An id that the pod does not have, such as that of a
+    /// sandbox, selects none.
     SameAs(&'a str),
-    /// All of them; the number that is kept counts over all names together.
+    /// All of them; `keep` counts over all names together.
     All,
 }
 
 /// A pod and its last status.
 #[derive(Debug, Clone, Copy)]
 pub struct ObservedPod<'a> {
-    /// What the runtime has of it.
-    pub status: &'a PodStatus,
+    /// Its runtime status.
+    pub status: &'a RuntimePodStatus,
     /// Its name.
     pub name: &'a PodName,
 }
 
-/// An instance beyond those that are kept.
+/// An instance beyond the kept ones.
 #[derive(Debug, Clone)]
 pub struct Surplus<'a> {
-    /// Which.
+    /// The instance.
     pub instance: Instance<'a>,
-    /// Its position among the containers in question, counted from the newest.
+    /// Its position among the considered containers, counted from the newest.
     pub position: usize,
-    /// How many containers are in question.
+    /// The number of considered containers.
     pub instances: usize,
 }
 
-/// The instances to remove beyond the newest `keep`, the newest first: of one name as the status has them, of all as they
-/// were made. Only those that ended are counted; neither age nor the node's cap is asked.
-pub fn beyond<'a>(status: &'a PodStatus, which: Which<'_>, keep: usize) -> Vec<Surplus<'a>> {
+/// The instances to remove beyond the newest `keep`, newest first: of one name in the order of the status, of
+/// all in order of creation. Only exited ones count; neither age nor the node's cap matters.
+pub fn beyond<'a>(
+    status: &'a RuntimePodStatus,
+    which: DeletorScope<'_>,
+    keep: usize,
+) -> Vec<Surplus<'a>> {
     let name = match which {
-        Which::All => None,
-        Which::SameAs(id) => match status.instances().find(|one| one.id.as_str() == id) {
+        DeletorScope::All => None,
+        DeletorScope::SameAs(id) => match status.instances().find(|one| one.id.as_str() == id) {
             Some(died) => Some(died.name),
             None => return Vec::new(),
         },
@@ -56,7 +60,7 @@ pub fn beyond<'a>(status: &'a PodStatus, which: Which<'_>, keep: usize) -> Vec<S
         one.state == ContainerState::Exited && name.is_none_or(|name| one.name == name)
     });
     let mut ended: Vec<Instance<'a>> = ended.collect();
-    // Those of one name are in their order.
+    // The instances of one name are ordered already.
     if name.is_none() {
         ended.sort_by_key(|one| Reverse(one.created_at));
     }
@@ -65,7 +69,7 @@ pub fn beyond<'a>(status: &'a PodStatus, which: Which<'_>, keep: usize) -> Vec<S
     positions.map(|(instance, position)| Surplus { instance, position, instances }).collect()
 }
 
-/// Why one goes: beyond a cap, if there is one, or with its pod.
+/// The item of an instance: beyond a cap, or with its pod.
 pub fn item(
     surplus: &Surplus<'_>,
     pod: ObservedPod<'_>,
@@ -94,7 +98,7 @@ pub fn item(
     }
 }
 
-/// How many dead instances of a container are kept when one dies: at least one, whatever the cap.
+/// How many dead instances of a container are kept when one exits: at least one for any cap.
 pub fn keep(per_container: Option<usize>) -> usize {
     per_container.unwrap_or(1).max(1)
 }

@@ -1,6 +1,6 @@
-//! Which images go.
+//! Decides which images are removed.
 //!
-//! A pass: [`detect`] who uses which image, [`sort`] out what may not go, remove what nobody used for
+//! A pass: [`detect`] which images are used, [`sort`] out those that must stay, remove those unused for
 //! too long ([`by_age`]), measure the disk ([`usage`]), and while it is too full, [`sweep`] the rest,
 //! least recently used first.
 
@@ -15,7 +15,7 @@ pub mod usage;
 pub mod worth;
 
 pub use by_age::{Ages, by_age};
-pub use candidates::{Candidate, Keeper, KeptImage, Observed, Situation, Sorted, sort};
+pub use candidates::{Candidate, ImageFacts, Keeper, KeptImage, Observed, Sorted, sort};
 pub use detect::{Detected, ImageKey, Listing, Records, Seen, Times, Use, detect};
 pub use pins::{PinError, Pins};
 pub use policy::{Policy, PolicyError};

@@ -1,4 +1,4 @@
-//! What holds of sandboxes, logs, links and early removals, whatever there is.
+//! Properties of sandboxes, logs, links and early removals.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use model::ids::{PodName, PodUid, SandboxId};
-use model::observed::{ContainerState, PodStatus, Sandbox, SandboxState};
+use model::observed::{ContainerState, RuntimePodStatus, Sandbox, SandboxState};
 use model::pod_state::{PodState, WorkerState};
 use model::verdict::Subject;
 use proptest::collection::vec;
@@ -15,7 +15,7 @@ use proptest::sample::subsequence;
 use testkit::observed;
 
 use super::Facts;
-use super::deletor::{Which, beyond};
+use super::deletor::{DeletorScope, beyond};
 use super::links::{Found, dangling};
 use super::logs::logs;
 use super::sandboxes::sandboxes;
@@ -25,33 +25,33 @@ use crate::policy::ContainerPolicy;
 
 const UIDS: [&str; 4] = ["p0", "p1", "p2", "p3"];
 
-/// What may be known of a pod; one is gone only once all sources were heard.
+/// A possible pod state; a pod is gone only once all sources are ready.
 fn state(sources_ready: bool) -> impl Strategy<Value = PodState> {
-    let unknown = if sources_ready { PodState::Gone } else { PodState::NotHeard };
+    let unknown = if sources_ready { PodState::Gone } else { PodState::SourcesNotReady };
     let known = any::<(bool, bool, bool)>().prop_map(|(evicted, deleted, terminated)| {
         PodState::Known(WorkerState { evicted, deleted, terminated })
     });
-    prop_oneof![3 => known, 1 => Just(PodState::Given), 1 => Just(unknown)]
+    prop_oneof![3 => known, 1 => Just(PodState::Desired), 1 => Just(unknown)]
 }
 
-/// A node: what is known of its pods, and whether all sources were heard.
+/// A node: the states of its pods, and whether all sources are ready.
 fn node() -> impl Strategy<Value = ([PodState; 4], Pods)> {
     any::<bool>().prop_flat_map(|ready| {
         let states = [state(ready), state(ready), state(ready), state(ready)];
         states.prop_map(move |states| {
-            let heard = Pods::ready();
-            let pods = if ready { heard } else { heard.sources_not_ready() };
+            let ready_pods = Pods::ready();
+            let pods = if ready { ready_pods } else { ready_pods.sources_not_ready() };
             let known = UIDS.iter().zip(states);
             (states, known.fold(pods, |pods, (uid, state)| pods.set(uid, state)))
         })
     })
 }
 
-/// Whether a source still gives it, as far as anybody knows, and the node did not end it.
+/// Whether the pod exists, as far as known, and the node did not terminate it.
 fn exists(state: PodState) -> bool {
     match state {
         PodState::Known(WorkerState { evicted, deleted, .. }) => !evicted && !deleted,
-        PodState::Given | PodState::NotHeard | PodState::Unasked => true,
+        PodState::Desired | PodState::SourcesNotReady | PodState::Unknown => true,
         PodState::Gone => false,
     }
 }
@@ -88,7 +88,7 @@ fn drawn_container() -> impl Strategy<Value = (bool, ContainerState)> {
 proptest! {
     // behaviour: GC-41, GC-42, GC-44, GC-48
     #[test]
-    fn no_sandbox_goes_that_is_ready_in_use_or_the_newest_of_a_pod_that_exists(
+    fn ready_used_and_newest_sandboxes_of_existing_pods_stay(
         (states, pods) in node(),
         listed in all_sandboxes(),
         used in subsequence((0..12).collect::<Vec<usize>>(), 0..4),
@@ -108,12 +108,12 @@ proptest! {
                 let may_end = aggressive && state.runtime_removable().is_some();
                 let stays = sandbox.state == SandboxState::Ready
                     || in_use.contains(&sandbox.id)
-                    || state == PodState::NotHeard
+                    || state == PodState::SourcesNotReady
                     || (position == 0 && exists(state) && !may_end);
                 prop_assert!(!(stays && gone.contains(sandbox.id.as_str())), "{sandbox:?}");
             }
         }
-        // Neither the order of the list nor another look changes anything.
+        // Neither the order of the list nor a repetition changes anything.
         let mut turned = listed;
         turned.reverse();
         prop_assert_eq!(sandboxes(&turned, &in_use, &facts), items);
@@ -121,7 +121,7 @@ proptest! {
 
     // behaviour: GC-3, GC-50, GC-51, GC-57, GC-58
     #[test]
-    fn no_logs_go_of_a_pod_that_exists_and_was_not_evicted_nor_of_what_lives(
+    fn logs_of_existing_pods_and_live_containers_stay(
         (states, pods) in node(),
         entries in vec((0..UIDS.len(), any::<bool>()), 0..8),
         living in subsequence(UIDS.to_vec(), 0..4),
@@ -146,7 +146,7 @@ proptest! {
 
     // behaviour: GC-54
     #[test]
-    fn a_link_of_a_container_that_may_live_stays_whatever_it_is_called(name in ".{0,40}\\.log") {
+    fn link_of_a_container_that_may_live_stays_for_any_name(name in ".{0,40}\\.log") {
         use ContainerState::{Created, Running, Unknown};
         for state in [Created, Running, Unknown] {
             let item = dangling(Path::new("/links"), &name, Found::State(state), &Pods::ready());
@@ -157,13 +157,13 @@ proptest! {
 
     // behaviour: GC-60, GC-61, GC-62
     #[test]
-    fn of_what_died_the_newest_stay_and_only_what_ended_goes(
+    fn deletor_keeps_the_newest_and_removes_only_exited_containers(
         drawn in vec(drawn_container(), 0..12),
         died in 0..12_usize,
         keep in 0..4_usize,
     ) {
         let name = |foo: bool| if foo { "foo" } else { "bar" };
-        let mut status = PodStatus::empty(PodUid::from("uid"));
+        let mut status = RuntimePodStatus::empty(PodUid::from("uid"));
         for (number, (foo, state)) in drawn.iter().enumerate() {
             let id = format!("c{number}");
             status.containers.push(observed::container_status(&id, name(*foo), *state));
@@ -173,8 +173,8 @@ proptest! {
             beyond(&status, which, keep).iter().map(|one| one.instance.id.to_string()).collect()
         };
         let same = drawn.get(died).map(|(foo, _)| *foo);
-        for (which, meant) in [(Which::SameAs(&died_id), same.map(Some)), (Which::All, Some(None))] {
-            // Those in question, the newest first: which have the name of the one that died, or any.
+        for (which, meant) in [(DeletorScope::SameAs(&died_id), same.map(Some)), (DeletorScope::All, Some(None))] {
+            // The considered containers, newest first: those with the name of the exited one, or all.
             let in_question: Vec<String> = drawn
                 .iter()
                 .enumerate()

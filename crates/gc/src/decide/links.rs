@@ -1,4 +1,4 @@
-//! Links to logs that are not there any more.
+//! Dangling log links.
 
 use std::path::Path;
 
@@ -9,34 +9,34 @@ use model::verdict::{Detail, Input, Owner, Subject};
 use super::PodStates;
 use crate::plan::{Fate, Item};
 
-/// What was found of the container that a dangling link names.
+/// The state of the container that a dangling link names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
-    /// The name of the link does not say which.
+    /// The name has no container id.
     NoId,
-    /// The runtime has it.
+    /// Its state in the runtime.
     State(ContainerState),
-    /// The runtime answered, and said nothing.
+    /// The runtime answered without a status.
     Nothing,
     /// The runtime does not have it.
     NotThere,
-    /// The runtime cannot tell.
+    /// The runtime returned an error.
     Failed,
 }
 
-/// What becomes of a link that leads nowhere. One of a container that may live stays: its log is just
-/// being rotated; and where nobody knows of pods, all do, as their logs.
+/// The fate of a dangling link. The link of a container that may live stays: its log is being rotated. Where
+/// pod states are unknown, all links stay, as logs do.
 pub fn dangling(root: &Path, name: &str, found: Found, pods: &dyn PodStates) -> Item {
     let (fate, container) = match found {
         Found::NoId => (Fate::Remove, "not-named"),
         Found::NotThere => (Fate::Remove, "not-found"),
         Found::Failed => (Fate::Remove, "runtime-failed"),
         Found::State(ContainerState::Exited) => (Fate::Remove, "exited"),
-        Found::Nothing => (Fate::Keep, "not-told"),
+        Found::Nothing => (Fate::Keep, "not-reported"),
         Found::State(_) => (Fate::Keep, "alive"),
     };
     let (fate, rule) = match fate {
-        Fate::Remove if !pods.can_be_asked() => (Fate::Keep, "pod-state-unknown"),
+        Fate::Remove if !pods.is_available() => (Fate::Keep, "pod-state-unknown"),
         fate => (fate, "dangling-link"),
     };
     let mut detail = Detail::default().with("container", Input::Text(container.to_owned()));
@@ -58,19 +58,19 @@ mod tests {
     use model::ids::PodName;
 
     use super::*;
-    use crate::decide::NobodyToAsk;
+    use crate::decide::NoAgent;
     use crate::decide::test_pods::Pods;
 
     // behaviour: GC-54, GC-55, GC-56, GC-59
     #[test]
-    fn a_dangling_link_goes_unless_its_container_may_live() {
+    fn dangling_link_is_removed_unless_its_container_may_live() {
         use ContainerState::{Created, Exited, Running, Unknown};
         let rows = [
             (Found::NoId, Fate::Remove, "not-named"),
             (Found::NotThere, Fate::Remove, "not-found"),
             (Found::Failed, Fate::Remove, "runtime-failed"),
             (Found::State(Exited), Fate::Remove, "exited"),
-            (Found::Nothing, Fate::Keep, "not-told"),
+            (Found::Nothing, Fate::Keep, "not-reported"),
             (Found::State(Running), Fate::Keep, "alive"),
             (Found::State(Created), Fate::Keep, "alive"),
             (Found::State(Unknown), Fate::Keep, "alive"),
@@ -81,7 +81,7 @@ mod tests {
             assert_eq!((item.fate, item.rule), (fate, "dangling-link"), "{found:?}");
             let owner = Owner::named(PodName::new("ns", "p"));
             assert_eq!(item.owner, Some(owner), "{found:?}");
-            let bare = dangling(root, name, found, &NobodyToAsk);
+            let bare = dangling(root, name, found, &NoAgent);
             let goes = fate == Fate::Remove;
             let rule = if goes { "pod-state-unknown" } else { "dangling-link" };
             assert_eq!((bare.fate, bare.rule), (Fate::Keep, rule), "{found:?}");

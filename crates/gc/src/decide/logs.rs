@@ -1,4 +1,4 @@
-//! Log directories of pods that are not there any more: upstream's `evictPodLogsDirectories`.
+//! Log directories of gone pods: upstream's `evictPodLogsDirectories`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,10 +11,9 @@ use model::verdict::{Detail, Input, Owner, Subject};
 use super::PodStates;
 use crate::plan::{Fate, Item};
 
-/// What becomes of each entry of the directory of logs, given whether it is a directory itself and the
-/// pods of which something was seen alive. That the node needs room changes nothing: the logs of a pod
-/// that still exists stay. What is no directory is
-/// nobody's log; upstream would remove it.
+/// The fate of each entry of the log directory, given whether it is a directory and the pods with live objects.
+/// Disk pressure changes nothing: the logs of an existing pod stay. An entry that is not a directory is not a
+/// pod's log and stays; upstream would remove it.
 pub fn logs(
     root: &Path,
     entries: &[(String, bool)],
@@ -29,8 +28,8 @@ pub fn logs(
             _ if alive.contains(&uid) => (Fate::Keep, "pod-runs"),
             (Some(_), _) if !pods.sources_ready() => (Fate::Keep, "source-not-ready"),
             (Some(rule), _) => (Fate::Remove, rule),
-            (None, PodState::NotHeard) => (Fate::Keep, "source-not-ready"),
-            (None, PodState::Unasked) => (Fate::Keep, "pod-state-unknown"),
+            (None, PodState::SourcesNotReady) => (Fate::Keep, "source-not-ready"),
+            (None, PodState::Unknown) => (Fate::Keep, "pod-state-unknown"),
             (None, _) => (Fate::Keep, "pod-exists"),
         };
         Item {
@@ -39,7 +38,7 @@ pub fn logs(
             owner: Some(Owner { uid, pod: LogLayout::pod_name_of_directory(name) }),
             fate,
             rule,
-            detail: Detail::default().with("pod", Input::Text(state.word().to_owned())),
+            detail: Detail::default().with("pod", Input::Text(state.as_str().to_owned())),
         }
     });
     all.collect()
@@ -72,7 +71,7 @@ mod tests {
 
     // behaviour: GC-50, GC-51, GC-58
     #[test]
-    fn directories_of_pods_that_are_gone_go_once_all_sources_were_heard() {
+    fn log_directories_of_gone_pods_are_removed_when_sources_are_ready() {
         let pods = Pods::ready().active(&["123", "321"]);
         assert_eq!(removed(&pods), ["logs /logs/789", "logs /logs/ns_name_654"]);
         assert_eq!(removed(&pods.clone().sources_not_ready()), [""; 0]);
@@ -83,7 +82,7 @@ mod tests {
 
     // behaviour: GC-57
     #[test]
-    fn an_evicted_pod_keeps_its_logs_until_it_was_told_how_it_ended() {
+    fn evicted_pod_keeps_its_logs_until_its_final_status_is_reported() {
         let pods = Pods::ready().active(&["123", "321", "654"]);
         assert_eq!(removed(&pods.clone().active(&["789"])), [""; 0], "it still stops");
         assert_eq!(removed(&pods.clone().terminated(&["789"])), [""; 0], "nothing of it runs");

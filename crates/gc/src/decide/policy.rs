@@ -1,16 +1,16 @@
-//! How many dead containers are kept, and for how long.
+//! The policy for dead containers.
 
 use std::time::Duration;
 
 use jiff::SignedDuration;
 
-/// From when the age of a dead container counts.
+/// The start of a dead container's age.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AgeBy {
-    /// From when it was made, as upstream.
+    /// Its creation, as upstream.
     #[default]
     Created,
-    /// From when it ended.
+    /// Its exit.
     Finished,
 }
 
@@ -20,25 +20,25 @@ pub const PERIOD: Duration = Duration::from_mins(1);
 /// How many dead containers are kept, for how long, and how often that is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContainerPolicy {
-    /// How old a container must be to go.
+    /// The minimum age of removed containers.
     pub min_age: Duration,
-    /// How many of each container of a pod are kept; no limit without.
+    /// How many instances of each container are kept; `None` for no limit.
     pub per_container: Option<usize>,
-    /// How many are kept on the node; no limit without.
+    /// How many dead containers are kept on the node; `None` for no limit.
     pub in_all: Option<usize>,
-    /// From when the age counts, and what "oldest" means.
+    /// The start of the age, and the meaning of "oldest".
     pub age_by: AgeBy,
     /// From the end of a periodic pass to the start of the next.
     pub period: Duration,
 }
 
-/// The least age is negative.
+/// The minimum age is negative.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid minimum garbage collection age: {}s", .0.as_secs_f64())]
 pub struct NegativeAge(SignedDuration);
 
 impl ContainerPolicy {
-    /// A policy as flags write it: a negative number is no limit, a negative age is refused.
+    /// A policy from flag values: a negative number means no limit, a negative age is refused.
     pub fn new(
         min_age: SignedDuration,
         per_container: i64,
@@ -67,7 +67,7 @@ mod tests {
 
     // behaviour: GC-70, GC-71
     #[test]
-    fn a_negative_number_is_no_limit_and_a_negative_age_is_refused() {
+    fn negative_count_is_unlimited_and_negative_age_is_refused() {
         let second = SignedDuration::from_secs(1);
         assert_eq!(ContainerPolicy::new(SignedDuration::ZERO, 1, -1), Ok(<_>::default()));
         let none = ContainerPolicy::new(second, i64::MIN, -7).unwrap();

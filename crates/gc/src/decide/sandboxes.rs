@@ -12,8 +12,8 @@ use super::Facts;
 use super::containers::count;
 use crate::plan::{Fate, Item};
 
-/// What becomes of each sandbox, given those that containers will still be in. Those that go come
-/// first, pod by pod and the oldest of each first. Neither age nor caps count for sandboxes.
+/// The fate of each sandbox, given those that will still have containers. Removed ones come first, by pod and
+/// oldest first. Neither age nor caps count for sandboxes.
 pub fn sandboxes(listed: &[Sandbox], in_use: &BTreeSet<SandboxId>, facts: &Facts<'_>) -> Vec<Item> {
     let mut pods: BTreeMap<&PodUid, Vec<&Sandbox>> = BTreeMap::new();
     for sandbox in listed {
@@ -22,7 +22,7 @@ pub fn sandboxes(listed: &[Sandbox], in_use: &BTreeSet<SandboxId>, facts: &Facts
     let (mut removed, mut kept) = (Vec::new(), Vec::new());
     for (uid, mut sandboxes) in pods {
         let state = facts.pods.state(uid);
-        // As the pod's worker orders them: the clock may have been set back.
+        // In the order of the pod worker: the clock may have been set back.
         sandboxes.sort_by_key(|one| Reverse((one.attempt, one.created_at, &one.id)));
         let instances = sandboxes.len();
         let first = sandboxes.iter().min_by_key(|one| one.created_at).map(|one| one.id.clone());
@@ -58,9 +58,9 @@ fn fate(
     }
     match (facts.removable(state), state) {
         (Some(rule), _) => (Fate::Remove, rule),
-        (None, PodState::NotHeard) => (Fate::Keep, "source-not-ready"),
-        (None, PodState::Unasked) => (Fate::Keep, "pod-state-unknown"),
-        // It bears the number of the next one, and says where the logs are.
+        (None, PodState::SourcesNotReady) => (Fate::Keep, "source-not-ready"),
+        (None, PodState::Unknown) => (Fate::Keep, "pod-state-unknown"),
+        // The next sandbox takes its attempt from it, and it has the path of the logs.
         (None, _) if position == 0 => (Fate::Keep, "newest-sandbox"),
         (None, _) => (Fate::Remove, "sandbox-older"),
     }
@@ -79,7 +79,7 @@ fn item(sandbox: &Sandbox, fate: Fate, rule: &'static str, detail: Detail) -> It
 
 fn detail(sandbox: &Sandbox, state: PodState, position: usize, instances: usize) -> Detail {
     Detail::default()
-        .with("pod", Input::Text(state.word().to_owned()))
+        .with("pod", Input::Text(state.as_str().to_owned()))
         .with("position", count(position + 1))
         .with("instances", count(instances))
         .with("created", Input::Time(sandbox.created_at))

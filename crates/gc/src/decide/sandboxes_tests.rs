@@ -5,7 +5,7 @@ use super::*;
 use crate::decide::test_pods::Pods;
 use crate::policy::ContainerPolicy;
 
-/// Its id tells pod and time.
+/// Its id consists of pod and time.
 fn sandbox(pod: &str, created: i64, state: SandboxState) -> Sandbox {
     Sandbox {
         id: format!("{pod}/{created}").into(),
@@ -29,7 +29,7 @@ fn decide(listed: &[Sandbox], used: &[&str], pods: &Pods, aggressive: bool) -> V
     let used: BTreeSet<SandboxId> = used.iter().map(|id| SandboxId::from(*id)).collect();
     let (policy, now) = (&ContainerPolicy::default(), Timestamp::from_second(1_000_000).unwrap());
     let items = sandboxes(listed, &used, &Facts { pods, policy, aggressive, now });
-    assert_eq!(items.len(), listed.len(), "every sandbox has its item");
+    assert_eq!(items.len(), listed.len(), "every sandbox has an item");
     items
 }
 
@@ -45,7 +45,7 @@ fn live() -> Pods {
 
 // behaviour: GC-40, GC-41, GC-42
 #[test]
-fn a_dead_sandbox_goes_with_its_pod_and_a_live_one_never() {
+fn dead_sandbox_is_removed_with_its_pod_and_a_live_one_stays() {
     assert_eq!(removed(&[dead("gone", 0)], &[], &live(), false), ["gone/0"]);
     assert_eq!(removed(&[ready("gone", 0)], &[], &live(), false), [""; 0]);
     assert_eq!(removed(&[ready("a", 0), dead("b", 0)], &[], &live(), false), [""; 0]);
@@ -53,7 +53,7 @@ fn a_dead_sandbox_goes_with_its_pod_and_a_live_one_never() {
 
 // behaviour: GC-43, GC-44, GC-46
 #[test]
-fn of_a_live_pod_the_newest_stays_and_those_that_containers_are_in() {
+fn live_pod_keeps_its_newest_and_its_used_sandboxes() {
     let two = [dead("a", 0), dead("a", 1)];
     assert_eq!(removed(&two, &[], &live(), false), ["a/0"]);
     assert_eq!(removed(&two, &["a/0"], &live(), false), [""; 0]);
@@ -64,7 +64,7 @@ fn of_a_live_pod_the_newest_stays_and_those_that_containers_are_in() {
 
 // behaviour: GC-45
 #[test]
-fn when_the_node_needs_room_dead_ones_of_pods_that_have_ended_go() {
+fn dead_sandboxes_of_terminated_pods_are_removed_under_disk_pressure() {
     let pods = Pods::ready().terminated(&["a", "b"]);
     assert_eq!(removed(&[ready("a", 0), dead("b", 0)], &[], &pods, true), ["b/0"]);
     assert_eq!(removed(&[ready("a", 0), dead("b", 0)], &[], &pods, false), [""; 0]);
@@ -79,14 +79,14 @@ fn each_sandbox_of_several_pods_has_its_fate() {
 
 // behaviour: GC-48
 #[test]
-fn nothing_goes_of_a_pod_that_a_late_source_may_give() {
+fn sandboxes_of_unknown_pods_stay_until_sources_are_ready() {
     let listed = [dead("late", 0), dead("late", 1), dead("a", 0), dead("a", 1)];
     assert_eq!(removed(&listed, &[], &live().sources_not_ready(), true), ["a/0"]);
 }
 
 // behaviour: GC-39
 #[test]
-fn the_first_sandbox_of_a_live_pod_stays_while_its_time_counts_from_it() {
+fn first_sandbox_of_a_live_pod_stays_while_a_deadline_counts_from_it() {
     let listed = [dead("a", 0), dead("a", 1), ready("a", 2), dead("gone", 0), dead("gone", 1)];
     let pods = live().with_deadlines();
     assert_eq!(removed(&listed, &[], &pods, false), ["a/1", "gone/0", "gone/1"]);

@@ -1,86 +1,85 @@
-//! Which of the regular passes asks the runtime for everything, and what waits for which.
+//! Which regular passes list the runtime, and what waits for what.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::observed::{ContainerState, PodStatus, SandboxState, SandboxStatus};
+use model::observed::{ContainerState, RuntimePodStatus, SandboxState, SandboxStatus};
 use model::pod_state::PodState;
 
-/// How many regular passes in a row may pass over the runtime. It is a slow repair: nothing that
-/// happens is missed without it, as far as anybody knows.
+/// How many consecutive regular passes may skip the runtime. The full list is only a safety net: every known
+/// change is handled without it.
 const PASSED_OVER_AT_MOST: u32 = 9;
 
-/// How long what is left of pods waits at most for other pods to end.
+/// How long the collection of gone pods waits at most for other pods to end.
 pub const LONGEST_HOLD: Duration = Duration::from_secs(10);
 
-/// Whether what is left of pods, which waits for so long already, waits on: the runtime has enough to do while pods
-/// are being ended, and people wait for those.
-pub fn is_held(any_ends: bool, waited: Duration) -> bool {
-    any_ends && waited < LONGEST_HOLD
+/// Whether the collection of gone pods, which has waited for `waited`, waits on: the runtime is busy with
+/// terminating pods, and users wait for those.
+pub fn is_held(any_terminating: bool, waited: Duration) -> bool {
+    any_terminating && waited < LONGEST_HOLD
 }
 
-/// Who removes what died of a pod.
+/// Who removes the exited containers of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemovedBy {
-    /// Nobody yet: a late source may give the pod.
-    Nobody,
-    /// The deletor, at once: what is beyond the cap of each container, or all of them, by the rule that says
-    /// so.
+    /// Not yet: a source that reports late may have the pod.
+    NotYet,
+    /// The deletor, at once: containers beyond the cap of each container, or all of them by this rule.
     Deletor(Option<&'static str>),
-    /// Whoever removes all that is left of the pod, once the pods have ended that are being ended.
+    /// The pass that removes all that is left of the pod, once the pods that are being terminated have ended.
     HeldPass,
 }
 
-/// Who removes what died of a pod in this state.
-pub fn removed_by(state: PodState, sources_ready: bool, any_ends: bool) -> RemovedBy {
+/// Who removes the exited containers of a pod in this state.
+pub fn removed_by(state: PodState, sources_ready: bool, any_terminating: bool) -> RemovedBy {
     match state.content_removable().filter(|_| sources_ready) {
-        _ if state == PodState::NotHeard => RemovedBy::Nobody,
-        Some(_) if any_ends => RemovedBy::HeldPass,
+        _ if state == PodState::SourcesNotReady => RemovedBy::NotYet,
+        Some(_) if any_terminating => RemovedBy::HeldPass,
         all => RemovedBy::Deletor(all),
     }
 }
 
-/// Whether nothing is left of a pod that a pass could remove: it has one sandbox, and all of it lives.
-pub fn is_whole(status: &PodStatus) -> bool {
+/// Whether a pod has nothing to collect: it has one sandbox, and all of its objects live.
+pub fn is_whole(status: &RuntimePodStatus) -> bool {
     let lives = |sandbox: &SandboxStatus| sandbox.state == SandboxState::Ready;
     status.sandboxes.len() == 1
         && status.sandboxes.iter().all(lives)
         && status.instances().all(|one| one.state == ContainerState::Running)
 }
 
-/// How long what went over a cap waits for more of its kind, so that many deaths cost one look.
+/// How long an exceeded cap waits for more exits, so that many exits cause one check.
 pub const GATHERING: Duration = Duration::from_secs(1);
 
-/// How long after a whole pass another one is made before its time at the earliest. A container that fails
-/// again and again waits that long for its second start: what a small cap takes makes it forget to.
+/// The minimum time between a full pass and another early one. A crashing container waits that long for its
+/// second start: if a small cap removes its instances, the back-off is lost.
 pub const WHOLE_PASSES_APART: Duration = Duration::from_secs(10);
 
-/// How long until a pass is made for what will be old enough after `left`: never so soon after the last one that
-/// containers that end one after the other make a pass each.
+/// How long until a pass for containers that reach the minimum age after `left`. Passes keep a distance, so
+/// that consecutive exits do not cause one pass each.
 pub fn ripens_in(left: Duration, since_last: Option<Duration>) -> Duration {
     let apart = since_last.map(|since| WHOLE_PASSES_APART.saturating_sub(since));
     left.max(GATHERING).max(apart.unwrap_or_default())
 }
 
-/// What is dead of a pod.
+/// The exited containers of a pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Dead {
-    /// So many containers have ended.
+pub struct ExitedContainers {
+    /// The number of exited containers.
     pub count: usize,
-    /// So many of them nobody needs: a container that is to be started again waits by how its last instance
-    /// ended, and one that is not must not be.
+    /// The number of them that are not needed. The last instance is needed to compute the back-off of a restart, or
+    /// to prevent one.
     pub spare: usize,
-    /// When the oldest of all was made.
+    /// When the oldest of all was created.
     pub oldest: Option<Timestamp>,
 }
 
-/// What is dead of a pod, of which nothing will be started any more if it has ended.
-pub fn dead_of(status: &PodStatus, ended: bool) -> Dead {
+/// The exited containers of a pod. With `ended`, none of its containers will start again.
+pub fn dead_of(status: &RuntimePodStatus, ended: bool) -> ExitedContainers {
     let mut names = BTreeSet::new();
-    let mut dead = Dead::default();
+    let mut dead = ExitedContainers::default();
     for one in status.instances() {
-        // The newest of each name comes first.
+        // The newest instance of each name comes first.
         let is_newest = names.insert(one.name);
         if one.state == ContainerState::Exited {
             dead.count += 1;
@@ -91,10 +90,13 @@ pub fn dead_of(status: &PodStatus, ended: bool) -> Dead {
     dead
 }
 
-/// When the oldest was made of what is dead on the node, if that is more than its cap and something of it can
-/// be spared.
-pub fn over_cap_since<'a>(cap: usize, pods: impl Iterator<Item = &'a Dead>) -> Option<Timestamp> {
-    let mut all = Dead::default();
+/// The creation time of the oldest exited container, if the node has more than its cap and some of them are
+/// spare.
+pub fn over_cap_since<'a>(
+    cap: usize,
+    pods: impl Iterator<Item = &'a ExitedContainers>,
+) -> Option<Timestamp> {
+    let mut all = ExitedContainers::default();
     for pod in pods {
         all.count += pod.count;
         all.spare += pod.spare;
@@ -103,28 +105,26 @@ pub fn over_cap_since<'a>(cap: usize, pods: impl Iterator<Item = &'a Dead>) -> O
     all.oldest.filter(|_| all.count > cap && all.spare > 0)
 }
 
-/// What is remembered from one regular pass to the next.
+/// The state between regular passes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LastPass {
-    /// Whether it was made and left nothing to do: nothing failed, and nothing will go by the passing
-    /// of time alone.
+    /// Whether the last pass left nothing to do: nothing failed, and no container waits for the minimum age.
     pub settled: bool,
-    /// How many have passed over the runtime since it was asked.
+    /// How many passes have skipped the runtime since the last list.
     pub passed_over: u32,
 }
 
-/// Whether a regular pass asks the runtime for everything: when what it may remove changed since the last
-/// one, not of a few pods alone; or that one left something to do; or it was long ago.
+/// Whether a regular pass lists the runtime: after changes that concern more than a few pods, after a pass that
+/// left something to do, or after enough skipped passes.
 pub fn asks_the_runtime(last: LastPass, changed: bool) -> bool {
     changed || !last.settled || last.passed_over >= PASSED_OVER_AT_MOST
 }
 
-/// Whether a regular pass that does not ask the runtime looks at logs and links: when something is told
-/// that happened to a pod, or that a plan found; or another version of their directories is there than at the last look,
-/// if that left nothing to do. A link whose log went from a directory that stays is found by the next pass that asks for
-/// everything, or by a plan.
-pub fn looks_at_files<T: PartialEq>(last: Option<&T>, now: &T, told: bool) -> bool {
-    told || last != Some(now)
+/// Whether a regular pass that does not list the runtime lists logs and links: when a pod changed or a plan
+/// found something to remove; or when the directories changed since a survey that found nothing. A dangling
+/// link whose log directory stays is found by the next full pass, or by a plan.
+pub fn looks_at_files<T: PartialEq>(last: Option<&T>, now: &T, pods_changed: bool) -> bool {
+    pods_changed || last != Some(now)
 }
 
 #[cfg(test)]
@@ -138,11 +138,11 @@ mod tests {
 
     // behaviour: GC-5, GC-76
     #[test]
-    fn what_died_goes_at_once_or_with_all_that_is_left_of_its_pod_when_others_have_ended() {
-        use RemovedBy::{Deletor, HeldPass, Nobody};
+    fn exited_container_is_removed_by_the_deletor_or_with_its_pod() {
+        use RemovedBy::{Deletor, HeldPass, NotYet};
         let evicted = PodState::Known(WorkerState { evicted: true, ..WorkerState::default() });
         let active = PodState::Known(WorkerState::default());
-        // The pod, whether all sources were heard, and whether other pods are being ended.
+        // The pod state, whether all sources are ready, and whether other pods are terminating.
         let rows = [
             (PodState::Gone, true, false, Deletor(Some("pod-is-gone"))),
             (PodState::Gone, true, true, HeldPass),
@@ -152,19 +152,19 @@ mod tests {
             (evicted, false, false, Deletor(None)),
             (active, true, false, Deletor(None)),
             (active, true, true, Deletor(None)),
-            (PodState::Given, true, true, Deletor(None)),
-            (PodState::NotHeard, true, false, Nobody),
-            (PodState::NotHeard, false, true, Nobody),
+            (PodState::Desired, true, true, Deletor(None)),
+            (PodState::SourcesNotReady, true, false, NotYet),
+            (PodState::SourcesNotReady, false, true, NotYet),
         ];
-        for (state, sources_ready, any_ends, expected) in rows {
-            let by = removed_by(state, sources_ready, any_ends);
-            assert_eq!(by, expected, "{state:?} {sources_ready} {any_ends}");
+        for (state, sources_ready, any_terminating, expected) in rows {
+            let by = removed_by(state, sources_ready, any_terminating);
+            assert_eq!(by, expected, "{state:?} {sources_ready} {any_terminating}");
         }
     }
 
     // behaviour: GC-76
     #[test]
-    fn remains_wait_for_other_pods_to_end_and_not_for_long() {
+    fn held_pass_waits_for_terminating_pods_up_to_a_limit() {
         let just_before = LONGEST_HOLD.saturating_sub(Duration::from_millis(1));
         let rows = [
             (false, Duration::ZERO, false),
@@ -172,14 +172,14 @@ mod tests {
             (true, just_before, true),
             (true, LONGEST_HOLD, false),
         ];
-        for (any_ends, waited, expected) in rows {
-            assert_eq!(is_held(any_ends, waited), expected, "{any_ends} {waited:?}");
+        for (any_terminating, waited, expected) in rows {
+            assert_eq!(is_held(any_terminating, waited), expected, "{any_terminating} {waited:?}");
         }
     }
 
     // behaviour: GC-82
     #[test]
-    fn a_pod_of_which_all_lives_leaves_nothing() {
+    fn pod_with_live_containers_only_is_not_collected() {
         let rows: [(&[SandboxState], &[ContainerState], bool); 7] = [
             (&[Ready], &[], true),
             (&[Ready], &[Running, Running], true),
@@ -197,7 +197,7 @@ mod tests {
 
     // behaviour: GC-82
     #[test]
-    fn directories_are_looked_through_when_they_or_pods_changed() {
+    fn directories_are_listed_when_they_or_pods_changed() {
         let rows = [(None, false, true), (Some(7), false, false), (Some(6), false, true)];
         for (last, pods_changed, expected) in rows.into_iter().chain([(Some(7), true, true)]) {
             let looks = looks_at_files(last.as_ref(), &7, pods_changed);
@@ -207,7 +207,7 @@ mod tests {
 
     // behaviour: GC-82
     #[test]
-    fn a_quiet_node_is_asked_every_tenth_time() {
+    fn runtime_of_an_idle_node_is_listed_every_tenth_pass() {
         let last = |settled, passed_over| LastPass { settled, passed_over };
         let rows = [
             (LastPass::default(), false, true),
@@ -224,7 +224,7 @@ mod tests {
 
     // behaviour: GC-110
     #[test]
-    fn passes_for_what_is_old_enough_are_ten_seconds_apart() {
+    fn minimum_age_passes_are_ten_seconds_apart() {
         let rows = [
             (0, None, 1),
             (5, None, 5),
@@ -244,7 +244,7 @@ mod tests {
 
     // behaviour: GC-108
     #[test]
-    fn what_a_container_needs_to_be_started_again_is_not_spare() {
+    fn instances_needed_for_a_restart_are_not_spare() {
         let (ready, seconds) = ([Ready], |s| Timestamp::from_second(s).unwrap());
         let rows: [(&[ContainerState], bool, usize, usize); 6] = [
             (&[], false, 0, 0),
@@ -258,7 +258,8 @@ mod tests {
             let dead = dead_of(&observed::pod_status(&ready, containers), ended);
             assert_eq!((dead.count, dead.spare), (count, spare), "{containers:?} {ended}");
         }
-        let dead = |count, spare, oldest| Dead { count, spare, oldest: Some(seconds(oldest)) };
+        let dead =
+            |count, spare, oldest| ExitedContainers { count, spare, oldest: Some(seconds(oldest)) };
         let rows = [
             (vec![], 0, None),
             (vec![dead(2, 2, 5)], 2, None),

@@ -1,4 +1,4 @@
-//! What is known of pods, for tests.
+//! Pod states for tests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,18 +30,18 @@ impl Pods {
         }
     }
 
-    /// Not all sources were heard; of pods that are not known nobody can tell.
+    /// Not all sources are ready, so the state of an unlisted pod is unknown.
     pub(crate) fn sources_not_ready(mut self) -> Self {
-        (self.others, self.sources_ready) = (PodState::NotHeard, false);
+        (self.others, self.sources_ready) = (PodState::SourcesNotReady, false);
         self
     }
 
-    /// Whether any of them is being ended.
+    /// Whether any of them is terminating.
     pub(crate) fn ending(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.ending)
     }
 
-    /// All of them count their time from their first sandbox.
+    /// All of them have deadlines from their first sandbox.
     pub(crate) fn with_deadlines(mut self) -> Self {
         self.first_sandboxes = true;
         self
@@ -87,7 +87,7 @@ impl PodStates for Pods {
         self.first_sandboxes
     }
 
-    fn any_ends(&self) -> bool {
+    fn any_terminating(&self) -> bool {
         self.ending.load(Ordering::Relaxed)
     }
 }

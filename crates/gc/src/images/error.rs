@@ -1,4 +1,4 @@
-//! What can go wrong with a pass over the images.
+//! Errors of image garbage collection.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,31 +8,31 @@ use model::panics::CaughtPanic;
 use model::ports::files::FileError;
 use model::ports::runtime::{Code, RuntimeError};
 
-/// A pass, or a part of it, that failed.
+/// A failed pass or part of it.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageGcError {
     /// The images cannot be listed.
     #[error("list images")]
     ListImages(#[source] RuntimeError),
-    /// It cannot be told which images containers use.
-    #[error("list what containers use")]
+    /// The images that containers use cannot be listed.
+    #[error("list image uses of containers")]
     ListUses(#[source] RuntimeError),
-    /// It cannot be told what a container has mounted.
-    #[error("look at the mounts of a container")]
+    /// The mounts of a container cannot be read.
+    #[error("inspect the mounts of a container")]
     Mounts(#[source] RuntimeError),
-    /// It cannot be told what sandboxes are made from.
-    #[error("look at the image of sandboxes")]
+    /// The image of sandboxes cannot be read.
+    #[error("inspect sandboxes for their image")]
     Sandboxes(#[source] RuntimeError),
-    /// It cannot be told where images lie.
-    #[error("ask for the image filesystem")]
+    /// The location of images cannot be read.
+    #[error("request the image filesystem")]
     Filesystem(#[source] RuntimeError),
-    /// The runtime names no file system.
-    #[error("the runtime tells no image filesystem")]
+    /// The runtime names no image file system.
+    #[error("the runtime reports no image filesystem")]
     NoFilesystem,
     /// The file system cannot be measured.
     #[error("measure the image filesystem")]
     Measure(#[source] FileError),
-    /// The file system has no room at all, or is not known here.
+    /// The file system has no capacity, or is unknown on this host.
     #[error("invalid capacity 0 on image filesystem: {}", .0.display())]
     NoCapacity(PathBuf),
     /// Images that are too old could not be removed.
@@ -40,9 +40,9 @@ pub enum ImageGcError {
         "wanted to free images older than {maximum_age:?}, encountered errors in image deletion: {errors}"
     )]
     Age {
-        /// How old is too old.
+        /// The maximum age.
         maximum_age: Duration,
-        /// Why they could not.
+        /// The errors.
         errors: Errors,
     },
     /// Images could not be removed to make room.
@@ -50,14 +50,14 @@ pub enum ImageGcError {
         "wanted to free {wanted} bytes, but freed {freed} bytes space with errors in image deletion: {errors}"
     )]
     Space {
-        /// How much was wanted.
+        /// The wanted space.
         wanted: u64,
-        /// How much it came to.
+        /// The freed space.
         freed: u64,
-        /// Why they could not.
+        /// The errors.
         errors: Errors,
     },
-    /// All that may go has gone, and it was not enough.
+    /// All possible removals are done, and the space is not enough.
     #[error("{0}")]
     NotEnough(String),
     /// The agent stops.
@@ -68,7 +68,7 @@ pub enum ImageGcError {
     Both(Box<ImageGcError>, Box<ImageGcError>),
 }
 
-/// A call in which something panicked. It may have happened all the same, which `Unknown` says.
+/// A call that panicked. It may have been executed, so its result is `Unknown`.
 pub(super) fn panicked(method: &'static str, object: &str, panic: &CaughtPanic) -> RuntimeError {
     let (object, message) = (object.to_owned(), panic.to_string());
     RuntimeError { method, object, code: Code::Unknown, message }
@@ -89,8 +89,8 @@ impl std::fmt::Display for Errors {
 }
 
 impl ImageGcError {
-    /// What the event says that tells of it: upstream's words where the runtime is to blame.
-    pub(crate) fn told(&self) -> String {
+    /// The message of the event that reports it: upstream's text if the runtime failed.
+    pub(crate) fn event_message(&self) -> String {
         let deletion = |errors: &Errors| {
             aggregate(errors.0.iter().map(RuntimeError::rpc_text)).unwrap_or_default()
         };
@@ -112,7 +112,9 @@ impl ImageGcError {
                  deletion: {}",
                 deletion(errors)
             ),
-            Self::Both(first, second) => format!("{}; {}", first.told(), second.told()),
+            Self::Both(first, second) => {
+                format!("{}; {}", first.event_message(), second.event_message())
+            }
             Self::NoFilesystem
             | Self::Measure(_)
             | Self::NoCapacity(_)
@@ -121,7 +123,7 @@ impl ImageGcError {
         }
     }
 
-    /// Both, if there are two.
+    /// Combines two errors.
     pub(crate) fn and(first: Option<Self>, second: Option<Self>) -> Option<Self> {
         match (first, second) {
             (Some(first), Some(second)) => Some(Self::Both(Box::new(first), Box::new(second))),

@@ -1,22 +1,22 @@
-//! Metrics under upstream's names.
+//! Metrics with upstream's names.
 
 use prometheus::{IntCounterVec, Opts, Registry};
 
-/// Why an image went, as the metric has it.
+/// Why an image was removed, as the metric's label.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Reason {
     Age,
     Space,
 }
 
-/// What is counted.
+/// The metrics.
 #[derive(Debug, Clone)]
 pub struct ImageGcMetrics {
     collected: IntCounterVec,
 }
 
 impl ImageGcMetrics {
-    /// Metrics that show up in a registry.
+    /// Metrics that are added to a registry.
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let opts = Opts::new(
             "kubelet_image_garbage_collected_total",

@@ -1,4 +1,4 @@
-//! A pass over the images, and the plan of one.
+//! A pass over the images, and its plan.
 
 use std::path::{Path, PathBuf};
 
@@ -10,11 +10,11 @@ use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
 use super::error::panicked;
-use super::look::{Collector, Looked};
 use super::metrics::Reason;
+use super::snapshot::{Collector, Snapshot};
 use super::{Errors, ImageGcError, Kind, PassReport};
 use crate::decide::images::sweep::{
-    all_stay, blind, claimed, foretold, not_enough, not_observed, not_removed,
+    all_stay, blind, claimed, not_enough, not_observed, not_removed, predict,
 };
 use crate::decide::images::{
     Candidate, FREE_DISK_SPACE_FAILED, Goal, Observed, Settling, Shown, Sorted, Sweep, Swept,
@@ -22,21 +22,21 @@ use crate::decide::images::{
 };
 use crate::plan::{Item, Plan};
 
-/// What the event of a disk without room says, as upstream.
+/// Upstream's event message for a disk without capacity.
 const NO_CAPACITY: &str = "invalid capacity 0 on image filesystem";
 
-/// The disk that has the images.
+/// The disk with the images.
 struct ImageDisk {
-    /// Where they lie.
+    /// Its directory.
     directory: PathBuf,
-    /// How full it is.
+    /// Its usage.
     usage: Usage,
 }
 
-/// What became of one removal.
+/// The result of one removal.
 enum Removal {
     Done,
-    /// Somebody claimed it first, under this name.
+    /// The image was claimed first, under this name.
     Claimed(String),
     Failed(RuntimeError),
 }
@@ -46,26 +46,26 @@ impl Collector {
     pub(super) async fn plan(&self, observed: Observed) -> PassReport {
         let _watch = self.parts.claims.watch();
         match self.look().await {
-            Ok(looked) => self.planned(&looked, observed).await,
+            Ok(snapshot) => self.planned(&snapshot, observed).await,
             Err(error) => PassReport { error: Some(error), ..PassReport::default() },
         }
     }
 
-    async fn planned(&self, looked: &Looked, observed: Observed) -> PassReport {
-        let situation = looked.situation(self, observed);
-        let Sorted { candidates, kept } = sort(&situation);
-        let ages = by_age(&situation, candidates);
+    async fn planned(&self, snapshot: &Snapshot, observed: Observed) -> PassReport {
+        let facts = snapshot.facts(self, observed);
+        let Sorted { candidates, kept } = sort(&facts);
+        let ages = by_age(&facts, candidates);
         let by_age: u64 = ages.old.iter().map(|(candidate, _)| candidate.size).sum();
         let mut items: Vec<Item> = ages.old.into_iter().map(|(_, item)| item).collect();
         let policy = &self.settings.policy;
-        let (mut problem, mut foretold_failure) = (None, None);
+        let (mut problem, mut predicted_failure) = (None, None);
         items.extend(match self.disk().await.map(|disk| disk.usage.with(by_age)) {
             Ok(usage) if !usage.is_too_much(policy) => all_stay(&ages.rest, usage, policy),
             Ok(usage) if observed == Observed::No => not_observed(&ages.rest, usage, policy),
             Ok(usage) => {
                 let goal = Goal::Room { usage, target: usage.target(policy), estimated: true };
-                let swept = foretold(Sweep::new(ages.rest, goal, policy, looked.now));
-                foretold_failure = not_enough(usage, &swept);
+                let swept = predict(Sweep::new(ages.rest, goal, policy, snapshot.now));
+                predicted_failure = not_enough(usage, &swept);
                 swept.items
             }
             Err(error) => {
@@ -75,16 +75,19 @@ impl Collector {
             }
         });
         items.extend(kept);
-        let (plan, not_enough) = (Plan { items }, foretold_failure);
+        let (plan, not_enough) = (Plan { items }, predicted_failure);
         PassReport { plan, error: problem, not_enough, ..PassReport::default() }
     }
 
-    /// The disk that has the images.
+    /// The disk with the images.
     async fn disk(&self) -> Result<ImageDisk, ImageGcError> {
         let directory = self.directory().await?;
         let space = self.space(&directory).await?;
         if space.available > space.capacity {
-            debug!(space.available, space.capacity, "more is available than there is");
+            debug!(
+                space.available,
+                space.capacity, "Image filesystem has more available space than capacity"
+            );
         }
         match Usage::of(space) {
             Some(usage) => Ok(ImageDisk { directory, usage }),
@@ -92,24 +95,24 @@ impl Collector {
         }
     }
 
-    /// A pass. What was found out is remembered first.
-    pub(super) async fn pass(&self, kind: Kind, looked: &Looked) -> PassReport {
-        let situation = looked.situation(self, Observed::Yes);
-        let Sorted { candidates, kept } = sort(&situation);
+    /// A pass. Its snapshot is recorded first.
+    pub(super) async fn pass(&self, kind: Kind, snapshot: &Snapshot) -> PassReport {
+        let facts = snapshot.facts(self, Observed::Yes);
+        let Sorted { candidates, kept } = sort(&facts);
         let mut report = PassReport::default();
         match kind {
             Kind::Everything => {
                 let policy = &self.settings.policy;
-                let sweep = Sweep::new(candidates, Goal::Everything, policy, looked.now);
+                let sweep = Sweep::new(candidates, Goal::Everything, policy, snapshot.now);
                 let (swept, errors) = self.sweep(sweep, None, &mut report.claimed).await;
                 report.error = space_error(u64::MAX >> 1, swept.freed, errors);
                 report.made_room = report.error.is_none();
                 report.plan.items = swept.items;
             }
             Kind::Ordinary => {
-                let ages = by_age(&situation, candidates);
+                let ages = by_age(&facts, candidates);
                 let by_age = self.remove_old(ages.old, &mut report).await;
-                let by_space = self.make_room(looked, ages.rest, &mut report).await;
+                let by_space = self.make_room(snapshot, ages.rest, &mut report).await;
                 report.made_room &= by_age.is_none();
                 report.error = ImageGcError::and(by_age, by_space);
             }
@@ -118,7 +121,7 @@ impl Collector {
         report
     }
 
-    /// Removes what nobody used for too long.
+    /// Removes images that are unused for too long.
     async fn remove_old(
         &self,
         old: Vec<(Candidate, Item)>,
@@ -147,7 +150,7 @@ impl Collector {
     /// Removes images if the disk is too full.
     async fn make_room(
         &self,
-        looked: &Looked,
+        snapshot: &Snapshot,
         candidates: Vec<Candidate>,
         report: &mut PassReport,
     ) -> Option<ImageGcError> {
@@ -166,13 +169,13 @@ impl Collector {
             report.plan.items.extend(all_stay(&candidates, disk.usage, policy));
             return None;
         }
-        self.free(looked, candidates, &disk, report).await
+        self.free(snapshot, candidates, &disk, report).await
     }
 
-    /// Removes the least recently used until as much is available as the low threshold leaves.
+    /// Removes the least recently used images until the space of the low threshold is available.
     async fn free(
         &self,
-        looked: &Looked,
+        snapshot: &Snapshot,
         candidates: Vec<Candidate>,
         disk: &ImageDisk,
         report: &mut PassReport,
@@ -185,25 +188,25 @@ impl Collector {
             high = policy.high_threshold,
             low = policy.low_threshold,
             wanted,
-            "disk usage on image filesystem is over the high threshold"
+            "Disk usage on image filesystem is over the high threshold"
         );
         let goal = Goal::Room { usage, target, estimated: false };
-        let sweep = Sweep::new(candidates, goal, policy, looked.now);
+        let sweep = Sweep::new(candidates, goal, policy, snapshot.now);
         let disk = Some((&*disk.directory, target));
         let (swept, errors) = self.sweep(sweep, disk, &mut report.claimed).await;
-        let told = not_enough(usage, &swept);
+        let failure_message = not_enough(usage, &swept);
         report.plan.items.extend(swept.items);
         if let Some(error) = space_error(wanted, swept.freed, errors) {
             return Some(error);
         }
         report.made_room = true;
-        told.map(|message| {
+        failure_message.map(|message| {
             self.warn(FREE_DISK_SPACE_FAILED, message.clone());
             ImageGcError::NotEnough(message)
         })
     }
 
-    /// Removes one image after the other, and looks at the disk after each if there is one.
+    /// Removes images one after the other, and measures the disk after each if there is one.
     async fn sweep(
         &self,
         mut sweep: Sweep,
@@ -229,7 +232,7 @@ impl Collector {
                 }
                 Removal::Failed(error) => {
                     sweep.failed(&candidate, &error.to_string());
-                    // It may have worked for all that; then less is to be done.
+                    // The removal may have worked despite the error; then less is left to do.
                     if let Some((directory, _)) = disk
                         && error.may_have_happened()
                         && let Ok(space) = self.space(directory).await
@@ -243,7 +246,7 @@ impl Collector {
         (sweep.finish(), errors)
     }
 
-    /// What the disk shows once it has given back what a removal freed.
+    /// The measurements of the disk once it has released the space of a removal.
     async fn settled(&self, directory: &Path, mut settling: Settling) -> Option<Shown> {
         let removed = Instant::now();
         loop {
@@ -251,7 +254,7 @@ impl Collector {
                 Ok(space) if space.capacity > 0 => space.available.min(space.capacity),
                 Ok(_) => return None,
                 Err(error) => {
-                    warn!(error = %Chain(&error), "cannot tell what a removal gained");
+                    warn!(error = %Chain(&error), "Cannot measure the space freed by a removal");
                     return None;
                 }
             };
@@ -262,8 +265,8 @@ impl Collector {
         }
     }
 
-    /// Removes an image, unless it was claimed since it was looked at, by a name that it has by now. After a panic it counts as not
-    /// removed.
+    /// Removes an image, unless it was claimed since the snapshot, by any of its current names. After a panic
+    /// it counts as not removed.
     async fn remove(&self, candidate: &Candidate, item: &Item, reason: Reason) -> Removal {
         let (of, guard) = (PanicSubject::Object(&candidate.id), &self.parts.panics);
         let removal = self.remove_unguarded(candidate, item, reason);
@@ -278,7 +281,7 @@ impl Collector {
         item: &Item,
         reason: Reason,
     ) -> Removal {
-        // A pull may have given it another name since it was listed.
+        // A pull may have added a name since the list.
         let image = match self.parts.runtime.images.image_status(&candidate.id).await {
             Ok(image) => image,
             Err(error) if error.is_not_found() => None,
@@ -292,7 +295,7 @@ impl Collector {
             return Removal::Claimed(name);
         }
         let Some(verdict) = item.verdict(self.parts.clock.now()) else {
-            unreachable!("only what goes is removed");
+            unreachable!("only items with a removal verdict get here");
         };
         match self.parts.runtime.images.remove_image(&verdict).await {
             Err(error)
@@ -302,7 +305,7 @@ impl Collector {
                 Removal::Claimed(candidate.id.clone())
             }
             Err(error) if !error.is_not_found() => {
-                warn!(%error, "cannot remove an image");
+                warn!(%error, "Image removal failed");
                 Removal::Failed(error)
             }
             _ => {
@@ -314,7 +317,7 @@ impl Collector {
         }
     }
 
-    /// Tells people what is wrong with the node.
+    /// Records a warning event for the node.
     pub(super) fn warn(&self, reason: &'static str, message: String) {
         self.parts.events.record(NodeEvent { kind: EventType::Warning, reason, message });
     }

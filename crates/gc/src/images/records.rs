@@ -1,6 +1,6 @@
-//! What is remembered of images, on disk: a restart must not make all images look unused.
+//! Image records on disk: a restart must not make all images look unused.
 //!
-//! A file that cannot be made sense of is as good as none, and never a reason to stop.
+//! An unusable file is ignored, and never prevents a start.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use tracing::warn;
 
 use crate::decide::images::{ImageKey, Records, Times};
 
-/// How it is written: some hundred thousand images at most.
+/// Its format and largest size: some hundred thousand images.
 const FORMAT: Format = Format { version: 2, limit: 32 << 20 };
 
 /// The file.
 #[derive(Debug)]
 pub(crate) struct RecordsFile {
     file: Checkpoint<SavedRecords>,
-    /// What is on disk, so that it is not written again.
+    /// The content on disk, to skip equal writes.
     written: Option<Records>,
-    /// Whether the last write failed; said once.
+    /// Whether the last write failed; logged once.
     failing: bool,
 }
 
@@ -48,7 +48,7 @@ impl RecordsFile {
         Self { file, written: None, failing: false }
     }
 
-    /// What an earlier agent remembered; nothing if there is none, or none that can be trusted.
+    /// The records of an earlier agent; empty if there are none, or none that can be trusted.
     pub(crate) async fn load(&mut self) -> Records {
         match self.file.read().await {
             Ok(Some(saved)) => {
@@ -59,14 +59,13 @@ impl RecordsFile {
             Ok(None) => Records::default(),
             Err(error) => {
                 let (file, error) = (self.file.path().display(), Chain(&error));
-                warn!(%file, %error, "use times of images are lost; starting over");
+                warn!(%file, %error, "Image records are unusable, starting with new ones");
                 Records::default()
             }
         }
     }
 
-    /// Puts what is remembered on disk. Failing that costs memory of uses after a restart, and nothing
-    /// else.
+    /// Saves the records. A failure only loses use times after a restart.
     pub(crate) async fn save(&mut self, records: &Records) {
         if self.written.as_ref() == Some(records) {
             return;
@@ -78,7 +77,7 @@ impl RecordsFile {
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.failing, true) {
-                    warn!(error = %Chain(&error), "cannot keep the use times of images");
+                    warn!(error = %Chain(&error), "Cannot save image records");
                 }
             }
         }

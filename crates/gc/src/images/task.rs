@@ -1,4 +1,4 @@
-//! The task that all passes are made in.
+//! The task that makes all passes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,24 +9,24 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument as _, debug, error, info, info_span};
 
-use super::look::{Collector, Looked};
 use super::records::RecordsFile;
+use super::snapshot::{Collector, Snapshot};
 use super::{ImageGcError, ImagesLeft, Kind, PassReport, Request};
 use crate::decide::images::stay;
 
 /// From the end of a pass to the start of the next, as upstream.
 const PERIOD: Duration = Duration::from_mins(5);
 
-/// Makes passes: by itself every five minutes, and when asked.
+/// Makes passes: every five minutes, and on request.
 #[derive(Debug)]
 pub struct ImageGcTask {
     collector: Arc<Collector>,
-    /// Closed when nobody has a handle any more.
+    /// Closed when all handles are dropped.
     requests: mpsc::Receiver<Request>,
     file: RecordsFile,
-    /// Read by whoever keeps something of every image.
+    /// The images left by the last pass, for consumers that store data per image.
     left: watch::Sender<Option<Arc<ImagesLeft>>>,
-    /// Whether the last pass that was made by itself failed.
+    /// Whether the last periodic pass failed.
     failed: bool,
 }
 
@@ -40,9 +40,9 @@ impl ImageGcTask {
         Self { collector, requests, file, left, failed: false }
     }
 
-    /// Runs until told to stop, at whatever point of a pass.
+    /// Runs until stopped, which may interrupt a pass.
     pub async fn run(mut self, stop: CancellationToken) {
-        // Biased: an agent that is told to stop does nothing else.
+        // Biased: the stop comes first.
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -54,11 +54,13 @@ impl ImageGcTask {
         let records = self.file.load().await;
         self.collector.remember(records);
         if !self.collector.settings.policy.is_periodic() {
-            info!("no image goes by itself: the high threshold is 100 and there is no maximum age");
+            info!(
+                "Periodic image garbage collection is disabled: the high threshold is 100 and there is no maximum age"
+            );
         }
         let mut next = Instant::now();
         loop {
-            // Biased: the periodic pass is rare, and whoever asks does so again.
+            // Biased: the periodic pass is rare, and requests repeat.
             tokio::select! {
                 biased;
                 () = sleep_until(next) => {
@@ -67,38 +69,38 @@ impl ImageGcTask {
                 }
                 Some(Request { kind, answer }) = self.requests.recv() => {
                     let report = self.pass(kind).await;
-                    // Whoever asked may have gone.
+                    // The caller may have dropped its receiver.
                     drop(answer.send(report));
                 }
             }
         }
     }
 
-    /// What is done without being asked: a pass, or at least a look, so that uses are known.
+    /// The periodic work: a pass, or at least a snapshot to record uses.
     async fn periodic(&mut self) {
         if !self.collector.settings.policy.is_periodic() {
             let _watch = self.collector.parts.claims.watch();
             if let Err(error) = self.look().await {
-                error!(error = %Chain(&error), "cannot look at images");
+                error!(error = %Chain(&error), "Cannot list images");
             }
             return;
         }
         let report = self.pass(Kind::Ordinary).await;
         match report.error {
-            None if self.failed => info!("image garbage collection works again"),
-            None => debug!("image garbage collection succeeded"),
+            None if self.failed => info!("Image garbage collection succeeds again"),
+            None => debug!("Image garbage collection succeeded"),
             Some(ref failure) => {
                 let message = Chain(failure).to_string();
                 if self.failed {
                     error!(
                         error = message,
-                        "image garbage collection failed several times in a row"
+                        "Image garbage collection failed multiple times in a row"
                     );
-                    self.collector.warn("ImageGCFailed", failure.told());
+                    self.collector.warn("ImageGCFailed", failure.event_message());
                 } else {
                     error!(
                         error = message,
-                        "image garbage collection failed once; the disk may not be known yet"
+                        "Image garbage collection failed once. Stats initialization may not have completed yet"
                     );
                 }
             }
@@ -109,17 +111,17 @@ impl ImageGcTask {
     async fn pass(&mut self, kind: Kind) -> PassReport {
         let span = info_span!("Images/GarbageCollect");
         async {
-            // From before the look on, so that no claim is missed.
+            // From before the snapshot on, so that no claim is missed.
             let _watch = self.collector.parts.claims.watch();
-            let looked = match self.look().await {
-                Ok(looked) => looked,
+            let snapshot = match self.look().await {
+                Ok(snapshot) => snapshot,
                 Err(error) => return PassReport { error: Some(error), ..PassReport::default() },
             };
-            let report = self.collector.pass(kind, &looked).await;
+            let report = self.collector.pass(kind, &snapshot).await;
             self.file.save(&self.collector.records()).await;
             if report.made_room {
                 let ids = stay(&report.plan.items);
-                self.left.send_replace(Some(Arc::new(ImagesLeft { began: looked.now, ids })));
+                self.left.send_replace(Some(Arc::new(ImagesLeft { began: snapshot.now, ids })));
             }
             report
         }
@@ -127,16 +129,16 @@ impl ImageGcTask {
         .await
     }
 
-    /// Looks at images and remembers what was seen, on disk before anything follows from it.
-    async fn look(&mut self) -> Result<Looked, ImageGcError> {
-        let looked = self.collector.look().await?;
-        for name in &looked.detected.without_id {
+    /// Takes a snapshot and records it, on disk before any removal depends on it.
+    async fn look(&mut self) -> Result<Snapshot, ImageGcError> {
+        let snapshot = self.collector.look().await?;
+        for name in &snapshot.detected.without_id {
             let message = format!("ImageID is not valid, skipping, image: {name}");
             self.collector.warn("InvalidImageID", message);
         }
-        self.collector.remember_look(&looked);
-        self.collector.parts.claims.forget_uses(&looked.made_since);
-        self.file.save(&looked.detected.records).await;
-        Ok(looked)
+        self.collector.remember_snapshot(&snapshot);
+        self.collector.parts.claims.forget_uses(&snapshot.made_since);
+        self.file.save(&snapshot.detected.records).await;
+        Ok(snapshot)
     }
 }

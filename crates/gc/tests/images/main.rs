@@ -1,8 +1,8 @@
-//! Passes over the images of a runtime in memory, with a clock that the tests move.
+//! Passes over the images of an in-memory runtime, with a clock that tests control.
 #![allow(clippy::unwrap_used, reason = "a test, helpers included")]
 
+mod harness;
 mod passes;
 mod plans;
 mod restarts;
 mod uses;
-mod world;

@@ -1,39 +1,43 @@
-//! Plans: what a pass would do, without doing it.
+//! Plans of passes.
 
 use std::time::Duration;
 
 use testkit::runtime::{Fault, Method, RemoteImage, Rule};
 
-use crate::world::{World, error, fates, removals};
+use crate::harness::{Harness, error, fates, removals};
 
 // behaviour: IMG-43
 #[tokio::test(start_paused = true)]
-async fn with_nothing_changed_the_next_pass_removes_what_the_plan_says() {
-    let mut world = World::new();
-    world.policy.maximum_age = Duration::from_mins(11);
-    world.runtime.add_image(&RemoteImage::new("pinned").size(300).pinned());
-    let used = world.image("used", 300);
-    world.container("web", &used, None).await;
+async fn next_pass_removes_the_planned_images() {
+    let mut harness = Harness::new();
+    harness.policy.maximum_age = Duration::from_mins(11);
+    harness.runtime.add_image(&RemoteImage::new("pinned").size(300).pinned());
+    let used = harness.image("used", 300);
+    harness.container("web", &used, None).await;
     for name in ["a", "b"] {
-        world.image(name, 40);
+        harness.image(name, 40);
     }
-    let running = world.started(1 << 40).await;
+    let running = harness.started(1 << 40).await;
     tokio::time::sleep(Duration::from_mins(9)).await;
     for name in ["c", "d", "e"] {
-        world.image(name, 100);
+        harness.image(name, 100);
     }
     running.gc.run_now().await;
     tokio::time::sleep(Duration::from_secs(150)).await;
-    world.disk.set_capacity(1000);
-    let before = (world.left(), world.records(), world.reasons().len());
+    harness.disk.set_capacity(1000);
+    let before = (harness.left(), harness.records(), harness.reasons().len());
     let plan = running.gc.plan().await.plan;
-    assert_eq!(before, (world.left(), world.records(), world.reasons().len()), "nothing changed");
+    assert_eq!(
+        before,
+        (harness.left(), harness.records(), harness.reasons().len()),
+        "nothing changed"
+    );
     let rules: Vec<&str> = plan.items.iter().map(|item| item.rule).collect();
     let (old, space) = ("unused-longer-than-maximum-age", "disk-over-high-threshold");
-    // 980 of 1000 are used; 80 go by age, and 100 for want of room.
+    // 980 of 1000 are used; 80 are removed by age, and 100 for space.
     assert_eq!(rules[..3], [old, old, space]);
     assert_eq!(rules[3..5], ["enough-space-freed", "enough-space-freed"]);
-    // In the order of their ids.
+    // In the order of ids.
     assert!(rules[5..].contains(&"image-in-use") && rules[5..].contains(&"image-pinned"));
     let report = running.gc.run_now().await;
     assert_eq!(removals(&report.plan), removals(&plan));
@@ -42,33 +46,33 @@ async fn with_nothing_changed_the_next_pass_removes_what_the_plan_says() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plan_takes_images_by_their_word_and_says_so() {
-    let world = World::new();
+async fn plan_uses_reported_sizes_and_marks_them_as_such() {
+    let harness = Harness::new();
     for name in ["a", "b"] {
         let own = format!("own-{name}");
         let layers = [("base", 500), (own.as_str(), 100)];
-        world.runtime.add_image(&RemoteImage::new(name).layers(layers));
+        harness.runtime.add_image(&RemoteImage::new(name).layers(layers));
     }
-    let running = world.started(700).await;
+    let running = harness.started(700).await;
     let plan = running.gc.plan().await.plan;
     assert_eq!(removals(&plan).len(), 1);
     let text = plan.items[0].detail.to_string();
     assert!(text.contains("estimated true") && text.contains("availableWanted 140"), "{text}");
     let report = running.gc.run_now().await;
-    assert_eq!(removals(&report.plan).len(), 2, "what the disk shows decides");
+    assert_eq!(removals(&report.plan).len(), 2, "the measurement decides");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plan_of_a_disk_that_cannot_be_measured_keeps_what_age_does_not_take() {
-    let world = World::new();
-    world.image("a", 10);
-    let running = world.started(10).await;
-    world.runtime.set_image_directories(Vec::new());
+async fn plan_without_a_measurement_removes_by_age_only() {
+    let harness = Harness::new();
+    harness.image("a", 10);
+    let running = harness.started(10).await;
+    harness.runtime.set_image_directories(Vec::new());
     let planned = running.gc.plan().await;
     assert_eq!(fates(&planned.plan), ["a disk-cannot-be-measured"]);
-    assert_eq!(error(&planned), "the runtime tells no image filesystem");
+    assert_eq!(error(&planned), "the runtime reports no image filesystem");
     let code = model::ports::runtime::Code::Unavailable;
-    world.runtime.inject(Rule::on(Method::ListImages, Fault::error(code)).once());
+    harness.runtime.inject(Rule::on(Method::ListImages, Fault::error(code)).once());
     let planned = running.gc.plan().await;
     assert!(error(&planned).starts_with("list images"), "{planned:?}");
     assert!(planned.plan.items.is_empty(), "{planned:?}");
@@ -76,51 +80,51 @@ async fn a_plan_of_a_disk_that_cannot_be_measured_keeps_what_age_does_not_take()
 
 // behaviour: IMG-67
 #[tokio::test(start_paused = true)]
-async fn a_plan_says_what_people_are_told_when_all_that_may_go_is_not_enough() {
-    let world = World::new();
-    let used = world.image("used", 950);
-    world.container("web", &used, None).await;
-    world.image("goes", 40);
-    let running = world.started(1 << 40).await;
-    assert_eq!(running.gc.plan().await.not_enough, None, "there is room");
-    world.disk.set_capacity(1000);
+async fn plan_contains_the_insufficient_space_event() {
+    let harness = Harness::new();
+    let used = harness.image("used", 950);
+    harness.container("web", &used, None).await;
+    harness.image("goes", 40);
+    let running = harness.started(1 << 40).await;
+    assert_eq!(running.gc.plan().await.not_enough, None, "there is enough space");
+    harness.disk.set_capacity(1000);
     let planned = running.gc.plan().await;
     assert!(planned.error.is_none(), "{planned:?}");
     assert_eq!(removals(&planned.plan).len(), 1);
-    assert_eq!(world.reasons(), [""; 0], "a plan tells nobody else");
+    assert_eq!(harness.reasons(), [""; 0], "a plan records no event");
     let report = running.gc.run_now().await;
-    assert_eq!(world.reasons(), ["FreeDiskSpaceFailed"]);
-    assert_eq!(planned.not_enough.as_ref(), Some(&world.events.all()[0].message));
+    assert_eq!(harness.reasons(), ["FreeDiskSpaceFailed"]);
+    assert_eq!(planned.not_enough.as_ref(), Some(&harness.events.all()[0].message));
     assert_eq!(Some(error(&report)), planned.not_enough);
-    assert_eq!(report.not_enough, None, "it is an error by now");
+    assert_eq!(report.not_enough, None, "it is an error now");
 }
 
 // behaviour: IMG-61
 #[tokio::test(start_paused = true)]
-async fn a_plan_of_a_disk_that_cannot_be_measured_has_a_problem_that_names_the_directory() {
-    let world = World::new();
-    world.image("a", 10);
-    let running = world.started(10).await;
-    world.runtime.set_image_directories(vec!["/elsewhere".into()]);
+async fn plan_problem_names_the_directory_that_cannot_be_measured() {
+    let harness = Harness::new();
+    harness.image("a", 10);
+    let running = harness.started(10).await;
+    harness.runtime.set_image_directories(vec!["/elsewhere".into()]);
     let planned = running.gc.plan().await;
     assert_eq!(fates(&planned.plan), ["a disk-cannot-be-measured"]);
     assert_eq!(error(&planned), "invalid capacity 0 on image filesystem: /elsewhere");
-    world.runtime.set_image_directories(vec![testkit::runtime::IMAGE_DIRECTORY.into()]);
-    world.disk.fail(Some(std::io::ErrorKind::PermissionDenied));
+    harness.runtime.set_image_directories(vec![testkit::runtime::IMAGE_DIRECTORY.into()]);
+    harness.disk.fail(Some(std::io::ErrorKind::PermissionDenied));
     let planned = running.gc.plan().await;
     assert!(error(&planned).contains(testkit::runtime::IMAGE_DIRECTORY), "{planned:?}");
-    assert_eq!(world.reasons(), [""; 0], "a plan tells nobody else");
+    assert_eq!(harness.reasons(), [""; 0], "a plan records no event");
 }
 
 // behaviour: IMG-62
 #[tokio::test(start_paused = true)]
-async fn where_nobody_observed_the_images_none_goes_and_that_is_the_reason() {
-    let world = World::new();
-    let used = world.image("used", 500);
-    world.image("unused", 500);
-    world.container("web", &used, None).await;
-    // As a command does it: nothing runs.
-    let running = world.start();
+async fn unobserved_images_stay_with_that_reason() {
+    let harness = Harness::new();
+    let used = harness.image("used", 500);
+    harness.image("unused", 500);
+    harness.container("web", &used, None).await;
+    // As in a command: no agent is running.
+    let running = harness.start();
     let gc = running.gc.clone();
     running.kill().await;
     let planned = gc.plan_unobserved().await;
@@ -129,20 +133,20 @@ async fn where_nobody_observed_the_images_none_goes_and_that_is_the_reason() {
         (fates(&planned.plan), error(&planned)),
         (stays.map(str::to_owned).to_vec(), String::new())
     );
-    world.disk.set_capacity(1000);
+    harness.disk.set_capacity(1000);
     let plan = gc.plan_unobserved().await.plan;
     assert_eq!(fates(&plan), ["unused image-age-unknown", "used image-in-use"]);
     for item in &plan.items {
         let first = item.detail.0.iter().find(|(name, _)| *name == "firstDetected");
         assert_eq!(first, Some(&("firstDetected", model::verdict::Input::Nothing)), "{item:?}");
     }
-    assert_eq!(world.records(), "", "nothing is written down");
+    assert_eq!(harness.records(), "", "nothing is recorded");
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_an_agent_that_stops_is_told() {
-    let world = World::new();
-    let running = world.started(10).await;
+async fn request_to_a_stopping_agent_returns_an_error() {
+    let harness = Harness::new();
+    let running = harness.started(10).await;
     let gc = running.gc.clone();
     running.stop().await;
     assert_eq!(error(&gc.run_now().await), "the agent stops");

@@ -1,31 +1,31 @@
-//! The beginning of a line of a log file: `<time> <stream> <tags> `.
+//! The header of a log line: `<time> <stream> <tags> `.
 
 use jiff::Timestamp;
 use model::ports::logs::LogStream;
 
-/// The longest beginning that is looked at. A real one has at most 45 bytes and its tags.
+/// The longest supported header. A valid one has at most 45 bytes and its tags.
 pub(super) const LONGEST_HEADER: usize = 256;
 
-/// What stands before a line's content.
+/// The header of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Header {
     /// When the line was written.
     pub(super) time: Timestamp,
-    /// The same with all nine digits, in the zone of the file.
+    /// The same with nine digits, in the zone of the file.
     pub(super) shown_time: String,
-    /// The stream that the line was written to.
+    /// The stream of the line.
     pub(super) stream: LogStream,
-    /// Whether the next line goes on with what this one began.
+    /// Whether the next line continues this one.
     pub(super) partial: bool,
 }
 
-/// Where the beginning of a line ends, if that much of the line is there: behind its third space.
+/// The length of the header, up to its third space, if the line is long enough.
 pub(super) fn header_length(line: &[u8]) -> Option<usize> {
     let spaces = line.iter().enumerate().filter(|(_, byte)| **byte == b' ');
     spaces.map(|(at, _)| at + 1).nth(2)
 }
 
-/// Reads the beginning of a line, its last space included.
+/// Parses a header, including its last space.
 pub(super) fn parse(header: &[u8]) -> Option<Header> {
     let header = std::str::from_utf8(header).ok()?;
     let mut words = header.split(' ');
@@ -39,12 +39,12 @@ pub(super) fn parse(header: &[u8]) -> Option<Header> {
         return None;
     }
     let (time, shown_time) = parse_time(time)?;
-    // Further tags, behind colons, are for whoever knows them.
+    // Further tags, behind colons, are ignored.
     let partial = tags.split(':').next() == Some("P");
     Some(Header { time, shown_time, stream, partial })
 }
 
-/// A time of RFC 3339, and the same with nine digits behind the point.
+/// A time in RFC 3339, and its form with nine fractional digits.
 fn parse_time(text: &str) -> Option<(Timestamp, String)> {
     let time: Timestamp = text.parse().ok()?;
     let (clock, rest) = text.split_at_checked("2006-01-02T15:04:05".len())?;
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_beginning_of_a_line_is_read_or_refused() {
+    fn line_header_is_parsed_or_refused() {
         let rows = [
             (
                 "2016-10-06T00:17:09.669794202Z stdout F ",
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_beginning_ends_behind_the_third_space() {
+    fn line_header_ends_after_the_third_space() {
         let rows =
             [("a b c d e", Some(6)), ("a b c ", Some(6)), ("   x", Some(3)), ("a b c", None)];
         for (line, expected) in rows {

@@ -1,4 +1,4 @@
-//! Being told that a log was written to.
+//! Waits for writes to a log.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use tokio::time::sleep;
 
 use crate::watch::{Watch, Watches};
 
-/// How long nothing is heard before somebody looks anyway. Notices can be lost: their queue is
-/// bounded, and some file systems send none.
+/// The log is read after this time without a notice too. Notices can be lost: their queue is bounded, and
+/// some file systems send none.
 const FORCED_LOOK: Duration = Duration::from_secs(1);
 
-/// Tells when to look at a log again.
+/// Signals when to read a log again.
 #[derive(Debug)]
 pub(super) struct Notice {
-    /// Of the log's directory, as long as anything is heard of it.
+    /// The watch of the log's directory, until it ends.
     watch: Option<Watch>,
 }
 
 impl Notice {
-    /// Listens to the directory of a log: there, its writing and its replacement both show. When the
-    /// kernel refuses there is only the forced look.
+    /// Watches the directory of a log, which covers writes and rotation. If the kernel refuses the watch, the
+    /// log is only polled.
     pub(super) async fn of(log: &Path, watches: &Watches) -> Self {
         let watch = match log.parent() {
             Some(directory) => watches.watch_writing(directory).await.ok(),
@@ -30,19 +30,19 @@ impl Notice {
         Self { watch }
     }
 
-    /// Waits until it is time to look.
+    /// Waits for the next read.
     pub(super) async fn wait(&mut self) {
-        let heard = async {
+        let change = async {
             match &mut self.watch {
-                Some(watch) => watch.heard().await,
+                Some(watch) => watch.next_change().await,
                 None => std::future::pending().await,
             }
         };
-        // Biased: either way the log is looked at.
+        // Biased: both branches lead to a read.
         tokio::select! {
             biased;
-            heard = heard => {
-                if heard.is_none() {
+            change = change => {
+                if change.is_none() {
                     self.watch = None;
                 }
             }

@@ -1,4 +1,4 @@
-//! Reading a log file, once or as long as it is written.
+//! Reads a log file, once or following it.
 
 use std::collections::VecDeque;
 use std::fs::{File, Metadata};
@@ -20,41 +20,41 @@ use crate::beneath;
 use crate::calls::call;
 use crate::watch::Watches;
 
-/// How much is read at a time.
+/// The size of one read.
 const CHUNK: usize = 64 * 1024;
 
-/// A log that is being read.
+/// A log reader.
 pub(super) struct Reader {
     path: PathBuf,
-    /// Rotated files that are read before the open one, the oldest first.
+    /// Rotated files to read before the open one, oldest first.
     earlier: VecDeque<Part>,
     file: Arc<File>,
     position: u64,
     text: Text,
     until: Until,
     pool: Pool,
-    /// Whether the file was found removed when it was last looked at.
+    /// Whether the last check found the file removed.
     was_removed: bool,
 }
 
 /// When reading ends.
 enum Until {
-    /// At a place in the file: what comes later was not asked for.
+    /// At a position in the file: later content was not requested.
     Position(u64),
-    /// When the container has ended and all is read.
+    /// When the container has terminated and everything is read.
     Ended { ended: Ended, notice: Notice },
-    /// The container has ended; at the end of what is there.
+    /// The container has terminated; at the end of the file.
     Drained,
 }
 
 /// What to read at the end of a file.
 enum Next {
     Nothing,
-    /// It was removed, and no other one is in its place.
+    /// The log was removed without a replacement.
     Removed,
-    /// It was replaced, but something had been written into it before.
+    /// The file was replaced, and had been written before that.
     MoreOfThis,
-    /// It was replaced: whole rotated files, and then another one.
+    /// It was replaced: read rotated files, and then the new file.
     Other(Vec<Part>, File),
 }
 
@@ -65,7 +65,7 @@ impl Reader {
         follow: Option<Ended>,
         watches: &Watches,
     ) -> Result<Self, FileError> {
-        // Before the first look, so that nothing is written unnoticed after it.
+        // Before the first read, so that no later write is missed.
         let until = match follow {
             Some(ended) => Some(Until::Ended { ended, notice: Notice::of(path, watches).await }),
             None => None,
@@ -105,13 +105,13 @@ impl Reader {
         }
     }
 
-    /// The next text of rotated files, then of the one that is open; `None` at the end of that.
+    /// The next text of rotated files, then of the open one; `None` at its end.
     async fn read_any(&mut self) -> Result<Option<Vec<u8>>, FileError> {
         let Some(mut part) = self.earlier.pop_front() else {
             let bytes = self.read().await?;
             return Ok(bytes.map(|bytes| self.text.push(&bytes)));
         };
-        // The rest of a damaged file is left out.
+        // The rest of a damaged file is skipped.
         let read = move |_: &Path| {
             let bytes = part.read().unwrap_or_default();
             Ok((part, bytes))
@@ -124,7 +124,7 @@ impl Reader {
         Ok(Some(self.text.push(&bytes)))
     }
 
-    /// The next bytes of the file that is open; `None` at its end.
+    /// The next bytes of the open file; `None` at its end.
     async fn read(&mut self) -> Result<Option<Vec<u8>>, FileError> {
         let most = match self.until {
             Until::Position(end) => {
@@ -147,18 +147,18 @@ impl Reader {
         Ok(Some(bytes).filter(|bytes| !bytes.is_empty()))
     }
 
-    /// At the end of the file: goes on with the one that took its place, or with the same one from
-    /// its start if it was cut. Gives what that adds to the text; `None` if there is no more to read.
+    /// At the end of the file: continues with its replacement, or at its start if it was truncated. Returns the
+    /// text that this adds; `None` if there is no more to read.
     async fn next_file(&mut self) -> Result<Option<Vec<u8>>, FileError> {
         if matches!(self.until, Until::Position(_)) {
             return Ok(None);
         }
         let (open, position) = (Arc::clone(&self.file), self.position);
-        let next = call(&self.pool, "look at the log", &self.path, move |path| {
+        let next = call(&self.pool, "stat log", &self.path, move |path| {
             let old = open.metadata()?;
             let new = match beneath::open_log(path) {
                 Ok(file) => file,
-                // Between the steps of a rotation, or after the log's removal.
+                // During a rotation, or after the removal of the log.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     return Ok(if old.nlink() == 0 { Next::Removed } else { Next::Nothing });
                 }
@@ -169,7 +169,7 @@ impl Reader {
             Ok(if replaced && old.len() > position {
                 Next::MoreOfThis
             } else if replaced {
-                // A slow reader may be more than one rotation behind.
+                // A slow reader may be several rotations behind.
                 let Later { parts, last } = later_parts(path, &old)?;
                 Next::Other(parts, last.unwrap_or(new))
             } else if found.len() < position {
@@ -179,7 +179,8 @@ impl Reader {
             })
         })
         .await?;
-        // A log that was rotated and whose rotated file was removed may be made again in a moment: seen twice, it was not.
+        // After a rotation whose rotated file was removed, a new log may appear soon. So the removal counts only
+        // after a second check.
         let is_over = matches!(next, Next::Removed) && self.was_removed;
         self.was_removed = matches!(next, Next::Removed);
         match next {
@@ -198,12 +199,12 @@ impl Reader {
         }
     }
 
-    /// With nothing left to read: whether that was all. Waits for more if it may come.
+    /// Nothing left to read: returns whether the log has ended. Waits if more may come.
     async fn is_over(&mut self) -> bool {
         let Until::Ended { ended, notice } = &mut self.until else {
             return true;
         };
-        // Biased: an end is not missed for notices, and after it all that is there is still read.
+        // Biased: the end is not delayed by notices, and the rest of the log is read after it.
         let has_ended = tokio::select! {
             biased;
             () = ended => true,
@@ -216,15 +217,15 @@ impl Reader {
     }
 }
 
-/// A log at its beginning.
+/// A log at its start position.
 struct Opened {
     earlier: Vec<Part>,
     file: File,
-    /// What is read of the file, unless it is followed.
+    /// The range to read, unless the log is followed.
     range: Range<u64>,
 }
 
-/// Opens a log and as many of its rotated files as are needed. Blocks.
+/// Opens a log and the rotated files that are needed. Blocks.
 fn open(path: &Path, request: &LogRequest) -> io::Result<Opened> {
     let file = beneath::open_log(path)?;
     let metadata = file.metadata()?;

@@ -1,4 +1,4 @@
-//! The rotated files of a log: `0.log.20261118-134200`, and `0.log.20261118-120000.gz` once it is compressed.
+//! The rotated files of a log: `0.log.20261118-134200`, and `0.log.20261118-120000.gz` after compression.
 
 use std::fs::{File, Metadata};
 use std::io::{self, BufReader, Read};
@@ -12,19 +12,19 @@ use model::ports::logs::LogRequest;
 use super::tail::last_lines;
 use crate::beneath;
 
-/// How many rotated files of a log are read. The agent and upstream's keep fewer.
+/// How many rotated files of a log are read. The agent and the upstream kubelet keep fewer.
 const MOST_FILES: usize = 100;
 
-/// How much is read at a time.
+/// The size of one read.
 const CHUNK: usize = 64 * 1024;
 
-/// What ends the name of a compressed file.
+/// The suffix of a compressed file.
 const COMPRESSED: &str = ".gz";
 
-/// A rotated file, by its name.
+/// A rotated file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct RotatedName {
-    /// The time of the rotation, as the name has it.
+    /// The time of the rotation in its name.
     time: String,
     compressed: bool,
 }
@@ -48,8 +48,8 @@ impl RotatedName {
     }
 }
 
-/// The rotated files among the names of a directory, the oldest first. A file that is just being compressed is there
-/// twice: it is read as it was.
+/// The rotated files in a directory listing, oldest first. A file that is being compressed appears twice; the
+/// uncompressed one is read.
 fn rotated_names(log: &str, names: impl Iterator<Item = String>) -> Vec<RotatedName> {
     let mut rotated: Vec<RotatedName> =
         names.filter_map(|name| RotatedName::parse(log, &name)).collect();
@@ -73,17 +73,17 @@ fn list(log: &Path) -> io::Result<Vec<(RotatedName, PathBuf)>> {
     Ok(rotated.into_iter().map(|one| (one.clone(), directory.join(one.file_name(name)))).collect())
 }
 
-/// The rotated files that were written after another one.
+/// The rotated files after a given one.
 #[derive(Debug, Default)]
 pub(super) struct Later {
-    /// Whole files, the oldest first.
+    /// Complete files, oldest first.
     pub(super) parts: Vec<Part>,
     /// The newest, if the runtime may still write its last lines.
     pub(super) last: Option<File>,
 }
 
-/// The rotated files that were written after a file of the log that is open, and perhaps compressed or removed by now. A
-/// compressed file has the time of its last line, which tells it from later ones.
+/// The rotated files after an open file of the log, which may be compressed or removed by now. A compressed
+/// file keeps the time of its last line, which orders it.
 pub(super) fn later_parts(log: &Path, open: &Metadata) -> io::Result<Later> {
     let (mut files, mut is_found) = (Vec::new(), false);
     for (name, path) in list(log)? {
@@ -101,7 +101,7 @@ pub(super) fn later_parts(log: &Path, open: &Metadata) -> io::Result<Later> {
     Ok(Later { parts: parts.collect::<io::Result<_>>()?, last })
 }
 
-/// Opens a file that may be gone by now: the oldest is removed when another one is rotated.
+/// Opens a file that may be removed: a rotation removes the oldest file.
 fn opened(path: &Path) -> io::Result<Option<File>> {
     match beneath::open_log(path) {
         Ok(file) => Ok(Some(file)),
@@ -110,7 +110,7 @@ fn opened(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Opens a rotated file, and says whether it is compressed: it may have been since it was listed.
+/// Opens a rotated file and returns whether it is compressed, which may have happened since the listing.
 fn open_rotated(name: &RotatedName, path: &Path) -> io::Result<Option<(File, bool)>> {
     let file = opened(path)?;
     if file.is_some() || name.compressed {
@@ -121,7 +121,7 @@ fn open_rotated(name: &RotatedName, path: &Path) -> io::Result<Option<(File, boo
     Ok(opened(Path::new(&gzip))?.map(|file| (file, true)))
 }
 
-/// A part of a log: some bytes of a rotated file.
+/// A range of a rotated file.
 #[derive(Debug)]
 pub(super) enum Part {
     Plain { file: File, position: u64, end: u64 },
@@ -129,7 +129,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// A whole file.
+    /// A complete file.
     fn whole(file: File, compressed: bool) -> io::Result<Self> {
         Ok(if compressed {
             Self::compressed(file, 0)
@@ -143,10 +143,10 @@ impl Part {
         Self::Compressed { decoder: Box::new(MultiGzDecoder::new(BufReader::new(file))), skip }
     }
 
-    /// The last lines of a file, and how many there are.
+    /// The last lines of a file, and their number.
     fn last(file: File, compressed: bool, lines: u64) -> io::Result<(Self, u64)> {
         if compressed {
-            // Where a line begins is only known after reading all of it: so it is read twice.
+            // Lines of compressed files are found only by reading everything, so the file is read twice.
             let again = file.try_clone()?;
             let count = count_lines(MultiGzDecoder::new(BufReader::new(file)))?;
             io::Seek::rewind(&mut &again)?;
@@ -157,7 +157,7 @@ impl Part {
         Ok((Self::Plain { file, position: last.range.start, end: last.range.end }, last.count))
     }
 
-    /// The next bytes; none at the end.
+    /// The next bytes; empty at the end.
     pub(super) fn read(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; CHUNK];
         match self {
@@ -182,7 +182,7 @@ impl Part {
     }
 }
 
-/// How many bytes the lines take that are still to be skipped.
+/// The length of the lines that are to be skipped.
 fn skip_lines(bytes: &[u8], skip: &mut u64) -> usize {
     let mut skipped = 0;
     while *skip > 0 {
@@ -205,14 +205,14 @@ fn count_lines(mut from: impl Read) -> io::Result<u64> {
         if length == 0 {
             return Ok(count);
         }
-        // Pieces between line ends are one more than line ends.
+        // There is one more piece than line ends.
         count += bytes[..length].split(|byte| *byte == b'\n').count() as u64 - 1;
     }
 }
 
-/// What is read before the current file of a log, the oldest first. `current` is its inode: it may have been rotated
-/// since it was opened. `lines` is the number of lines that are wanted of all of them; `None` for all. A rotated file
-/// that cannot be read hides itself and older ones, not the log.
+/// What is read before the current file of a log, oldest first. `current` is its inode: it may have been
+/// rotated since it was opened. `lines` is the number of requested lines; `None` for all. A rotated file that
+/// cannot be read hides itself and older ones, not the log.
 pub(super) fn earlier_parts(
     log: &Path,
     current: (u64, u64),
@@ -249,7 +249,7 @@ pub(super) fn earlier_parts(
     Ok(parts)
 }
 
-/// The last change of a file. One that cannot be written as a time is as new as can be.
+/// The modification time of a file; the maximum if it is out of range.
 fn modified(file: &Metadata) -> Timestamp {
     let nanoseconds = i32::try_from(file.mtime_nsec()).unwrap_or(0);
     Timestamp::new(file.mtime(), nanoseconds).unwrap_or(Timestamp::MAX)

@@ -28,22 +28,22 @@ use super::HostLogs;
 use crate::beneath::{NAMES_OF_A_LOG, open_directory};
 use crate::calls::{call, within};
 
-/// How much is compressed between two looks at whether to stop.
+/// How much is compressed between two checks for cancellation.
 const CHUNK: usize = 64 * 1024;
 
-/// Text of logs becomes a tenth of its size; the levels above gain little more and take several times as long.
+/// Log text shrinks to a tenth; higher levels gain little and take several times as long.
 const LEVEL: u32 = 3;
 
-/// How long compressing a file may take, without the time for its bytes.
+/// The base timeout of a compression, without the time for its bytes.
 const SHORTEST_LIMIT: Duration = Duration::from_secs(30);
 
-/// How many bytes are compressed in a second at least, on a disk that answers.
+/// The assumed minimum compression speed in bytes per second.
 const SLOWEST: u64 = 4 << 20;
 
 #[async_trait]
 impl LogFiles for HostLogs {
     async fn size(&self, file: &Path) -> Result<u64, FileError> {
-        call(self.watches.pool(), "look at the log", file, |file| {
+        call(self.watches.pool(), "stat log", file, |file| {
             let (directory, name) = place(file)?;
             let stat = regular(&directory, name)?;
             Ok(size_of(&stat))
@@ -88,7 +88,7 @@ fn refuse<T>(problem: &str) -> io::Result<T> {
     Err(io::Error::new(ErrorKind::InvalidInput, problem))
 }
 
-/// The directory of a log's file, reached through no link below the root, and the name in it.
+/// The directory of a log file, opened without following links below the root, and the file name.
 fn place(file: &Path) -> io::Result<(OwnedFd, &OsStr)> {
     let root = file.ancestors().nth(NAMES_OF_A_LOG).filter(|root| root.is_absolute());
     let (Some(root), Some(directory), Some(name)) = (root, file.parent(), file.file_name()) else {
@@ -98,7 +98,7 @@ fn place(file: &Path) -> io::Result<(OwnedFd, &OsStr)> {
     Ok((open_directory(root, below)?, name))
 }
 
-/// The name of a file that lies beside another.
+/// The name of a file in the directory of another.
 fn name_beside<'a>(file: &Path, other: &'a Path) -> io::Result<&'a OsStr> {
     match other.file_name() {
         Some(name) if other.parent() == file.parent() => Ok(name),
@@ -106,7 +106,7 @@ fn name_beside<'a>(file: &Path, other: &'a Path) -> io::Result<&'a OsStr> {
     }
 }
 
-/// A regular file by its name; a link is none.
+/// The stat of a regular file; links are refused.
 fn regular(directory: &OwnedFd, name: &OsStr) -> io::Result<Stat> {
     let stat = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
     if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
@@ -130,7 +130,7 @@ fn list(log: &Path) -> io::Result<Vec<LogFile>> {
     for name in names {
         match regular(&directory, OsStr::new(&name)) {
             Ok(stat) => files.push(LogFile { size: size_of(&stat), name }),
-            // Not a file, or gone since.
+            // Not a file, or removed since.
             Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => {
             }
             Err(error) => return Err(error),
@@ -140,10 +140,10 @@ fn list(log: &Path) -> io::Result<Vec<LogFile>> {
     Ok(files)
 }
 
-/// Renames a file; never over another one.
+/// Renames a file without replacing another.
 fn rename(directory: &OwnedFd, old: &OsStr, new: &OsStr) -> io::Result<()> {
     match renameat_with(directory, old, directory, new, RenameFlags::NOREPLACE) {
-        // Some file systems cannot check and rename at once. Nothing but the agent makes such names.
+        // Some file systems do not support the atomic check. Only the agent creates such names.
         Err(Errno::INVAL | Errno::NOSYS) => match statat(directory, new, AtFlags::SYMLINK_NOFOLLOW)
         {
             Ok(_) => Err(Errno::EXIST.into()),
@@ -154,7 +154,8 @@ fn rename(directory: &OwnedFd, old: &OsStr, new: &OsStr) -> io::Result<()> {
     }
 }
 
-/// Compresses a file beside itself; only a whole gzip gets the final name, and only then the file goes.
+/// Compresses a file in its directory; only a complete gzip file gets the final name, and only then the
+/// original is removed.
 fn run_compression(file: &Path, cancel: &Cancel) -> io::Result<u64> {
     let (directory, name) = place(file)?;
     let text = name.to_str().ok_or(ErrorKind::InvalidInput)?;
@@ -165,7 +166,7 @@ fn run_compression(file: &Path, cancel: &Cancel) -> io::Result<u64> {
         Ok(size)
     });
     if named.is_err() {
-        // A full disk needs the room; what stays is removed before the next rotation.
+        // A full disk needs the space; a remaining draft is removed before the next rotation.
         unlinkat(&directory, &draft, AtFlags::empty()).ok();
     }
     let size = named?;
@@ -202,10 +203,10 @@ fn write_gzip(directory: &OwnedFd, name: &Path, draft: &Path, cancel: &Cancel) -
         encoder.write_all(&chunk[..length])?;
     }
     let to = encoder.finish()?;
-    // The time of the last line: readers skip whole files by it, and find the next one.
+    // The time of the last line: readers use it to skip files and to find the next one.
     let modified = Timespec { tv_sec: stat.st_mtime, tv_nsec: nanoseconds(&stat) };
     futimens(&to, &Timestamps { last_access: modified, last_modification: modified })?;
-    // The file itself goes next, so a power failure must find all of this one on disk.
+    // The original is removed next, so the compressed file must be on disk.
     to.sync_all()?;
     if cancel.is_cancelled() {
         return Err(io::Error::new(ErrorKind::Interrupted, "it was cancelled"));

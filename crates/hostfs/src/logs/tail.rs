@@ -1,23 +1,23 @@
-//! Where the last lines of a file begin, found from its end.
+//! Finds the start of the last lines of a file from its end.
 
 use std::io;
 use std::ops::Range;
 
-/// How much is read at a time.
+/// The size of one read.
 const BLOCK: u64 = 64 * 1024;
 
 /// The last lines of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LastLines {
-    /// The bytes that they take.
+    /// Their range in bytes.
     pub(super) range: Range<u64>,
-    /// How many there are.
+    /// Their number.
     pub(super) count: u64,
 }
 
-/// The last whole lines, as many as there are. What stands behind the last line's end is no line yet.
+/// The last complete lines, up to a number. An incomplete line at the end does not count.
 ///
-/// `read` fills a buffer from a position that lies within `size`.
+/// `read` fills a buffer from a position within `size`.
 pub(super) fn last_lines(
     lines: u64,
     size: u64,
@@ -36,7 +36,7 @@ pub(super) fn last_lines(
             if found == 0 {
                 end = behind;
             }
-            // One end more than lines: that of the line before them.
+            // There is one more line end than lines: that of the preceding line.
             if found == lines {
                 return Ok(LastLines { range: behind..end, count: found });
             }
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_lines_are_found() {
+    fn last_lines_are_found() {
         let rows: [(u64, &str, &str); 10] = [
             (0, "a\nb\nc\n", ""),
             (1, "a\nb\nc\n", "c\n"),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn following_from_the_end_begins_behind_the_last_whole_line() {
+    fn following_from_the_end_begins_after_the_last_complete_line() {
         assert_eq!(of(0, b"a\nb\nhalf"), 4..4);
     }
 
@@ -99,7 +99,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_answer_is_that_of_reading_it_all(
+        fn tail_equals_the_end_of_a_full_read(
             parts in prop::collection::vec(0_usize..40_000, 0..8),
             lines in 0_u64..10,
             rest in 0_usize..3,

@@ -1,32 +1,32 @@
-//! From the bytes of a log file to the text that the container wrote.
+//! Converts bytes of a log file to the text of the container.
 //!
-//! Works on pieces of any size and keeps no line in memory: a line's content goes out as it comes.
+//! Works on chunks of any size without buffering lines.
 
 use jiff::Timestamp;
 use model::ports::logs::{LogRequest, LogStream};
 
 use super::line::{Header, LONGEST_HEADER, header_length, parse};
 
-/// The way from bytes to text, and how far it has come.
+/// The state of the conversion.
 #[derive(Debug)]
 pub(super) struct Text {
     since: Option<Timestamp>,
     timestamps: bool,
     stream: LogStream,
-    /// How many bytes may still go out.
+    /// The remaining byte limit.
     left: Option<u64>,
     state: State,
-    /// Whether the text so far ends with a whole line: only there a time is shown.
+    /// Whether the output ends with a complete line: only there a timestamp is written.
     at_line_start: bool,
 }
 
 #[derive(Debug)]
 enum State {
-    /// At the beginning of a line; what is there of it.
+    /// In the header of a line; its bytes so far.
     Header(Vec<u8>),
     /// In the content of a line that is shown.
     Content { partial: bool },
-    /// In a line that is not shown: it is too old, or damaged.
+    /// In a line that is not shown: too old or damaged.
     Skipped,
 }
 
@@ -42,12 +42,12 @@ impl Text {
         }
     }
 
-    /// Whether as much went out as was asked for.
+    /// Whether the byte limit is reached.
     pub(super) fn is_full(&self) -> bool {
         self.left == Some(0)
     }
 
-    /// Takes the next bytes of the file and gives the text that they are.
+    /// Converts the next bytes of the file.
     pub(super) fn push(&mut self, mut bytes: &[u8]) -> Vec<u8> {
         let mut text = Vec::with_capacity(bytes.len());
         while !bytes.is_empty() && !self.is_full() {
@@ -63,14 +63,14 @@ impl Text {
         text
     }
 
-    /// The file ended in the middle of a line, and another one begins.
+    /// The file ended within a line, and another file begins.
     pub(super) fn restart(&mut self) -> Vec<u8> {
         let mut text = Vec::new();
         self.end_line(&mut text);
         text
     }
 
-    /// Takes bytes of one line.
+    /// Converts bytes of one line.
     fn piece(&mut self, piece: &[u8], text: &mut Vec<u8>) {
         match &mut self.state {
             State::Skipped => {}
@@ -106,7 +106,7 @@ impl Text {
         self.state = State::Content { partial: header.partial };
     }
 
-    /// Whether a line is of the requested stream and time.
+    /// Whether a line matches the requested stream and time.
     fn shows(&self, header: &Header) -> bool {
         let is_recent = self.since.is_none_or(|since| header.time >= since);
         is_recent && (self.stream == LogStream::All || self.stream == header.stream)

@@ -1,4 +1,4 @@
-//! Tables and laws of the way from a file to text.
+//! Tables and properties of the conversion of files to text.
 
 use jiff::Timestamp;
 use model::ports::logs::{LogRequest, LogStream};
@@ -23,7 +23,7 @@ damaged
 ";
 
 #[test]
-fn lines_are_joined_and_damaged_ones_left_out() {
+fn partial_lines_are_joined_and_damaged_ones_skipped() {
     let text = shown(&LogRequest::default(), FILE.as_bytes());
     assert_eq!(text, "first\nbeginning\n\n with  spaces \n");
 }
@@ -39,7 +39,7 @@ fn only_the_requested_stream_is_shown() {
 }
 
 #[test]
-fn times_stand_before_whole_lines_alone() {
+fn timestamps_precede_only_whole_lines() {
     let text = shown(&LogRequest { timestamps: true, ..LogRequest::default() }, FILE.as_bytes());
     let expected = "2026-01-01T00:00:01.500000000Z first\n\
                     2026-01-01T00:00:02.000000000Z beginning\n\
@@ -49,7 +49,7 @@ fn times_stand_before_whole_lines_alone() {
 }
 
 #[test]
-fn what_is_older_is_left_out_and_what_is_just_as_old_is_not() {
+fn since_time_is_inclusive() {
     let since: Timestamp = "2026-01-01T00:00:04Z".parse().unwrap();
     let request = LogRequest { since: Some(since), timestamps: true, ..LogRequest::default() };
     let text = shown(&request, FILE.as_bytes());
@@ -57,7 +57,7 @@ fn what_is_older_is_left_out_and_what_is_just_as_old_is_not() {
 }
 
 #[test]
-fn a_line_without_its_end_is_shown_as_far_as_it_goes() {
+fn incomplete_line_is_shown() {
     let rows = [
         ("2026-01-01T00:00:01Z stdout F half a li", "half a li"),
         ("2026-01-01T00:00:01Z stdout F", ""),
@@ -69,7 +69,7 @@ fn a_line_without_its_end_is_shown_as_far_as_it_goes() {
 }
 
 #[test]
-fn a_line_that_never_begins_costs_no_memory_and_hides_no_other() {
+fn overlong_line_header_needs_no_memory_and_hides_no_line() {
     let mut text = Text::new(&LogRequest::default());
     for _ in 0..1000 {
         assert_eq!(text.push(&[b'x'; 1000]), b"");
@@ -78,7 +78,7 @@ fn a_line_that_never_begins_costs_no_memory_and_hides_no_other() {
 }
 
 #[test]
-fn a_new_file_ends_the_line_that_the_old_one_left_open() {
+fn new_file_ends_an_open_line_of_the_old_one() {
     let mut text = Text::new(&LogRequest { timestamps: true, ..LogRequest::default() });
     assert_eq!(text.push(b"2026-01-01T00:00:01Z stdout F a"), b"2026-01-01T00:00:01.000000000Z a");
     assert_eq!(text.restart(), b"\n");
@@ -91,7 +91,7 @@ fn a_new_file_ends_the_line_that_the_old_one_left_open() {
 }
 
 #[test]
-fn no_more_bytes_go_out_than_asked_for() {
+fn limit_bytes_is_kept() {
     for limit in 0..60 {
         let request = LogRequest { timestamps: true, ..LogRequest::default() };
         let whole = shown(&request, FILE.as_bytes());
@@ -102,7 +102,7 @@ fn no_more_bytes_go_out_than_asked_for() {
     }
 }
 
-/// A line of a file, and what of it is text.
+/// A line of a file, and its text.
 fn line() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
     let content =
         vec(any::<u8>().prop_filter("a line has no end in it", |byte| *byte != b'\n'), 0..20);
@@ -122,13 +122,13 @@ fn line() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
 
 proptest! {
     #[test]
-    fn every_good_line_is_shown_whatever_lies_between(lines in vec(line(), 0..20)) {
+    fn every_valid_line_is_shown_between_damaged_ones(lines in vec(line(), 0..20)) {
         let (file, text): (Vec<_>, Vec<_>) = lines.into_iter().unzip();
         prop_assert_eq!(Text::new(&LogRequest::default()).push(&file.concat()), text.concat());
     }
 
     #[test]
-    fn it_does_not_matter_where_the_file_is_cut_into_pieces(
+    fn output_is_independent_of_chunk_sizes(
         lines in vec(line(), 0..8),
         noise in vec(any::<u8>(), 0..40),
         cuts in vec(any::<prop::sample::Index>(), 0..6),
@@ -151,7 +151,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_at_all_are_taken(bytes in vec(any::<u8>(), 0..2000), timestamps: bool) {
+    fn arbitrary_bytes_cause_no_panic(bytes in vec(any::<u8>(), 0..2000), timestamps: bool) {
         let mut text = Text::new(&LogRequest { timestamps, ..LogRequest::default() });
         let shown = text.push(&bytes);
         prop_assert!(timestamps || shown.len() <= bytes.len());

@@ -1,4 +1,4 @@
-//! Bind mounts, and mounts that reach containers.
+//! Bind mounts, and mount propagation to containers.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,7 +15,7 @@ use super::memory_mount::other_mount;
 use super::mount_table::MountTable;
 use super::place;
 
-/// Mounts a directory or file of the host also at a place.
+/// Mounts a directory or file of the host at a place.
 pub(super) fn bind(source: &Path, place: &Place, read_only: bool) -> io::Result<()> {
     let source = open(source, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let target = match bind_opened(&source, place)? {
@@ -36,7 +36,7 @@ pub(super) enum Bound {
     Other,
 }
 
-/// Mounts what a descriptor names also at a place, unless something is mounted there.
+/// Mounts the object of a descriptor at a place, unless the place has a mount.
 pub(super) fn bind_opened(source: &OwnedFd, place: &Place) -> io::Result<Bound> {
     let target = place::make_target(place, is_directory(source)?)?;
     if place::is_mount_root(&target)? {
@@ -51,7 +51,7 @@ pub(super) fn is_directory(descriptor: &OwnedFd) -> io::Result<bool> {
     Ok(FileType::from_raw_mode(fstat(descriptor)?.st_mode) == FileType::Directory)
 }
 
-/// A bind mount has the options of its source until it is mounted again with others.
+/// A bind mount has the options of its source until it is remounted.
 fn make_read_only(target: &OwnedFd) -> io::Result<()> {
     let found = fstatvfs(target)?.f_flag;
     if found.contains(StatVfsMountFlags::RDONLY) {
@@ -71,8 +71,8 @@ fn make_read_only(target: &OwnedFd) -> io::Result<()> {
     Ok(mount_remount(place::path_of(target), flags, "")?)
 }
 
-/// Makes mounts below a directory reach containers, and theirs the host. A directory whose mount is shared already is
-/// left alone. One that is no mount is mounted on itself; the mounts below it move there.
+/// Makes mounts below a directory propagate to containers and back. A shared mount stays unchanged. A directory
+/// that is no mount is bind-mounted on itself; the mounts below it move there.
 pub(super) fn share(directory: &Path) -> io::Result<()> {
     let path = directory.canonicalize()?;
     let table = MountTable::read()?;

@@ -1,4 +1,4 @@
-//! Devices that pods use as block volumes.
+//! Devices of block volumes.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -11,10 +11,10 @@ use rustix::mount::UnmountFlags;
 
 use super::{bind, place, unmount};
 
-/// Where the kernel lists block devices.
+/// The directory of block devices.
 const BLOCK_DEVICES: &str = "/sys/block";
 
-/// Binds a device at the map, and makes the link lead to it.
+/// Binds a device at the map, and points the link to it.
 pub(super) fn map(device: &Path, places: &DevicePlaces) -> io::Result<()> {
     bind::bind(device, &places.map, false)?;
     let (parent, name) = place::make_parent(&places.link)?;
@@ -28,7 +28,7 @@ pub(super) fn map(device: &Path, places: &DevicePlaces) -> io::Result<()> {
     Ok(symlinkat(device, &parent, name)?)
 }
 
-/// Ends the map, and removes it and the link. The directory of the map goes with the last pod.
+/// Unmounts the map, and removes it and the link. The directory of the map is removed with the last pod.
 pub(super) fn unmap(places: &DevicePlaces) -> io::Result<()> {
     unmount::end(&places.map, UnmountFlags::empty())?;
     remove(&places.map, FileType::RegularFile)?;
@@ -36,13 +36,13 @@ pub(super) fn unmap(places: &DevicePlaces) -> io::Result<()> {
     remove(&places.link, FileType::Symlink)
 }
 
-/// The loop devices that are attached to the device at a place.
+/// The loop devices attached to the device at a place.
 pub(super) fn attached_loops(place: &Place) -> io::Result<Vec<PathBuf>> {
     let path = place::real_path(place)?;
     let mut found = Vec::new();
     for entry in std::fs::read_dir(BLOCK_DEVICES)? {
         let entry = entry?;
-        // Only loop devices have this file, and only while they are attached.
+        // Only attached loop devices have this file.
         let Ok(backing) = std::fs::read(entry.path().join("loop/backing_file")) else { continue };
         if backing.strip_suffix(b"\n").unwrap_or(&backing) == path.as_os_str().as_bytes() {
             found.push(Path::new("/dev").join(entry.file_name()));
@@ -68,7 +68,7 @@ fn remove(place: &Place, kind: FileType) -> io::Result<()> {
     Ok(unlinkat(&parent, name, AtFlags::empty())?)
 }
 
-/// Removes the directory of a place unless something else is in it.
+/// Removes the directory of a place unless it has other entries.
 fn remove_directory(place: &Place) -> io::Result<()> {
     let Some(directory) = place.below.parent() else { return Ok(()) };
     let directory = Place { root: place.root.clone(), below: directory.to_owned() };

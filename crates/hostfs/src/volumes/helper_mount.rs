@@ -1,4 +1,4 @@
-//! File systems that programs of the host mount: those of servers and of disks.
+//! File systems that host programs mount: network and disk file systems.
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _};
@@ -11,16 +11,16 @@ use model::ports::volumes::FileSystem;
 use super::place::refused;
 use crate::program::run;
 
-/// How long a program may take. A large disk is not formatted faster.
+/// The timeout of a program: formatting a large disk takes long.
 const LIMIT: Duration = Duration::from_mins(5);
 
-/// How `blkid` says that it found nothing.
+/// The exit code of `blkid` if it found nothing.
 const NOTHING_FOUND: i32 = 2;
 
-/// How much of a disk must be readable before it is formatted: `blkid` finds nothing on a broken one either.
+/// How much of a disk must be readable before it is formatted: `blkid` finds nothing on a broken disk either.
 const READABLE: u64 = 1 << 20;
 
-/// What the program `mount` is given.
+/// The arguments of `mount`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request {
     kind: String,
@@ -29,7 +29,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Nothing for file systems in memory, which need no program.
+    /// `None` for file systems in memory, which need no program.
     pub(super) fn of(file_system: &FileSystem) -> Option<Self> {
         let (kind, source, read_only, options) = match file_system {
             FileSystem::Tmpfs { .. } | FileSystem::HugePages { .. } => return None,
@@ -48,7 +48,7 @@ impl Request {
         Some(Self { kind, source, options: options.join(",") })
     }
 
-    /// Whether a mount of this kind of file system is one that was asked for.
+    /// Whether a mount has the requested file system type.
     pub(super) fn is_kind(&self, fs_type: &str) -> bool {
         fs_type == self.kind || (self.kind == "nfs" && fs_type == "nfs4")
     }
@@ -61,7 +61,7 @@ impl Request {
     }
 }
 
-/// Formats a device on which nothing is; checks the file system of another.
+/// Formats an empty device; checks the file system of another.
 pub(super) async fn prepare_device(
     programs: &Pool,
     device: &Path,
@@ -104,9 +104,9 @@ async fn is_readable(device: PathBuf) -> io::Result<()> {
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
-/// Repairs a file system. The program is not there for all kinds of them.
+/// Repairs a file system. Some types have no such program.
 async fn check(programs: &Pool, device: &str) -> io::Result<()> {
-    /// Errors that it could not correct.
+    /// Uncorrected errors.
     const UNCORRECTED: i32 = 4;
     match code(programs, "fsck", &["-a", "--", device]).await {
         Ok(Some(code)) if code & UNCORRECTED != 0 => {

@@ -1,4 +1,4 @@
-//! What paths of the host are.
+//! Checks and creates host paths.
 
 use std::fs::{DirBuilder, Metadata, OpenOptions, Permissions};
 use std::io;
@@ -14,7 +14,7 @@ use super::place::refused;
 const DIRECTORY_MODE: u32 = 0o755;
 const FILE_MODE: u32 = 0o644;
 
-/// What the path must be and is not; nothing if it is.
+/// The required type that the path does not have; `None` if it matches.
 pub(super) fn check(path: &Path, kind: HostPathKind) -> io::Result<Option<&'static str>> {
     if path.components().any(|part| part == Component::ParentDir) {
         return Err(refused("it must not contain '..'"));
@@ -38,12 +38,12 @@ pub(super) fn check(path: &Path, kind: HostPathKind) -> io::Result<Option<&'stat
     Ok((!found.is_some_and(|found| is_expected(&found))).then_some(expected))
 }
 
-/// Makes a path that is missing, if its kind says so.
+/// Creates a missing path if its type requires that.
 fn make(path: &Path, kind: HostPathKind) -> io::Result<Option<Metadata>> {
     match kind {
         HostPathKind::DirectoryOrCreate => {
             DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(path)?;
-            // Whatever the process's umask made of it.
+            // Independent of the umask.
             std::fs::set_permissions(path, Permissions::from_mode(DIRECTORY_MODE))?;
         }
         HostPathKind::FileOrCreate => {

@@ -1,4 +1,4 @@
-//! Names in directories of volumes.
+//! Lists directories of volumes.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::place::{self, LISTED};
 
-/// The names of the directories in a directory, in order; none if it is not there.
+/// The sorted names of subdirectories; empty if the directory is missing.
 pub(super) fn directories(place: &Place) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     list(place, |name, kind| {
@@ -22,7 +22,7 @@ pub(super) fn directories(place: &Place) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// All names in a directory; none if it is not there.
+/// All names in a directory; empty if it is missing.
 pub(super) fn entries(place: &Place) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     list(place, |name, _| names.push(name))?;

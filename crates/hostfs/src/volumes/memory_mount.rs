@@ -1,4 +1,4 @@
-//! File systems that the kernel mounts without a program: those in memory.
+//! File systems in memory, which the kernel mounts without a program.
 
 use std::ffi::CString;
 use std::io;
@@ -11,11 +11,11 @@ use rustix::mount::{MountFlags, mount};
 
 use super::place::{self, NAMED};
 
-/// How the kernel marks the kinds of file systems.
+/// The magic numbers of file systems.
 const TMPFS: i64 = 0x0102_1994;
 const HUGETLBFS: i64 = 0x9584_58f6;
 
-/// Mounts memory that may be swapped out, or not where the kernel can do that.
+/// Mounts a tmpfs, without swap if requested and supported.
 pub(super) fn mount_tmpfs(place: &Place, size: Option<u64>, no_swap: bool) -> io::Result<()> {
     let directory = place::open_place(place, NAMED | OFlags::DIRECTORY)?;
     if is_mounted_as(&directory, TMPFS)?.is_some() {
@@ -27,7 +27,7 @@ pub(super) fn mount_tmpfs(place: &Place, size: Option<u64>, no_swap: bool) -> io
         size.clone().into_iter().chain(no_swap).collect::<Vec<_>>().join(",")
     };
     match mount_memory(&directory, "tmpfs", &options(no_swap)) {
-        // Kernels before 6.4 do not know the option, and user namespaces may not use it.
+        // Kernels before 6.4 lack the option, and user namespaces may not use it.
         Err(Errno::INVAL | Errno::PERM) if no_swap => {
             Ok(mount_memory(&directory, "tmpfs", &options(false))?)
         }
@@ -50,13 +50,13 @@ pub(super) fn mount_huge_pages(place: &Place, page_size: &str) -> io::Result<()>
 }
 
 fn mount_memory(directory: &OwnedFd, kind: &str, options: &str) -> Result<(), Errno> {
-    // As upstream names the sources.
+    // The source names of upstream.
     let source = if kind == "hugetlbfs" { "nodev" } else { kind };
     let options = CString::new(options).map_err(|_| Errno::INVAL)?;
     mount(source, place::path_of(directory), kind, MountFlags::empty(), &*options)
 }
 
-/// The block size of the file system that is mounted on a directory, if it is of this kind. Another kind is an error.
+/// The block size of the file system mounted on a directory, if it has this type. Another type is an error.
 fn is_mounted_as(directory: &OwnedFd, kind: i64) -> io::Result<Option<u64>> {
     if !place::is_mount_root(directory)? {
         return Ok(None);
@@ -68,12 +68,12 @@ fn is_mounted_as(directory: &OwnedFd, kind: i64) -> io::Result<Option<u64>> {
     Ok(Some(u64::try_from(found.f_bsize).unwrap_or_default()))
 }
 
-/// Something else is mounted where something is to be mounted.
+/// The error for another mount at the place.
 pub(super) fn other_mount() -> io::Error {
     io::Error::new(io::ErrorKind::AlreadyExists, "something else is mounted there")
 }
 
-/// A size as the kernel writes those of pages: `2M`, `2048K`, `1G`.
+/// A page size in the kernel's format: `2M`, `2048K`, `1G`.
 fn bytes(size: &str) -> Option<u64> {
     let digits = size.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
     let factor: u64 = match &size[digits.len()..] {

@@ -18,7 +18,7 @@ pub(super) struct Line {
     pub(super) mount: MountPoint,
 }
 
-/// All mounts, in the order in which they were made.
+/// All mounts, in order of their creation.
 #[derive(Debug)]
 pub(super) struct MountTable {
     lines: Vec<Line>,
@@ -33,7 +33,7 @@ impl MountTable {
         Self { lines: table.split(|byte| *byte == b'\n').filter_map(line).collect() }
     }
 
-    /// What is mounted on a directory and below it, and can be reached there.
+    /// The reachable mounts on a directory and below it.
     pub(super) fn within(&self, directory: &Path) -> Vec<&Line> {
         let mounts: HashMap<u64, &Line> = self.lines.iter().map(|line| (line.id, line)).collect();
         let children: HashSet<(u64, &Path)> =
@@ -42,12 +42,12 @@ impl MountTable {
         within.filter(|line| is_reachable(line, &mounts, &children)).collect()
     }
 
-    /// The mount on exactly this directory; the one on top if there are several.
+    /// The mount on exactly this directory; the topmost if there are several.
     pub(super) fn at(&self, directory: &Path) -> Option<&Line> {
         self.within(directory).into_iter().rfind(|line| line.mount.path == directory)
     }
 
-    /// The mount to which a directory belongs.
+    /// The mount that contains a directory.
     pub(super) fn containing(&self, directory: &Path) -> Option<&Line> {
         directory.ancestors().find_map(|ancestor| self.at(ancestor))
     }
@@ -58,15 +58,15 @@ impl MountTable {
     }
 }
 
-/// Whether no other mount covers it. A directory that was mounted on itself hides the mounts that it had before; the
-/// table lists them still.
+/// Whether no other mount covers it. A directory that was bind-mounted on itself hides its earlier mounts,
+/// which are still in the table.
 fn is_reachable(
     line: &Line,
     mounts: &HashMap<u64, &Line>,
     children: &HashSet<(u64, &Path)>,
 ) -> bool {
     let (mut here, mut steps) = (line, 0);
-    // From each mount the way leads into the next, unless another mount is nearer.
+    // Walks up the mounts: a nearer mount in between covers it.
     while let Some(parent) = mounts.get(&here.parent).filter(|parent| parent.id != here.id) {
         let is_nearer = |path| children.contains(&(parent.id, path));
         steps += 1;

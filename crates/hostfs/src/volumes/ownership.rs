@@ -1,7 +1,8 @@
-//! Giving a volume to a group.
+//! Changes the group of a volume (fsGroup).
 //!
-//! Every file is opened by its name in an open directory, never by a path, and then changed through its descriptor: a
-//! link that takes its place is never followed. Whatever the depth of the tree, each thread has a few directories open.
+//! Every file is opened by its name in an open directory, never by a path, and then changed through its
+//! descriptor: a link that replaces it is never followed. For any depth of the tree, each thread has few open
+//! directories.
 
 mod crew;
 mod walk;
@@ -14,15 +15,15 @@ use rustix::fs::{AtFlags, FileType, Gid, Mode, Stat, chmod, chownat, fstat};
 
 use super::place;
 
-/// What members of the group may do.
+/// The permissions of the group.
 const READ: u32 = 0o440;
 const READ_WRITE: u32 = 0o660;
 
-/// Directories can be entered, and what is made in them belongs to the group.
+/// Directories can be entered, and new files in them belong to the group.
 const DIRECTORY: u32 = 0o2110;
 
-/// Gives a volume and all that is in it to a group. Its root comes last: `OnRootMismatch` takes a root that fits for a
-/// volume that was done.
+/// Gives a volume and all of its content to a group. The root comes last: for `OnRootMismatch`, a matching root
+/// means that the volume is done.
 pub(super) fn apply(
     volume: OwnedFd,
     ownership: Ownership,
@@ -37,16 +38,16 @@ pub(super) fn apply(
     set(&root, ownership)
 }
 
-/// What is to change in a file.
+/// The change of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Change {
     group: bool,
-    /// The mode it gets; nothing for a link, which has none.
+    /// The new mode; `None` for a link, which has none.
     mode: Option<u32>,
 }
 
 impl Change {
-    /// Nothing if all is right.
+    /// `None` if nothing has to change.
     fn to(found: &Stat, ownership: Ownership) -> Option<Self> {
         let kind = FileType::from_raw_mode(found.st_mode);
         let mut bits = if ownership.read_only { READ } else { READ_WRITE };
@@ -55,14 +56,14 @@ impl Change {
         }
         let before = found.st_mode & 0o7777;
         let group = found.st_gid != ownership.group;
-        // The change of the group takes bits of the mode away.
+        // Changing the group clears bits of the mode.
         let is_changed = before | bits != before || (group && before & 0o6000 != 0);
         let mode = (kind != FileType::Symlink && is_changed).then_some(before | bits);
         (group || mode.is_some()).then_some(Self { group, mode })
     }
 }
 
-/// Sets group and mode of what a descriptor names.
+/// Sets group and mode of the object of a descriptor.
 fn set(file: &OwnedFd, ownership: Ownership) -> io::Result<()> {
     let Some(change) = Change::to(&fstat(file)?, ownership) else { return Ok(()) };
     if change.group {

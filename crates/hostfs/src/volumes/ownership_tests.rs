@@ -56,7 +56,7 @@ fn large_tree_is_changed_by_several_threads_to_the_last_file() {
         return;
     }
     let root = tempfile::tempdir().unwrap();
-    // More directories in one than are kept in memory at a time.
+    // More subdirectories than are kept in memory.
     for number in 0..1300 {
         let directory = root.path().join(format!("wide/{number}"));
         fs::create_dir_all(&directory).unwrap();
@@ -97,12 +97,12 @@ fn deep_tree_is_changed_with_few_open_files() {
 #[test]
 fn only_missing_bits_and_groups_are_changed() {
     let rows = [
-        // Kind and mode, group, read-only: whether the group changes, and the new mode.
+        // Type and mode, group, read-only: whether the group changes, and the new mode.
         (FileType::RegularFile, 0o600, 0, false, Some((true, Some(0o660)))),
         (FileType::RegularFile, 0o600, 0, true, Some((true, Some(0o640)))),
         (FileType::RegularFile, 0o664, 2000, false, None),
         (FileType::RegularFile, 0o664, 0, false, Some((true, None))),
-        // The change of the group takes the bit away.
+        // Changing the group clears the bit.
         (FileType::RegularFile, 0o4775, 0, false, Some((true, Some(0o4775)))),
         (FileType::Directory, 0o755, 2000, true, Some((false, Some(0o2755)))),
         (FileType::Directory, 0o2775, 2000, false, None),

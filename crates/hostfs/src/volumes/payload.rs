@@ -1,8 +1,9 @@
-//! Files that become the content of a directory in one step.
+//! Replaces the files of a directory atomically.
 //!
-//! The files lie in a directory with the time in its name, to which the link `..data` leads. Each name that a reader
-//! uses is a link through `..data`, so one rename of that link exchanges all files. Everything is reached by its name in
-//! the open directory of the volume: links that a container may have planted there lead nowhere.
+//! The files are in a directory with a timestamp as its name, to which the link `..data` points. Each name that
+//! readers use is a link through `..data`, so one rename of that link replaces all files. Everything is reached
+//! by its name in the open directory of the volume: links that a container may have created there are not
+//! followed.
 
 mod staged;
 
@@ -28,7 +29,7 @@ use crate::tree::remove_tree;
 
 const DATA: &str = "..data";
 const NEW_DATA: &str = "..data_tmp";
-/// Where the old link is while the names of new files are made: it takes no room on the disk to put it back.
+/// The old link, while links for new files are created: restoring it needs no disk space.
 const OLD_DATA: &str = "..data_old";
 
 const LONGEST_PATH: usize = 4096;
@@ -37,7 +38,7 @@ const LONGEST_NAME: usize = 255;
 /// Files by their cleaned paths.
 type Files<'a> = BTreeMap<PathBuf, &'a PayloadFile>;
 
-/// Makes files the content of a volume.
+/// Makes these files the content of a volume.
 pub(super) fn write(
     place: &Place,
     payload: &Payload,
@@ -79,7 +80,7 @@ struct Volume<'a> {
     place: &'a Place,
 }
 
-/// The names that readers see, each with the user that its link belongs to.
+/// The names that readers see, each with the owner of its link.
 type Names<'a> = BTreeMap<&'a OsStr, Option<u32>>;
 
 impl Volume<'_> {
@@ -96,7 +97,7 @@ impl Volume<'_> {
         }
     }
 
-    /// Refuses names at which something is that is no link: it may be a mount point, or a file of the container.
+    /// Refuses names that exist and are no links: they may be mount points, or files of the container.
     fn check_names(&self, names: &Names<'_>) -> io::Result<()> {
         for name in names.keys() {
             match self.link_target(name) {
@@ -120,7 +121,7 @@ impl Volume<'_> {
         self.link_target(name).is_ok_and(|target| target == target_of(name))
     }
 
-    /// Exchanges the content. On an error it is exchanged back.
+    /// Replaces the content. On an error the old content is restored.
     fn exchange(&self, old: Option<&OsStr>, new: &OsStr, names: &Names<'_>) -> io::Result<()> {
         let directory = &self.directory;
         symlinkat(new, directory, NEW_DATA)?;
@@ -142,7 +143,7 @@ impl Volume<'_> {
         Err(error)
     }
 
-    /// Makes the links that are missing or lead elsewhere, and lists them.
+    /// Creates links that are missing or have another target, and records them.
     fn make_links<'a>(&self, names: &Names<'a>, made: &mut Vec<&'a OsStr>) -> io::Result<()> {
         for (name, owner) in names {
             if self.has_link(name) {
@@ -163,7 +164,7 @@ impl Volume<'_> {
         Ok(())
     }
 
-    /// Removes links of files that are no longer there. One that cannot be removed leads nowhere.
+    /// Removes links of removed files. A link that cannot be removed is dangling.
     fn remove_stale_links(&self, names: &Names<'_>) {
         let listed = self.names().unwrap_or_default();
         for name in listed.iter().filter(|name| !names.contains_key(name.as_os_str())) {
@@ -173,7 +174,7 @@ impl Volume<'_> {
         }
     }
 
-    /// Removes what a crash or an error left: all directories with a time in their names but one, and temporary links.
+    /// Removes leftovers of crashes and errors: all timestamped directories but one, and temporary links.
     fn remove_leftovers(&self, current: Option<&OsStr>) -> io::Result<()> {
         for name in self.names()? {
             let is_temporary = name == NEW_DATA || name == OLD_DATA;
@@ -193,7 +194,7 @@ impl Volume<'_> {
         Ok(unlinkat(&self.directory, name, AtFlags::empty())?)
     }
 
-    /// What cannot be removed is removed by a later write.
+    /// A later write removes what cannot be removed now.
     fn log_failure(&self, name: &OsStr, removed: Result<(), impl Into<io::Error>>) {
         if let Err(error) = removed.map_err(Into::into) {
             let name = Path::new(name).display();
@@ -216,12 +217,12 @@ impl Volume<'_> {
     }
 }
 
-/// Where the link of a name leads.
+/// The target of the link of a name.
 fn target_of(name: &OsStr) -> OsString {
     Path::new(DATA).join(name).into_os_string()
 }
 
-/// The first parts of the paths.
+/// The first components of the paths.
 fn top_names<'a>(files: &'a Files<'_>) -> Names<'a> {
     let mut names = Names::new();
     for (path, file) in files {
@@ -243,7 +244,7 @@ fn is_timestamp(name: &OsStr) -> bool {
     time.split('_').count() == 6 && time.split('_').all(is_number) && is_number(random)
 }
 
-/// The paths of files without needless parts; one that leads out of the volume is an error.
+/// The cleaned paths of files; a path that leaves the volume is an error.
 fn cleaned(payload: &Payload) -> io::Result<Files<'_>> {
     let mut files = Files::new();
     for (path, file) in &payload.files {

@@ -22,7 +22,7 @@ fn volume(root: &TempDir) -> Place {
     place
 }
 
-/// Whether a volume holds these files and nothing else, not even leftovers.
+/// Asserts that a volume has these files and no leftovers.
 fn assert_is(place: &Place, files: &[(&str, &str)], case: &str) {
     for (path, content) in files {
         let found = fs::read_to_string(place.path().join(path)).unwrap();
@@ -77,7 +77,7 @@ fn full_volume_keeps_its_old_content_whichever_step_fails() {
     assert_is(&place, &OLD, "no room");
 }
 
-/// Leaves a volume as it is after each step of the write of new content over old.
+/// Stops the write of new content after this step.
 fn stopped_after(place: &Place, step: usize) {
     let at = |name: &str| place.path().join(name);
     let old = fs::read_link(at(DATA)).unwrap();
@@ -137,7 +137,7 @@ fn readers_see_one_payload_or_the_other_and_never_none() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                // As a reader does who wants both of one version.
+                // As a reader that needs both files of one version.
                 let current = place.path().join(fs::read_link(place.path().join(DATA)).unwrap());
                 let read = |name: &str| fs::read_to_string(current.join(name));
                 if let (Ok(a), Ok(b)) = (read("a"), read("b")) {

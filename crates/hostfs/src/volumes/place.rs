@@ -1,4 +1,4 @@
-//! Directories and files of volumes, reached below their root without following a link.
+//! Directories and files of volumes, reached below their root without following links.
 
 use std::ffi::OsStr;
 use std::io;
@@ -14,23 +14,23 @@ use rustix::io::Errno;
 
 use crate::beneath::plain_names;
 
-/// The mode of directories that lead to a place.
+/// The mode of parent directories of a place.
 const PARENT_MODE: u32 = 0o750;
 
-/// The mode of a file on which something is mounted.
+/// The mode of a file that is a mount point.
 const FILE_MODE: u32 = 0o640;
 
-/// A descriptor that names a file or directory and does nothing else with it. A link is an error, with [`BENEATH`].
+/// A descriptor that only identifies a file or directory. A link is an error, with [`BENEATH`].
 pub(super) const NAMED: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
-/// The same, and of a link it names the link itself: a mount of one would lead wherever the link does.
+/// The same, but for a link it identifies the link itself: mounting one would follow it.
 pub(super) const NAMED_OR_LINK: OFlags = NAMED.union(OFlags::NOFOLLOW);
 
 /// A directory that can be listed.
 pub(super) const LISTED: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// No link is followed, and no name leads out.
+/// No link is followed, and no name leaves the root.
 pub(super) const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
 
 /// The same, and no mount is entered.
@@ -40,13 +40,13 @@ pub(super) fn refused(problem: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, problem)
 }
 
-/// An error with the name of the entry that it is about.
+/// An error with the name of its entry.
 pub(super) fn naming(name: &Path, error: impl Into<io::Error>) -> io::Error {
     let error = error.into();
     io::Error::new(error.kind(), format!("{}: {error}", name.display()))
 }
 
-/// The path by which the kernel finds what a descriptor of this process names.
+/// The `/proc` path of an open descriptor.
 pub(super) fn path_of(descriptor: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", descriptor.as_raw_fd()))
 }
@@ -56,7 +56,7 @@ pub(super) fn open_root(root: &Path) -> io::Result<OwnedFd> {
     Ok(open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// What is at a place.
+/// Opens a place.
 pub(super) fn open_place(place: &Place, flags: OFlags) -> io::Result<OwnedFd> {
     plain_names(&place.below)?;
     let root = open_root(&place.root)?;
@@ -64,7 +64,7 @@ pub(super) fn open_place(place: &Place, flags: OFlags) -> io::Result<OwnedFd> {
     Ok(openat2(&root, below, flags, Mode::empty(), BENEATH)?)
 }
 
-/// The directory in which a place is, and its name there.
+/// The parent directory of a place, and its name there.
 pub(super) fn open_parent(place: &Place) -> io::Result<(OwnedFd, &OsStr)> {
     plain_names(&place.below)?;
     let name = place.below.file_name().ok_or_else(|| refused("it is the root itself"))?;
@@ -73,14 +73,14 @@ pub(super) fn open_parent(place: &Place) -> io::Result<(OwnedFd, &OsStr)> {
     Ok((open_place(&parent, NAMED | OFlags::DIRECTORY)?, name))
 }
 
-/// The path of a place as the kernel lists mounts: without links.
+/// The path of a place as in the mount table: without links.
 pub(super) fn real_path(place: &Place) -> io::Result<PathBuf> {
     plain_names(&place.below)?;
     Ok(place.root.canonicalize()?.join(&place.below))
 }
 
-/// Makes a directory with exactly this mode, and its parents with theirs. Special bits that it has already stay: those
-/// of a volume that was given to a group.
+/// Creates a directory with exactly this mode, and its parents with theirs. Existing special bits stay: those
+/// of a volume with a group.
 pub(super) fn make_directory(place: &Place, mode: u32) -> io::Result<OwnedFd> {
     let (parent, name) = make_parent(place)?;
     let directory = child(&parent, name, mode)?;
@@ -90,7 +90,7 @@ pub(super) fn make_directory(place: &Place, mode: u32) -> io::Result<OwnedFd> {
     Ok(directory)
 }
 
-/// Makes what something can be mounted on: a directory, or an empty file.
+/// Creates a mount point: a directory, or an empty file.
 pub(super) fn make_target(place: &Place, is_directory: bool) -> io::Result<OwnedFd> {
     let (parent, name) = make_parent(place)?;
     if is_directory {
@@ -119,7 +119,7 @@ pub(super) fn make_parent(place: &Place) -> io::Result<(OwnedFd, &OsStr)> {
     Ok((directory, last))
 }
 
-/// A directory in a directory, which is made with exactly this mode if nothing is there.
+/// Opens a subdirectory, which is created with exactly this mode if it is missing.
 pub(super) fn child(parent: impl AsFd, name: &OsStr, mode: u32) -> io::Result<OwnedFd> {
     let is_new = match mkdirat(&parent, name, Mode::from_raw_mode(mode)) {
         Ok(()) => true,
@@ -135,7 +135,7 @@ pub(super) fn child(parent: impl AsFd, name: &OsStr, mode: u32) -> io::Result<Ow
     Ok(directory)
 }
 
-/// Whether a descriptor names the root of a mount.
+/// Whether a descriptor is the root of a mount.
 pub(super) fn is_mount_root(descriptor: &OwnedFd) -> io::Result<bool> {
     let found = statx(descriptor, "", AtFlags::EMPTY_PATH, StatxFlags::TYPE)?;
     if !found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT) {
@@ -144,7 +144,7 @@ pub(super) fn is_mount_root(descriptor: &OwnedFd) -> io::Result<bool> {
     Ok(found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
-/// Device and inode of what a descriptor names.
+/// Device and inode of a descriptor.
 pub(super) fn identity(descriptor: &OwnedFd) -> io::Result<(u64, u64)> {
     let found = fstat(descriptor)?;
     Ok((found.st_dev, found.st_ino))

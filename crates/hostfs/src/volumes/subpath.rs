@@ -1,7 +1,7 @@
-//! Parts of volumes, which containers may change at any moment.
+//! Subpaths of volumes, which containers may change at any moment.
 //!
-//! Links are resolved first; the result must lie in the volume. It is then opened below the volume's root without
-//! following a link, and mounted through its descriptor: a link that appears in between is an error.
+//! Links are resolved first; the result must be in the volume. It is then opened below the volume's root
+//! without following links, and mounted through its descriptor: a link created in between is an error.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -18,9 +18,9 @@ use rustix::mount::UnmountFlags;
 use super::bind::{Bound, bind_opened, is_directory};
 use super::place::{self, BENEATH, NAMED, child, naming, refused};
 use super::{listing, unmount};
-use crate::look;
+use crate::inspect;
 
-/// Mounts a part of a volume at a place.
+/// Mounts a subpath of a volume at a place.
 pub(super) fn bind(subpath: &Subpath) -> Result<(), SubpathError> {
     let path = &subpath.path;
     let prepare = |source| SubpathError::Prepare { path: path.clone(), source };
@@ -38,7 +38,7 @@ fn mount(source: &OwnedFd, target: &Place) -> io::Result<()> {
     if bind_over(source, target)? != Bound::Other {
         return Ok(());
     }
-    // The path leads to another file or directory now.
+    // The path is another file or directory now.
     unmount::end(target, UnmountFlags::empty())?;
     match bind_over(source, target)? {
         Bound::Other => Err(super::memory_mount::other_mount()),
@@ -46,7 +46,7 @@ fn mount(source: &OwnedFd, target: &Place) -> io::Result<()> {
     }
 }
 
-/// Mounts at a place that may have been one for a file and is now one for a directory, or the other way round.
+/// Mounts at a place that may have been created for a file and must now be a directory, or the reverse.
 fn bind_over(source: &OwnedFd, target: &Place) -> io::Result<Bound> {
     let found = match place::open_place(target, NAMED) {
         Ok(found) => Some(found),
@@ -77,10 +77,10 @@ pub(super) fn read(volume: &Path, path: &Path, limit: u64) -> io::Result<Vec<u8>
     if !file.metadata()?.is_file() {
         return Err(refused("it is not a file"));
     }
-    look::read(&file, limit)
+    inspect::read(&file, limit)
 }
 
-/// A volume whose parts are looked for.
+/// A volume with subpaths.
 #[derive(Debug)]
 struct Volume {
     root: OwnedFd,
@@ -110,7 +110,7 @@ impl Volume {
         Ok(Self { root, path, mode })
     }
 
-    /// Follows the links of a path as far as it exists.
+    /// Resolves the links of a path as far as it exists.
     fn resolve(&self, path: &Path) -> io::Result<Resolved> {
         if path.components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
             return Err(refused("it must be relative and must not contain '..'"));
@@ -138,7 +138,7 @@ impl Volume {
         Ok(openat2(&self.root, path, flags, Mode::empty(), BENEATH)?)
     }
 
-    /// Makes missing directories, one in the other, with the mode of the root.
+    /// Creates missing nested directories, with the mode of the root.
     fn make(&self, resolved: &Resolved) -> io::Result<()> {
         let mut here = self.open_at(&resolved.existing, NAMED | OFlags::DIRECTORY)?;
         for name in &resolved.missing {
@@ -148,7 +148,7 @@ impl Volume {
     }
 }
 
-/// Ends the mounts of parts of a volume and removes their places.
+/// Unmounts the subpaths of a volume and removes their mount points.
 pub(super) fn clean(subpaths: &Place, volume: &str) -> io::Result<()> {
     let place = subpaths.join(volume);
     unmount::end(&place, UnmountFlags::empty())?;
@@ -161,13 +161,13 @@ pub(super) fn clean(subpaths: &Place, volume: &str) -> io::Result<()> {
     }
     remove_at(&place)?;
     match remove_at(subpaths) {
-        // Other volumes have theirs there.
+        // It has mount points of other volumes.
         Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
         removed => removed,
     }
 }
 
-/// Removes an empty file or directory, if there is one.
+/// Removes an empty file or directory, if it exists.
 fn remove_at(place: &Place) -> io::Result<()> {
     let removed =
         place::open_parent(place).and_then(|(parent, name)| remove_empty(&parent, name.as_ref()));
@@ -177,7 +177,7 @@ fn remove_at(place: &Place) -> io::Result<()> {
     }
 }
 
-/// Removes an empty file or directory of a directory, and nothing else.
+/// Removes an empty file or an empty directory, and nothing else.
 fn remove_empty(parent: &OwnedFd, name: &Path) -> io::Result<()> {
     let found = match statat(parent, name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => return Ok(()),

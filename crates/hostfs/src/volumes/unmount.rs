@@ -1,4 +1,4 @@
-//! Ending mounts.
+//! Unmounts.
 
 use std::io;
 use std::path::Path;
@@ -9,7 +9,7 @@ use rustix::mount::{UnmountFlags, unmount};
 use super::mount_table::MountTable;
 use super::place;
 
-/// Ends all mounts on a place and below it, the latest first.
+/// Unmounts everything on a place and below it, latest first.
 pub(super) fn end(place: &Place, flags: UnmountFlags) -> io::Result<()> {
     match place::open_parent(place) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -24,7 +24,7 @@ pub(super) fn end(place: &Place, flags: UnmountFlags) -> io::Result<()> {
             return Ok(());
         }
         let (mut ended, mut failed) = (false, None);
-        // The latest first: what was mounted before it may be hidden by it.
+        // Latest first: a mount may hide earlier ones.
         for mount in mounts.iter().rev() {
             let below = mount.mount.path.strip_prefix(&root).map_err(io::Error::other)?;
             match end_one(&root, below, flags) {

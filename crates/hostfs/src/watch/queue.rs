@@ -1,14 +1,14 @@
-//! What one listener has not heard yet.
+//! Pending changes of one listener.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use model::ports::files::Heard;
+use model::ports::files::DirectoryChange;
 use tokio::sync::Notify;
 
-/// More names than this are not remembered one by one.
+/// With more names than this, only a change of anything is reported.
 const MOST_NAMES: usize = 1024;
 
-/// Filled by the reader of the instance, emptied by one listener.
+/// Filled by the reader of the instance, read by one listener.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     waiting: Mutex<Waiting>,
@@ -17,7 +17,7 @@ pub(super) struct Queue {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    heard: Option<Heard>,
+    pending: Option<DirectoryChange>,
     is_over: bool,
 }
 
@@ -26,36 +26,36 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds what was heard to what waits.
-    pub(super) fn push(&self, heard: Heard) {
+    /// Merges a change into the pending one.
+    pub(super) fn push(&self, change: DirectoryChange) {
         let mut waiting = self.waiting();
-        let both = match waiting.heard.take() {
-            None => heard,
-            Some(before) => before.and(heard),
+        let both = match waiting.pending.take() {
+            None => change,
+            Some(before) => before.and(change),
         };
-        waiting.heard = Some(match both {
-            Heard::Names(names) if names.len() > MOST_NAMES => Heard::Anything,
+        waiting.pending = Some(match both {
+            DirectoryChange::Names(names) if names.len() > MOST_NAMES => DirectoryChange::Anything,
             both => both,
         });
         drop(waiting);
         self.news.notify_one();
     }
 
-    /// Nothing more will come.
+    /// Ends the watch.
     pub(super) fn end(&self) {
         self.waiting().is_over = true;
         self.news.notify_one();
     }
 
-    /// Waits for what was heard; `None` once all was taken and nothing more will come.
-    pub(super) async fn take(&self) -> Option<Heard> {
+    /// Waits for a change; `None` once all changes are taken and the watch has ended.
+    pub(super) async fn take(&self) -> Option<DirectoryChange> {
         loop {
             {
                 let mut waiting = self.waiting();
-                match waiting.heard.take() {
+                match waiting.pending.take() {
                     None if waiting.is_over => return None,
                     None => {}
-                    heard => return heard,
+                    change => return change,
                 }
             }
             self.news.notified().await;

@@ -15,7 +15,7 @@ pub enum Recorded {
     Held,
     AlreadyGone,
     Failed(String),
-    /// Nothing: there was nothing to remove, or it is tried again.
+    /// Nothing: there was nothing to remove, or the removal is retried.
     Nothing,
 }
 
@@ -68,7 +68,7 @@ impl RemovalResult for Result<Removed, CgroupError> {
     fn recorded(&self) -> Recorded {
         match self {
             Ok(Removed::Now) => Recorded::Removed,
-            // Most pods that are gone have left no cgroup, and the caller does not check before.
+            // Most removed pods have left no cgroup, and the caller does not check before.
             Ok(Removed::Before) => Recorded::Nothing,
             Err(error) => failed(error),
         }
@@ -81,7 +81,7 @@ impl RemovalResult for Result<PodRemoved, ApiError> {
             Ok(PodRemoved::Gone) => Recorded::Removed,
             Ok(PodRemoved::Held) => Recorded::Held,
             Err(ApiError::NotFound) => Recorded::AlreadyGone,
-            // The caller tries again.
+            // The caller retries.
             Err(ApiError::Throttled { .. }) => Recorded::Nothing,
             Err(error) => failed(error),
         }

@@ -1,4 +1,4 @@
-//! The files of a log: which go, which is compressed, and what the next one is named.
+//! The files of a log: which are deleted, which is compressed, and the name of the next one.
 
 use jiff::ToSpan as _;
 use jiff::civil::DateTime;
@@ -8,27 +8,27 @@ use model::rotated_log::{LogFileKind, RotatedName};
 /// A rotated file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RotatedFile {
-    /// Its name, behind that of its log.
+    /// The suffix of its name.
     pub name: RotatedName,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub size: u64,
 }
 
-/// A file that goes.
+/// A file to be deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deletion {
     /// Its name.
     pub file: String,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub size: u64,
-    /// Why it goes.
+    /// Why it is deleted.
     pub reason: Reason,
 }
 
-/// Why a file of a log goes.
+/// Why a file of a log is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// A compression that was killed left it: a draft, or a file that is compressed by now.
+    /// A killed compression left it: a draft, or an original that is compressed already.
     Leftover,
     /// There are more rotated files than `containerLogMaxFiles` allows.
     MaxFiles,
@@ -50,20 +50,20 @@ impl Reason {
 /// The files of a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogDirectory {
-    /// The size of the live file, if it is there.
+    /// The size of the live file, if it exists.
     pub live: Option<u64>,
-    /// Rotated files, the oldest first.
+    /// Rotated files, oldest first.
     pub rotated: Vec<RotatedFile>,
-    /// What a killed agent left.
+    /// Files left by a killed agent.
     pub leftovers: Vec<Deletion>,
-    /// Bytes of the draft of the file that is just being compressed.
+    /// The size of the draft of the current compression.
     pub draft: u64,
     /// Other files in the directory: logs of earlier instances.
     pub others: Vec<LogFile>,
 }
 
 impl LogDirectory {
-    /// Sorts the files of a directory. `compressing` is the rotated file that is just being compressed.
+    /// Sorts the files of a directory. `compressing` is the rotated file that is being compressed.
     pub fn read(log: &str, files: Vec<LogFile>, compressing: Option<RotatedName>) -> Self {
         let mut this = Self::default();
         let draft =
@@ -84,7 +84,7 @@ impl LogDirectory {
         this.rotated.sort_by_key(|file| file.name);
         let mut doubled = Vec::new();
         for pair in this.rotated.windows(2) {
-            // The plain file sorts first. Its gzip is whole: only a whole one has that name.
+            // The plain file sorts first. Its gzip is complete: only a complete one has that name.
             if pair[0].name.time == pair[1].name.time {
                 doubled.push(pair[0]);
             }
@@ -95,8 +95,8 @@ impl LogDirectory {
         this
     }
 
-    /// What goes so that a live file and `max_files - 1` rotated ones stay; the oldest of these goes first, the newest
-    /// never.
+    /// The files to delete so that the live file and `max_files - 1` rotated ones stay; the oldest is deleted
+    /// first, the newest never.
     pub fn surplus(&self, log: &str, max_files: usize) -> Vec<Deletion> {
         let kept = max_files.saturating_sub(1).max(1);
         let oldest = self.rotated.len().saturating_sub(kept);
@@ -108,27 +108,27 @@ impl LogDirectory {
         self.leftovers.iter().cloned().chain(oldest).collect()
     }
 
-    /// The file that is compressed next: the newest plain one but the last rotated, which readers may still read and
-    /// the runtime may still write.
+    /// The next file to compress: the newest plain one except the last rotated, which readers may still read
+    /// and the runtime may still write.
     pub fn compressible(&self) -> Option<RotatedName> {
         let (_, older) = self.rotated.split_last()?;
         older.iter().rev().find(|file| !file.name.compressed).map(|file| file.name)
     }
 
-    /// The name under which the live file is rotated: the time, or later if a file has that or a later one. So the
-    /// order of names is that of rotation, even if clocks are set back.
+    /// The name of the next rotated file: the time, or later if a file has that or a later one. So names are in
+    /// the order of rotations, even if clocks are set back.
     pub fn next_name(&self, now: DateTime) -> RotatedName {
         let now = now.with().subsec_nanosecond(0).build().unwrap_or(now);
         let newest = self.rotated.last().map(|file| file.name.time.saturating_add(1.second()));
         RotatedName::plain(newest.map_or(now, |newest| newest.max(now)))
     }
 
-    /// What all rotated files have.
+    /// The size of all rotated files.
     pub fn rotated_bytes(&self) -> u64 {
         self.rotated.iter().map(|file| file.size).sum()
     }
 
-    /// What files beside the log and its rotated ones have.
+    /// The size of other files in the directory.
     pub fn other_bytes(&self) -> u64 {
         let leftovers: u64 = self.leftovers.iter().map(|file| file.size).sum();
         let others: u64 = self.others.iter().map(|file| file.size).sum();

@@ -83,7 +83,7 @@ fn all_but_the_newest_rotated_file_are_compressed_the_newest_of_them_first() {
 
 // behaviour: ROT-9
 #[test]
-fn names_ascend_whatever_the_clock_says() {
+fn names_ascend_for_any_clock() {
     let rows: [(&[String], i64, i64); 4] =
         [(&[], 5, 5), (&[plain(1)], 5, 5), (&[gzip(5)], 5, 6), (&[plain(9)], 5, 10)];
     for (files, now, expected) in rows {
@@ -92,10 +92,10 @@ fn names_ascend_whatever_the_clock_says() {
     }
 }
 
-/// Files by name, each with the numbers of the lines in it.
+/// Files by name, each with its line numbers.
 type Disk = BTreeMap<String, Vec<u32>>;
 
-/// What the agent does to a log, as steps on a disk. It can be killed before each of them.
+/// The agent's work on a log, as steps on a disk. It can be killed before each of them.
 struct Agent<'a> {
     disk: &'a mut Disk,
     max_files: usize,
@@ -156,7 +156,7 @@ impl Agent<'_> {
     }
 }
 
-/// The lines that are kept, in the order of a reader.
+/// The remaining lines, in reading order.
 fn kept(disk: &Disk) -> Vec<u32> {
     let files = disk.keys().map(|name| LogFile { name: name.clone(), size: 0 }).collect();
     let directory = LogDirectory::read(LOG, files, None);
@@ -182,7 +182,7 @@ proptest! {
     ) {
         let (mut disk, mut written, mut second) = (Disk::new(), 0, 0);
         for (steps, passed) in rounds {
-            // A runtime that was not asked to open its log again writes where it did.
+            // A runtime that did not reopen its log writes to the same file.
             let open = written_to(&disk);
             disk.entry(open).or_default().extend([written, written + 1]);
             written += 2;
@@ -190,14 +190,14 @@ proptest! {
             let mut agent = Agent { disk: &mut disk, max_files, steps };
             let was_killed = agent.rotate(at(second)).is_none();
             let lines = kept(&disk);
-            // The last lines are there, and none is missing or doubled between them.
+            // The last lines remain, without gaps or duplicates.
             let first = lines.first().copied().unwrap_or(written);
             prop_assert_eq!(lines, (first..written).collect::<Vec<_>>());
             let rotated = disk.len() - usize::from(disk.contains_key(LOG));
             if !was_killed {
                 prop_assert!(rotated < max_files, "{:?}", disk.keys());
                 prop_assert!(disk.keys().all(|name| !has_extension(name, "tmp")));
-                // Once more, there is nothing to do.
+                // A repetition changes nothing.
                 let mut again = Agent { disk: &mut disk, max_files, steps: 0 };
                 prop_assert!(again.tidy().is_some() && again.compress().is_some());
             }
@@ -205,7 +205,7 @@ proptest! {
     }
 
     #[test]
-    fn the_newest_file_and_files_of_others_are_never_deleted(
+    fn newest_file_and_unrelated_files_are_never_deleted(
         seconds in prop::collection::btree_set(0_i64..50, 1..20),
         max_files in 0_usize..8,
     ) {
@@ -217,7 +217,7 @@ proptest! {
         for kept in [&newest, "1.log", LOG] {
             prop_assert!(!deleted.iter().any(|name| name == kept));
         }
-        // The oldest go.
+        // The oldest are deleted.
         prop_assert_eq!(&deleted[..], &names[..deleted.len()]);
     }
 }

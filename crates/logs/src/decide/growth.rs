@@ -1,52 +1,52 @@
-//! When to look at a log next: how fast it grows says when it may reach its limit.
+//! When to check a log next: its growth rate predicts when it may reach its limit.
 
 use std::time::Duration;
 
-/// The shortest time from one look at a log to the next.
+/// The shortest interval between checks of a log.
 pub const SHORTEST: Duration = Duration::from_millis(200);
 
-/// The shortest time from one rotation of a log to the next: names of rotated files are seconds.
+/// The shortest interval between rotations of a log: names of rotated files have second precision.
 pub const ROTATION_GAP: Duration = Duration::from_secs(1);
 
-/// When to look at a log again.
+/// When to check a log again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextLook {
-    /// It has reached its limit: rotate it.
+    /// Now: it has reached its limit and is rotated.
     Rotate,
     /// After this time.
     After(Duration),
-    /// When it is written to: it is quiet.
+    /// At the next write: it is quiet.
     OnWrite,
 }
 
 /// The limits of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// How large it may become; none if it is not rotated.
+    /// The size at which it is rotated; `None` if it is not rotated.
     pub size: Option<u64>,
-    /// The longest time from one look to the next while it grows.
+    /// The longest interval between checks while it grows.
     pub interval: Duration,
 }
 
-/// A look at a log.
+/// A check of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
-    /// How large it is.
+    /// Its size.
     pub size: u64,
-    /// The time since the look before.
+    /// The time since the last check.
     pub elapsed: Duration,
-    /// The time until it may be rotated again.
+    /// The time until the next allowed rotation.
     pub may_rotate_in: Duration,
 }
 
-/// How a log grows.
+/// The growth of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Growth {
-    /// How large it was at the last look.
+    /// Its size at the last check.
     size: u64,
-    /// Bytes per second: the fastest rate that was seen, halved at each look that finds it slower.
+    /// Bytes per second: the highest observed rate, halved at each slower check.
     rate: u64,
-    /// The time between the last two looks, as it was planned.
+    /// The planned interval between the last two checks.
     delay: Duration,
 }
 
@@ -56,30 +56,30 @@ impl Growth {
         Self { size, rate: 0, delay: Duration::MAX }
     }
 
-    /// How large it was at the last look.
+    /// Its size at the last check.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// A quiet log was written to. How fast it grows shows soon.
+    /// A quiet log was written. The next check shows its rate.
     pub fn written(&mut self) -> NextLook {
         self.delay = SHORTEST;
         NextLook::After(SHORTEST)
     }
 
-    /// A rotation left a live file of this size. The log grows as fast as before.
+    /// A rotation left a live file of this size. The log keeps its growth rate.
     pub fn rotated(&mut self, size: u64, limits: Limits) -> NextLook {
         self.size = size;
         if self.rate == 0 {
-            // It was full when it was first seen.
+            // It was full at its first check.
             self.delay = SHORTEST;
         }
         self.next(ROTATION_GAP, limits)
     }
 
-    /// The log was looked at.
+    /// Records a check.
     pub fn looked(&mut self, look: Look, limits: Limits) -> NextLook {
-        // A file that shrank is another one, or was cut.
+        // A file that shrank was replaced or truncated.
         let grown = if look.size < self.size { look.size } else { look.size - self.size };
         self.size = look.size;
         self.rate = per_second(grown, look.elapsed).max(self.rate / 2);
@@ -93,11 +93,11 @@ impl Growth {
         self.next(look.may_rotate_in, limits)
     }
 
-    /// The next look, by the rate.
+    /// The next check, from the rate.
     fn next(&mut self, may_rotate_in: Duration, limits: Limits) -> NextLook {
         let left = limits.size.map(|limit| limit.saturating_sub(self.size));
         let full_in = left.and_then(|left| time_for(left, self.rate)).unwrap_or(limits.interval);
-        // A log that was fast may become fast again, so looks become rarer step by step.
+        // A log that was fast may become fast again, so the interval grows step by step.
         let delay = full_in.min(self.delay.saturating_mul(2)).min(limits.interval);
         let delay = delay.max(SHORTEST).max(may_rotate_in);
         self.delay = delay;
@@ -112,7 +112,7 @@ fn per_second(bytes: u64, elapsed: Duration) -> u64 {
     u64::try_from(rate).unwrap_or(u64::MAX)
 }
 
-/// How long it takes to write so many bytes; for ever at no rate.
+/// How long it takes to write this many bytes; `None` at rate 0.
 fn time_for(bytes: u64, rate: u64) -> Option<Duration> {
     let millis = (u128::from(bytes) * 1000).checked_div(u128::from(rate))?;
     Some(Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)))

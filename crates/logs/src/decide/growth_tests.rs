@@ -9,7 +9,7 @@ fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A look at a log that was 1 MiB large.
+/// A check of a log that had 1 MiB.
 struct Row {
     name: &'static str,
     rate: u64,

@@ -1,38 +1,38 @@
-//! The limit of all logs of a pod together.
+//! The common limit of all logs of a pod.
 //!
-//! Half of it is for live files, shared evenly by the containers that run; what these do not need is for rotated
-//! files, of which the oldest go first.
+//! Half of it is for live files, shared evenly by the running containers; the rest is for rotated files, of
+//! which the oldest are deleted first.
 
 use model::rotated_log::RotatedName;
 
-/// A live file is never rotated below this size, however many containers share the limit.
+/// The minimum size at which a live file is rotated, for any number of containers.
 pub const SMALLEST_LIVE: u64 = 64 << 10;
 
 /// The files of a container of the pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContainerFiles {
-    /// The size of the live file of the instance that runs; none if none runs.
+    /// The size of the live file of the running instance; `None` if none runs.
     pub live: Option<u64>,
     /// Its newest rotated file, which stays.
     pub newest: u64,
-    /// Rotated files that may go.
+    /// Rotated files that may be deleted.
     pub rotated: Vec<OldFile>,
-    /// Bytes of files that stay: last logs of earlier instances, and what is not a log.
+    /// The size of files that stay: last logs of earlier instances, and other files.
     pub fixed: u64,
 }
 
-/// A rotated file that may go.
+/// A rotated file that may be deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OldFile {
     /// Its name in the directory.
     pub file: String,
-    /// When it was rotated.
+    /// Its rotation time.
     pub name: RotatedName,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub size: u64,
 }
 
-/// A rotated file that goes.
+/// A rotated file to be deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excess {
     /// The container, by its position.
@@ -41,7 +41,7 @@ pub struct Excess {
     pub file: OldFile,
 }
 
-/// How large a live file of the pod may become.
+/// The size limit of live files of the pod.
 pub fn live_limit(containers: &[ContainerFiles], limit: u64, max_size: u64) -> u64 {
     let running = containers.iter().filter(|one| one.live.is_some()).count() as u64;
     let fixed: u64 = containers.iter().map(|one| one.fixed).sum();
@@ -49,8 +49,8 @@ pub fn live_limit(containers: &[ContainerFiles], limit: u64, max_size: u64) -> u
     share.max(SMALLEST_LIVE).min(max_size)
 }
 
-/// The rotated files that go, the oldest of all containers first, so that the limit is kept when live files grow up to
-/// theirs.
+/// The rotated files to delete, oldest of all containers first, so that the limit holds when live files grow up
+/// to theirs.
 pub fn excess(containers: &[ContainerFiles], limit: u64, max_size: u64) -> Vec<Excess> {
     let live_limit = live_limit(containers, limit, max_size);
     let stays = |one: &ContainerFiles| {
@@ -118,7 +118,7 @@ mod tests {
         let second =
             ContainerFiles { live: None, newest: 0, rotated: vec![old(2, MIB)], fixed: MIB };
         let both = [first, second];
-        // 1 MiB is fixed, 1 MiB the newest, and the live file may take half of what is left.
+        // 1 MiB is fixed, 1 MiB the newest file, and the live file may take half of the rest.
         let rows: [(u64, &[i64]); 4] = [(100, &[]), (9, &[]), (7, &[1]), (3, &[1, 2, 4])];
         for (limit, expected) in rows {
             let excess = excess(&both, limit * MIB, 10 * MIB);
@@ -150,7 +150,7 @@ mod tests {
             let stays: u64 =
                 all.iter().map(|one| one.live.map_or(0, |size| size.max(live)) + one.newest + one.fixed).sum();
             prop_assert!(gone.len() == files || stays + rotated - freed <= limit);
-            // One file less would not have been enough.
+            // One file fewer would not have been enough.
             if let Some(last) = gone.last() {
                 prop_assert!(stays + rotated - freed + last.file.size > limit);
             }

@@ -1,4 +1,4 @@
-//! Containers that write logs into memory.
+//! Containers that write logs to memory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use logs::{LogMetrics, LogParts, LogRotation, ReopenLog, Settings, log_rotation};
 use model::ids::{ContainerId, PodName, PodUid};
 use model::intercept::{Call, Intercepted, Interceptor};
-use model::observed::{ContainerState, PodStatus, SandboxState};
+use model::observed::{ContainerState, RuntimePodStatus, SandboxState};
 use model::panics::PanicGuard;
 use model::ports::files::{FileError, HostFiles, Removed};
 use model::ports::runtime::{Code, RuntimeError};
@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// Where logs of pods are.
+/// The directory of pod logs.
 pub(crate) const ROOT: &str = "/var/log/pods";
 
 /// Whether a file name ends with this extension.
@@ -35,15 +35,15 @@ pub(crate) fn log_of(pod: &str) -> PathBuf {
     format!("{ROOT}/default_{pod}_{pod}/main/0.log").into()
 }
 
-/// The runtime: it has logs open, and opens them again.
+/// The runtime: it has logs open, and reopens them.
 #[derive(Debug)]
 pub(crate) struct Containers {
     files: Arc<MemoryFiles>,
-    /// The log of each running container, with the inode that is open.
+    /// The log of each running container, with the open inode.
     open: Mutex<BTreeMap<ContainerId, (PathBuf, u64)>>,
     refuses: Mutex<bool>,
     writes_files: Mutex<bool>,
-    /// How often a log was to be opened again.
+    /// How often a log was to be reopened.
     reopened: Mutex<usize>,
 }
 
@@ -70,7 +70,7 @@ impl Containers {
         self.files.append(inode, text.as_bytes());
     }
 
-    /// Takes over what another agent's containers have open.
+    /// Takes over the open files of another agent's containers.
     pub(crate) fn adopt(&self, other: &Self) {
         self.open.lock().unwrap().clone_from(&other.open.lock().unwrap());
     }
@@ -79,7 +79,7 @@ impl Containers {
         *self.refuses.lock().unwrap() = refuses;
     }
 
-    /// From now on there are no logs.
+    /// From now on there are no log files.
     pub(crate) fn write_no_files(&self) {
         *self.writes_files.lock().unwrap() = false;
     }
@@ -124,7 +124,7 @@ impl Interceptor<dyn HostFiles> for Verdicts {
     }
 }
 
-pub(crate) struct World {
+pub(crate) struct Harness {
     pub(crate) files: Arc<MemoryFiles>,
     pub(crate) containers: Arc<Containers>,
     pub(crate) rotation: LogRotation,
@@ -139,13 +139,13 @@ pub(crate) fn small() -> Settings {
     Settings { max_size: Some(1000), ..Settings::default() }
 }
 
-impl World {
-    /// An agent that rotates logs on empty disk.
+impl Harness {
+    /// An agent that rotates logs on an empty disk.
     pub(crate) fn new(settings: Settings) -> Self {
         Self::on(Arc::new(MemoryFiles::new()), settings)
     }
 
-    /// An agent on a disk that an earlier one may have left.
+    /// An agent on the disk of an earlier one.
     pub(crate) fn on(files: Arc<MemoryFiles>, settings: Settings) -> Self {
         let containers = Arc::new(Containers {
             files: Arc::clone(&files),
@@ -170,7 +170,7 @@ impl World {
         Self { files, containers, rotation, verdicts, registry, stop, tasks }
     }
 
-    /// A pod whose containers run.
+    /// A pod with running containers.
     pub(crate) fn run(&self, pod: &str, containers: &[&str]) {
         for name in containers {
             let path = log_of(pod).parent().unwrap().with_file_name(name).join("0.log");
@@ -191,10 +191,10 @@ impl World {
         });
         let uid = PodUid::from(pod);
         let containers = containers.collect();
-        self.rotation.observe(&PodStatus {
+        self.rotation.observe(&RuntimePodStatus {
             sandboxes: vec![sandbox],
             containers,
-            ..PodStatus::empty(uid)
+            ..RuntimePodStatus::empty(uid)
         });
     }
 
@@ -220,7 +220,7 @@ impl World {
         self.files.names(log.parent().unwrap())
     }
 
-    /// The numbers of the lines that are kept, in the order of files; and the size of each file before compression.
+    /// The numbers of the remaining lines, in file order; and the size of each file before compression.
     pub(crate) fn kept(&self, pod: &str) -> (Vec<u32>, Vec<usize>) {
         let mut names = self.names(pod);
         // The live file comes last.
@@ -244,7 +244,7 @@ impl World {
         TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap()
     }
 
-    /// The agent is killed: what is under way ends where it is. The containers go on.
+    /// Kills the agent: operations in progress end where they are. The containers continue.
     pub(crate) async fn kill(mut self) -> Arc<MemoryFiles> {
         self.tasks.shutdown().await;
         Arc::clone(&self.files)
@@ -266,12 +266,12 @@ pub(crate) struct Lines {
     pub(crate) per_tick: u32,
 }
 
-/// Lines from the first on, so many bytes a second; a multiple of 100.
+/// Lines from the first on, at this many bytes a second; a multiple of 100.
 pub(crate) fn bytes_per_second(bytes: u32) -> Lines {
     Lines { next: 0, per_tick: bytes / 100 }
 }
 
-/// Asserts that the last lines are there, without a gap.
+/// Asserts that the last lines remain, without a gap.
 pub(crate) fn assert_contiguous(kept: &[u32], lines: &Lines) {
     let first = kept.first().copied().unwrap_or(lines.next);
     assert_eq!(kept, (first..lines.next).collect::<Vec<_>>());

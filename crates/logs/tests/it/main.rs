@@ -1,4 +1,4 @@
-//! Rotation of logs in memory, on a paused clock.
+//! Rotation of in-memory logs, on a paused clock.
 #![allow(clippy::unwrap_used, reason = "a test, helpers included")]
 
 mod harness;

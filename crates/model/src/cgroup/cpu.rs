@@ -1,24 +1,24 @@
-//! How thousandths of processors become what the kernel counts in.
+//! Converts millicores to the units of the kernel.
 
-/// Shares of one processor, and the fewest and most that the kernel knows.
+/// Shares of one CPU, and the minimum and maximum of the kernel.
 const SHARES_PER_CPU: i64 = 1024;
-/// The fewest shares, which is what somebody gets who asks for none.
+/// The minimum of shares, which is that of a pod without a CPU request.
 pub const LEAST_SHARES: u64 = 2;
 const MOST_SHARES: u64 = 262_144;
 
-/// The most of what the second version of cgroups has in place of shares; the least is 1.
+/// The maximum of the CPU weight of cgroup v2; the minimum is 1.
 const MOST_WEIGHT: u64 = 10_000;
 
-/// Microseconds; the kernel takes no shorter quota.
+/// The shortest quota that the kernel accepts, in microseconds.
 const LEAST_QUOTA: i64 = 1000;
 
-/// Shares for thousandths of a processor.
+/// Shares for millicores.
 pub fn shares(milli: i64) -> u64 {
     let shares = milli.max(0).saturating_mul(SHARES_PER_CPU) / 1000;
     shares.unsigned_abs().clamp(LEAST_SHARES, MOST_SHARES)
 }
 
-/// Microseconds of processor time in each period of so many; 0 for no limit.
+/// The quota in microseconds per period; 0 for no limit.
 pub fn quota(milli: i64, period: i64) -> i64 {
     if milli == 0 {
         return 0;
@@ -26,7 +26,7 @@ pub fn quota(milli: i64, period: i64) -> i64 {
     (milli.saturating_mul(period) / 1000).max(LEAST_QUOTA)
 }
 
-/// Thousandths of a processor that these shares stand for.
+/// The millicores of these shares.
 pub fn milli_of_shares(shares: i64) -> i64 {
     if shares < LEAST_SHARES.cast_signed() {
         return 0;
@@ -35,7 +35,7 @@ pub fn milli_of_shares(shares: i64) -> i64 {
     milli / SHARES_PER_CPU + i64::from(milli % SHARES_PER_CPU != 0)
 }
 
-/// Thousandths of a processor that so many microseconds in a period are; 0 for no limit.
+/// The millicores of a quota per period; 0 for no limit.
 pub fn milli_of_quota(quota: i64, period: i64) -> i64 {
     if quota <= 0 || period <= 0 {
         return 0;
@@ -43,7 +43,7 @@ pub fn milli_of_quota(quota: i64, period: i64) -> i64 {
     quota.saturating_mul(1000) / period
 }
 
-/// What the second version of cgroups has in place of these shares.
+/// The CPU weight of cgroup v2 for these shares.
 pub fn weight(shares: u64) -> u64 {
     if shares >= MOST_SHARES {
         return MOST_WEIGHT;
@@ -51,7 +51,7 @@ pub fn weight(shares: u64) -> u64 {
     1 + shares.saturating_sub(LEAST_SHARES) * (MOST_WEIGHT - 1) / (MOST_SHARES - LEAST_SHARES)
 }
 
-/// Shares that such a weight stands for: as many as have this weight at least.
+/// The shares of a CPU weight: the fewest with this weight.
 pub fn shares_of_weight(weight: u64) -> u64 {
     let above = weight.clamp(1, MOST_WEIGHT) - 1;
     LEAST_SHARES + (above * (MOST_SHARES - LEAST_SHARES)).div_ceil(MOST_WEIGHT - 1)
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thousandths_become_shares_and_weights() {
+    fn millicores_become_shares_and_weights() {
         let rows = [
             (0, 2, 1),
             (1, 2, 1),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn thousandths_become_a_quota_of_a_period() {
+    fn millicores_become_a_quota_of_a_period() {
         let rows = [
             (0, 100_000, 0),
             (1, 100_000, 1000),
@@ -111,7 +111,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn who_asks_for_more_gets_no_less(a in 0_i64..400_000, b in 0_i64..400_000) {
+        fn shares_grow_with_the_request(a in 0_i64..400_000, b in 0_i64..400_000) {
             let (less, more) = (a.min(b), a.max(b));
             prop_assert!(shares(less) <= shares(more));
             prop_assert!(weight(shares(less)) <= weight(shares(more)));
@@ -120,12 +120,12 @@ mod tests {
         }
 
         #[test]
-        fn a_weight_stands_for_shares_that_have_it(weight in 1..=MOST_WEIGHT) {
+        fn weight_converts_back_to_shares_with_that_weight(weight in 1..=MOST_WEIGHT) {
             prop_assert_eq!(super::weight(shares_of_weight(weight)), weight);
         }
 
         #[test]
-        fn shares_and_quotas_stand_for_what_they_were_made_of(milli in 10_i64..256_000) {
+        fn shares_and_quotas_convert_back_to_millicores(milli in 10_i64..256_000) {
             prop_assert_eq!(milli_of_shares(shares(milli).cast_signed()), milli);
             prop_assert_eq!(milli_of_quota(quota(milli, 100_000), 100_000), milli);
         }

@@ -1,8 +1,8 @@
-//! Names of cgroups, and where they are for each of the two who may make them.
+//! Names of cgroups, and their paths with each of the two drivers.
 
 use std::fmt;
 
-/// Who makes cgroups.
+/// How cgroups are created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CgroupDriver {
     /// The agent itself, as directories.
@@ -21,17 +21,17 @@ impl fmt::Display for CgroupDriver {
     }
 }
 
-/// The name of a cgroup: of each cgroup on the way to it from the root, whose own name is empty. The
-/// same whoever makes it; where it lies is up to its driver.
+/// The name of a cgroup: the names of all cgroups from the root to it; empty for the root. It does not depend
+/// on the driver; the path does.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CgroupName(Vec<String>);
 
-/// Something that cannot be the name of a cgroup.
+/// An invalid cgroup name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} cannot be the name of a cgroup")]
 pub struct CgroupNameError(String);
 
-/// What the names of slices end with.
+/// The suffix of slices.
 const SLICE: &str = ".slice";
 
 impl CgroupName {
@@ -46,7 +46,7 @@ impl CgroupName {
         parts.into_iter().try_fold(Self::root(), |name, part| name.child(part))
     }
 
-    /// The cgroup at a path as its driver has it. Of a slice the last name tells all.
+    /// The cgroup at a path of a driver. The last part of a slice path is enough.
     pub fn at(driver: CgroupDriver, path: &str) -> Result<Self, CgroupNameError> {
         if driver == CgroupDriver::Cgroupfs {
             return Self::parse(path);
@@ -58,7 +58,7 @@ impl CgroupName {
         name.iter().try_fold(Self::root(), |name, part| name.child(part))
     }
 
-    /// A cgroup in this one.
+    /// A child cgroup.
     pub fn child(&self, name: &str) -> Result<Self, CgroupNameError> {
         if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
             return Err(CgroupNameError(name.to_owned()));
@@ -73,24 +73,24 @@ impl CgroupName {
         self.0.is_empty()
     }
 
-    /// Its own name in the cgroup that it is in; that of the root is empty.
+    /// Its name within its parent; empty for the root.
     pub fn last(&self) -> &str {
         self.0.last().map(String::as_str).unwrap_or_default()
     }
 
-    /// The cgroup that it is in, unless it is the root.
+    /// Its parent, unless it is the root.
     pub fn parent(&self) -> Option<Self> {
         let (_, above) = self.0.split_last()?;
         Some(Self(above.to_vec()))
     }
 
-    /// Where it lies, from the root of the tree: what container runtimes are told.
+    /// Its path from the root of the tree, as container runtimes expect it.
     pub fn path(&self, driver: CgroupDriver) -> String {
         let below: Vec<String> = self.directories(driver);
         format!("/{}", below.join("/"))
     }
 
-    /// The names of the directories on the way to it.
+    /// The names of the directories from the root to it.
     pub fn directories(&self, driver: CgroupDriver) -> Vec<String> {
         match driver {
             CgroupDriver::Cgroupfs => self.0.clone(),
@@ -100,7 +100,7 @@ impl CgroupName {
         }
     }
 
-    /// The name of the cgroup in this one whose directory has a name; none if it cannot be one.
+    /// The child cgroup with this directory; none if the directory is not a cgroup's.
     pub fn child_of_directory(&self, driver: CgroupDriver, directory: &str) -> Option<Self> {
         match driver {
             CgroupDriver::Cgroupfs => self.child(directory).ok(),
@@ -120,8 +120,8 @@ impl fmt::Display for CgroupName {
     }
 }
 
-/// The unit of a cgroup. Its dashes stand for the way to it, so those of names become underscores,
-/// and underscores what systemd has for them.
+/// The unit of a cgroup. Dashes separate the parents, so dashes in names become underscores,
+/// and underscores are escaped as systemd does.
 fn slice(parts: &[String]) -> String {
     let parts: Vec<String> = parts.iter().map(|part| escaped(part)).collect();
     format!("{}{SLICE}", parts.join("-"))
@@ -133,7 +133,7 @@ fn escaped(part: &str) -> String {
 
 fn unescaped(part: &str) -> Option<String> {
     let name = part.replace('_', "-").replace("\\x5f", "_");
-    // What else is escaped was not escaped by us.
+    // We escape nothing else.
     (!name.contains('\\')).then_some(name)
 }
 
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cgroup_is_a_directory_or_a_slice() {
+    fn cgroup_path_is_a_directory_or_a_slice() {
         let rows = [
             ("/", "/", "/"),
             ("/kubepods", "/kubepods", "/kubepods.slice"),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_leads_elsewhere() {
+    fn names_that_escape_the_parent_are_rejected() {
         for name in ["", ".", "..", "a/b", "a\0"] {
             assert_eq!(CgroupName::root().child(name), Err(CgroupNameError(name.to_owned())));
         }
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_either_driver_names_a_cgroup() {
+    fn path_of_either_driver_is_parsed() {
         let at = |driver, path| CgroupName::at(driver, path).unwrap().to_string();
         assert_eq!(at(CgroupDriver::Cgroupfs, "/kube/reserved"), "/kube/reserved");
         assert_eq!(
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_that_others_made_are_no_cgroups_of_ours() {
+    fn foreign_directories_are_not_parsed_as_cgroups() {
         let rows = [
             "kubepods-burstable",
             "other-podx.slice",
@@ -220,7 +220,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_cgroup_is_found_by_its_directory(
+        fn cgroup_is_found_by_its_directory(
             parents in prop::collection::vec("[a-z][a-z0-9._-]{0,8}", 0..3),
             own in "[a-z0-9][a-zA-Z0-9._-]{0,40}",
         ) {

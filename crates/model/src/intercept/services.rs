@@ -60,7 +60,7 @@ macro_rules! intercept {
         }
 
         impl $calls<'_> {
-            /// The same call with arguments of its own: it goes on when its caller is gone.
+            /// The same call with owned arguments: it continues without its caller.
             pub fn detached(&self, service: Arc<dyn $port>) -> BoxFuture<'static, ()> {
                 match *self {
                     $(Self::$variant {

@@ -1,21 +1,21 @@
-//! How much a container may use, as its runtime says.
+//! The resources of a container, as the runtime reports them.
 
 use crate::cgroup::cpu;
 use crate::wanted::LinuxResources;
 
-/// What the runtime has last told the kernel of a container. What it does not say is `None`.
+/// The resources that the runtime set last for a container. `None` for those it does not report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReportedResources {
-    /// Thousandths of a processor that it gets when they are short.
+    /// CPU request in millicores.
     pub cpu_request: Option<i64>,
-    /// Thousandths of a processor that it may use.
+    /// CPU limit in millicores.
     pub cpu_limit: Option<i64>,
-    /// Bytes of memory that it may use.
+    /// Memory limit in bytes.
     pub memory_limit: Option<i64>,
 }
 
 impl ReportedResources {
-    /// What the kernel's numbers say, if they say anything.
+    /// Converts cgroup values, if any are set.
     pub fn of(resources: &LinuxResources) -> Option<Self> {
         let LinuxResources { cpu_period, cpu_quota, cpu_shares, memory_limit, .. } = *resources;
         let some = |number: i64| (number > 0).then_some(number);
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_was_told_is_told_again_in_the_words_of_pods() {
+    fn cgroup_values_convert_to_reported_resources() {
         let none = LinuxResources::default();
         assert_eq!(ReportedResources::of(&none), None);
         let resources = LinuxResources {

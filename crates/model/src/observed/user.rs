@@ -1,19 +1,19 @@
-//! Whom a container runs as, as its runtime says.
+//! The user of a container, as the runtime reports it.
 
-/// Whom the first process of a container was started as.
+/// The user of the first process of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContainerUser {
-    /// On Linux; none where the runtime could not tell.
+    /// On Linux; none if the runtime does not report it.
     pub linux: Option<LinuxUser>,
 }
 
-/// A user of Linux.
+/// A Linux user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LinuxUser {
-    /// The user.
+    /// The UID.
     pub uid: i64,
-    /// The first group.
+    /// The primary GID.
     pub gid: i64,
-    /// All further groups.
+    /// The supplementary GIDs.
     pub supplemental_groups: Vec<i64>,
 }

@@ -11,115 +11,113 @@ use crate::cgroup::{CgroupDriver, CgroupName, CgroupValues};
 use crate::ports::files::Removed;
 use crate::verdict::{Subject, Verdict};
 
-/// What failed with a cgroup.
+/// A failed cgroup operation.
 #[derive(Debug, thiserror::Error)]
 pub enum CgroupError {
-    /// A file or directory.
+    /// A file operation failed.
     #[error("{operation} {path}", path = .path.display())]
     File {
-        /// What was tried: `make`, `write 1024 to`, …
+        /// The operation: `make`, `write 1024 to`, …
         operation: String,
-        /// On which.
+        /// The file or directory.
         path: PathBuf,
         /// Why it failed.
         #[source]
         source: io::Error,
     },
-    /// It is not there, or not all of it.
+    /// It does not exist, or not completely.
     #[error("cgroup {name} is missing in {missing}")]
     Missing {
         /// Which cgroup.
         name: CgroupName,
-        /// The directories or controllers that it lacks.
+        /// The missing directories or controllers.
         missing: String,
     },
-    /// Something is in it that does not go.
+    /// Processes in it do not end.
     #[error("cgroup {name} still has processes {pids:?}")]
     Busy {
         /// Which cgroup.
         name: CgroupName,
-        /// What is in it, as far as it can be named.
+        /// The processes, as far as they are visible.
         pids: BTreeSet<i32>,
     },
-    /// It cannot have what it needs.
+    /// It is in a mode without controllers.
     #[error("cgroup {name} is in {mode} mode, in which nothing is limited")]
     Mode {
         /// Which cgroup.
         name: CgroupName,
-        /// What the kernel calls it.
+        /// The kernel's name of the mode.
         mode: String,
     },
     /// The service manager refused.
     #[error("ask systemd to {operation} {unit}: {message}")]
     Systemd {
-        /// What was asked for.
+        /// The request.
         operation: &'static str,
-        /// Of which unit.
+        /// The unit.
         unit: String,
-        /// What it answered.
+        /// The response.
         message: String,
     },
-    /// The verdict is about something else.
+    /// The verdict is not about a cgroup.
     #[error("{0} is no cgroup")]
     NoCgroup(Subject),
 }
 
-/// What a cgroup that was made has of its values.
+/// Which values were written to a new cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limits {
-    /// All of them, but for what this machine cannot limit at all.
+    /// All of them, except those of controllers that this machine lacks.
     Written,
-    /// Not all of them. They may be written again.
+    /// Not all of them. The caller may write them again.
     Lacking,
 }
 
 impl Limits {
-    /// Both together.
+    /// The result of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         if self == Self::Written { other } else { self }
     }
 }
 
-/// Makes, limits and removes cgroups. One that is made lies in all hierarchies and has all controllers
+/// Creates, limits and removes cgroups. A cgroup exists in all hierarchies and has all controllers
 /// that the agent uses and the machine has.
 #[async_trait]
 pub trait Cgroups: Debug + Send + Sync {
-    /// Who makes them, which tells where they lie.
+    /// The driver, which determines the paths.
     fn driver(&self) -> CgroupDriver;
 
-    /// That a cgroup is there as a whole; what it lacks is [`CgroupError::Missing`], and only that means
-    /// that it is not.
+    /// Checks that a cgroup exists completely. Only [`CgroupError::Missing`] means that it does not.
     async fn check(&self, name: &CgroupName) -> Result<(), CgroupError>;
 
-    /// Makes a cgroup and those on the way to it, where they are not there, and writes its values. A
-    /// value that cannot be written is told and no error: the cgroup is there.
+    /// Creates a cgroup and its parents, if missing, and writes its values. A
+    /// value that cannot be written is reported in the result and is no error: the cgroup exists.
     async fn create(&self, name: &CgroupName, values: &CgroupValues)
     -> Result<Limits, CgroupError>;
 
-    /// Writes values to a cgroup that is there. All are tried; the first that failed is the error.
+    /// Writes values to an existing cgroup. All are tried; the first failure is the error.
     async fn update(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError>;
 
-    /// Whether a cgroup that is there has these values, as far as they are told and the kernel tells them
-    /// again.
+    /// Whether an existing cgroup has these values, as far as they are set and the kernel reports them.
     async fn has(&self, name: &CgroupName, values: &CgroupValues) -> Result<bool, CgroupError>;
 
-    /// Which processors and how much memory a cgroup that is there lets its processes use, as far as the
-    /// kernel tells. No limit of memory is `None`; no limit of processors is a quota of -1.
+    /// The CPU and memory limits of an existing cgroup, as far as the kernel reports them.
+    /// No memory limit is `None`; no CPU limit is a quota of -1.
     async fn values(&self, name: &CgroupName) -> Result<CgroupValues, CgroupError>;
 
-    /// Bytes of memory that are used in a cgroup, or in the one right in it that has `part` in its name,
-    /// as runtimes name those of containers. `None` where there is no such, or nobody counts.
+    /// The bytes of memory used in a cgroup, or in its child that has `part` in its name,
+    /// as runtimes name the cgroups of containers. `None` if there is none, or without a memory controller.
     async fn memory_usage(
         &self,
         name: &CgroupName,
         part: Option<&str>,
     ) -> Result<Option<u64>, CgroupError>;
 
-    /// The cgroups in one, wherever a part of them is left. None if it is not there.
+    /// The children of a cgroup in any hierarchy. None if it does not exist.
     async fn children(&self, name: &CgroupName) -> Result<BTreeSet<CgroupName>, CgroupError>;
 
-    /// Kills all that is in a cgroup and below it, and removes them.
+    /// Kills all processes in a cgroup and its children, and removes them.
     async fn remove(&self, verdict: &Verdict) -> Result<Removed, CgroupError>;
 }
 

@@ -1,10 +1,10 @@
-//! The time of day.
+//! The wall clock.
 
 use std::fmt::Debug;
 
 use jiff::Timestamp;
 
-/// Tells the time of day, for timestamps. Waiting is the business of the async runtime's timers.
+/// Returns the time of day, for timestamps. Timers of the async runtime are for waiting.
 pub trait WallClock: Debug + Send + Sync {
     /// The time now.
     fn now(&self) -> Timestamp;

@@ -1,4 +1,4 @@
-//! The API server: what is followed there, and what is written.
+//! The API server: watches and writes.
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -12,42 +12,42 @@ use crate::cluster::{
 };
 use crate::verdict::Verdict;
 
-/// Why the API server did not do what it was asked.
+/// Why a request to the API server failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
-    /// There is no such object.
+    /// The object does not exist.
     #[error("not found")]
     NotFound,
-    /// The object is another one, or another version, than was meant; or it exists already.
+    /// The object has another UID or version than expected, or it exists already.
     #[error("conflict: {0}")]
     Conflict(String),
-    /// The server has too much to do.
+    /// The server is overloaded.
     #[error("the API server is overloaded")]
     Throttled {
-        /// How long it wants to be left alone.
+        /// When to retry, if the server says.
         retry_after: Option<Duration>,
     },
-    /// The server refuses.
+    /// The server refuses the request.
     #[error("refused with {code}: {message}")]
     Refused {
         /// The HTTP status.
         code: u16,
-        /// What the server says.
+        /// The message of the server.
         message: String,
     },
     /// The server cannot be reached, or the connection broke.
     #[error("the API server cannot be reached")]
     Unreachable(#[source] Box<dyn Error + Send + Sync>),
-    /// The server does not answer.
-    #[error("no answer within {0:?}")]
+    /// The server does not respond in time.
+    #[error("no response within {0:?}")]
     TooSlow(Duration),
-    /// The answer makes no sense.
-    #[error("the answer cannot be understood")]
+    /// The response cannot be decoded.
+    #[error("cannot decode the response")]
     Unreadable(#[source] Box<dyn Error + Send + Sync>),
 }
 
 impl ApiError {
-    /// In one word, for metrics.
+    /// The label for metrics.
     pub fn label(&self) -> &'static str {
         match self {
             Self::NotFound => "not-found",
@@ -60,7 +60,7 @@ impl ApiError {
         }
     }
 
-    /// How long the server wants to be left alone, if it said so.
+    /// When to retry, if the server says.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Throttled { retry_after } => *retry_after,
@@ -68,7 +68,7 @@ impl ApiError {
         }
     }
 
-    /// Whether a review is tried again after this error: the server cannot be reached, has too much to do, or failed.
+    /// Whether a review is retried after this error: the server cannot be reached, is overloaded, or failed.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::TooSlow(_) | Self::Throttled { .. } => true,
@@ -77,76 +77,76 @@ impl ApiError {
         }
     }
 
-    /// Whether the server is away or wants to be left alone, so that another call would fare no better.
+    /// Whether the server is unavailable or overloaded, so that another call would fail too.
     pub fn is_away(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::TooSlow(_) | Self::Throttled { .. } => true,
-            // So says whoever stands before a server that is away; 500 may be said of one object alone.
+            // A proxy in front of an unavailable server returns these; 500 may concern one object alone.
             Self::Refused { code, .. } => (502..=504).contains(code),
             Self::NotFound | Self::Conflict(_) | Self::Unreadable(_) => false,
         }
     }
 }
 
-/// Something heard of the objects of one kind.
+/// A change of the objects of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change<T, K> {
-    /// All of them are told from the beginning. What is known stays until [`Change::Complete`].
+    /// A list begins. Known objects stay until [`Change::Complete`].
     Restarted,
-    /// An object is there, as told.
+    /// An object was listed, added or changed.
     Applied(T),
-    /// An object is gone.
+    /// An object was deleted.
     Gone(K),
-    /// An object is there, but cannot be understood. What is known of it stays.
+    /// An object exists, but cannot be decoded. Its known state stays.
     Unread(K),
-    /// All were told; what was not is gone.
+    /// The list is complete; objects that were not in it are deleted.
     Complete,
 }
 
-/// Takes what is heard, at once and without waiting.
+/// Receives changes, without waiting.
 pub trait Sink<T, K>: Debug + Send + Sync {
-    /// Takes one thing.
-    fn hear(&self, change: Change<T, K>);
+    /// Takes one change.
+    fn receive(&self, change: Change<T, K>);
 }
 
-/// Follows the pods of the whole cluster.
+/// Watches the pods of the whole cluster.
 #[async_trait]
 pub trait PodFeed: Debug + Send + Sync {
-    /// Tells all pods and then every change. Never returns: what breaks is begun again after a while.
+    /// Sends all pods and then every change. Never returns: a broken watch is restarted after a back-off.
     async fn follow_pods(&self, sink: &dyn Sink<PodRecord, Uid>);
 }
 
-/// Follows the nodes of the cluster.
+/// Watches the nodes of the cluster.
 #[async_trait]
 pub trait Nodes: Debug + Send + Sync {
-    /// Tells all nodes and then every change, as [`PodFeed::follow_pods`] does; gone ones by name.
+    /// Sends all nodes and then every change, as [`PodFeed::follow_pods`] does; deleted ones by name.
     async fn follow_nodes(&self, sink: &dyn Sink<NodeRecord, String>);
 
-    /// Asks the server itself for a node; `None` when it does not exist.
+    /// Gets a node from the server; `None` if it does not exist.
     async fn node(&self, name: &str) -> Result<Option<NodeRecord>, ApiError>;
 }
 
 /// Writes pods.
 #[async_trait]
 pub trait PodWrites: Debug + Send + Sync {
-    /// Sets the phase to `Failed`, of the pod with this uid alone; its version afterwards.
+    /// Sets the phase of the pod with this UID to `Failed`. Returns its new version.
     async fn fail_pod(&self, pod: &PodTarget, status: &FailedStatus) -> Result<Version, ApiError>;
 
-    /// Deletes a pod at once, if it still has this uid and version.
+    /// Deletes a pod without a grace period, if it still has this UID and version.
     async fn remove_pod(&self, pod: &PodTarget, verdict: &Verdict) -> Result<PodRemoved, ApiError>;
 }
 
 /// Leases, for elections.
 #[async_trait]
 pub trait Leases: Debug + Send + Sync {
-    /// The lease of that name.
+    /// Gets a lease.
     async fn lease(&self, name: &LeaseName) -> Result<Option<Lease>, ApiError>;
 
-    /// Makes it; a conflict when it exists.
+    /// Creates it; a conflict if it exists.
     async fn create_lease(&self, name: &LeaseName, record: &LeaseRecord)
     -> Result<Lease, ApiError>;
 
-    /// Replaces what it says; a conflict when it is not at this version any more.
+    /// Replaces its content; a conflict if it has another version.
     async fn update_lease(
         &self,
         name: &LeaseName,
@@ -155,14 +155,14 @@ pub trait Leases: Debug + Send + Sync {
     ) -> Result<Lease, ApiError>;
 }
 
-/// Events that everybody in the cluster can see.
+/// Events of the API.
 #[async_trait]
 pub trait ClusterEvents: Debug + Send + Sync {
-    /// Writes one.
+    /// Creates one.
     async fn write_event(&self, event: &ClusterEvent) -> Result<(), ApiError>;
 
-    /// Says of one that was written how often it was by now, when last, and what it says; not found
-    /// when the server has forgotten it.
+    /// Updates count, last time and message of an event; not found
+    /// if the server has expired it.
     async fn count_event(&self, event: &ClusterEvent) -> Result<(), ApiError>;
 }
 
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_away_when_no_other_call_would_fare_better() {
+    fn server_is_unavailable_if_other_calls_would_fail_too() {
         let refused = |code| ApiError::Refused { code, message: String::new() };
         let rows = [
             (ApiError::Unreachable("no route".into()), true),

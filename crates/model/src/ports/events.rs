@@ -1,4 +1,4 @@
-//! Events: what people are told about a pod.
+//! Events of pods and of the node.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -6,37 +6,37 @@ use std::sync::Arc;
 
 use crate::ids::{PodName, PodUid};
 
-/// How much an event matters.
+/// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventType {
-    /// As it should be.
+    /// `Normal`.
     Normal,
-    /// Somebody should look at it.
+    /// `Warning`.
     Warning,
 }
 
-/// The reason of events that remind of a pull that takes long. The event of the pull itself is `Pulling`.
+/// The reason of events about a pull that takes long. The event of the pull itself is `Pulling`.
 pub const STILL_PULLING: &str = "StillPulling";
 
-/// Something that happened to a pod.
+/// An event of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodEvent {
     /// The pod's uid.
     pub pod_uid: PodUid,
     /// The pod's namespace and name.
     pub pod: PodName,
-    /// The part of the pod it is about, such as `spec.containers{main}`; empty for the pod itself.
+    /// The field path, such as `spec.containers{main}`; empty for the pod itself.
     pub field_path: Arc<str>,
-    /// How much it matters.
+    /// The type.
     pub kind: EventType,
-    /// Upstream's word for it.
+    /// Upstream's reason.
     pub reason: Cow<'static, str>,
-    /// A sentence.
+    /// The message.
     pub message: String,
 }
 
 impl PodEvent {
-    /// Something about a whole pod that somebody should look at.
+    /// A warning about a whole pod.
     pub fn warning(
         pod_uid: PodUid,
         pod: PodName,
@@ -47,7 +47,7 @@ impl PodEvent {
         Self { pod_uid, pod, field_path: "".into(), kind, reason, message }
     }
 
-    /// Something about a whole pod that is as it should be.
+    /// A normal event of a whole pod.
     pub fn normal(
         pod_uid: PodUid,
         pod: PodName,
@@ -58,20 +58,20 @@ impl PodEvent {
     }
 }
 
-/// Takes events. Never blocks and never fails: an event that cannot be kept is dropped there.
+/// Takes events. Never blocks and never fails: an event that cannot be stored is dropped.
 pub trait Events: Debug + Send + Sync {
     /// Takes an event.
     fn record(&self, event: PodEvent);
 }
 
-/// Something that happened to the node itself.
+/// An event of the node itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeEvent {
-    /// How much it matters.
+    /// The type.
     pub kind: EventType,
-    /// Upstream's word for it.
+    /// Upstream's reason.
     pub reason: &'static str,
-    /// A sentence.
+    /// The message.
     pub message: String,
 }
 

@@ -10,13 +10,13 @@ use async_trait::async_trait;
 
 use crate::verdict::Verdict;
 
-/// What failed with a file, and which.
+/// A failed file operation.
 #[derive(Debug, thiserror::Error)]
 #[error("{operation} {path}", path = .path.display())]
 pub struct FileError {
-    /// What was tried: `read`, `create directory`, …
+    /// The operation: `read`, `create directory`, …
     pub operation: &'static str,
-    /// On which file or directory.
+    /// The file or directory.
     pub path: PathBuf,
     /// Why it failed.
     #[source]
@@ -30,7 +30,7 @@ impl FileError {
     }
 }
 
-/// What a directory entry is.
+/// The kind of a directory entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file, or a link to one.
@@ -41,35 +41,35 @@ pub enum FileKind {
     Special,
 }
 
-/// What tells one version of a file from the next without reading it. Two versions that follow each
-/// other within the resolution of the file system's clock, with the same size, look the same.
+/// Identifies a version of a file without reading it. Two versions of the same size within the
+/// resolution of the file system's clock look the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileVersion {
-    /// The file system the file lies on.
+    /// The device of the file.
     pub device: u64,
-    /// Its number there.
+    /// Its inode.
     pub inode: u64,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub size: u64,
     /// When its content was last written: seconds and nanoseconds.
     pub modified: (i64, i64),
-    /// When anything of it last changed, its mode included: seconds and nanoseconds.
+    /// When it last changed, including its mode: seconds and nanoseconds.
     pub changed: (i64, i64),
 }
 
 impl FileVersion {
-    /// Whether both are versions of one and the same file or directory, whatever its path.
+    /// Whether both are versions of the same file or directory, at any path.
     pub fn same_file(&self, other: &Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
 }
 
-/// What is at a path, links followed.
+/// The file at a path, links followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
-    /// What it is.
+    /// Its kind.
     pub kind: FileKind,
-    /// Which version of it.
+    /// Its version.
     pub version: FileVersion,
 }
 
@@ -78,21 +78,21 @@ pub struct Found {
 pub struct Entry {
     /// Its name.
     pub name: OsString,
-    /// What it is, links followed.
+    /// Its kind, links followed.
     pub found: Result<Found, FileError>,
 }
 
-/// What was heard of a directory.
+/// Changes of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Heard {
-    /// Something happened to the entries of these names.
+pub enum DirectoryChange {
+    /// The entries with these names changed.
     Names(BTreeSet<OsString>),
-    /// Anything may have happened: there was more than could be remembered.
+    /// Any entry may have changed: there were too many changes to record.
     Anything,
 }
 
-impl Heard {
-    /// Both together.
+impl DirectoryChange {
+    /// Merges both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -105,17 +105,17 @@ impl Heard {
     }
 }
 
-/// Tells when a directory changes. What it tells is a hint: changes may be told late, twice, or not
+/// Reports changes of a directory. They are hints: a change may be reported late, twice, or not
 /// at all.
 #[async_trait]
 pub trait DirectoryWatch: Debug + Send + Sync {
-    /// Waits for changes since the last answer, merged. `None` once nothing will be heard any more:
-    /// the directory is gone or elsewhere. Nothing is lost when the wait is given up.
-    async fn heard(&mut self) -> Option<Heard>;
+    /// Waits for the changes since the last call, merged. `None` once there will be no more:
+    /// the directory was removed or moved. Nothing is lost when the wait is cancelled.
+    async fn next_change(&mut self) -> Option<DirectoryChange>;
 }
 
-/// The name under which a file is written before it takes its place. One that a crash left behind
-/// means nothing and may be removed.
+/// The name under which a file is written before it is renamed. A draft that a crash left behind
+/// is garbage and may be removed.
 pub fn draft_of(name: &str) -> String {
     format!(".{name}.new")
 }
@@ -125,16 +125,16 @@ pub fn is_draft(name: &str) -> bool {
     name.strip_prefix('.').and_then(|rest| rest.strip_suffix(".new")).is_some()
 }
 
-/// How a removal found what it removes.
+/// The result of a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removed {
-    /// It was there.
+    /// It existed.
     Now,
-    /// It was gone before.
+    /// It did not exist.
     Before,
 }
 
-/// Reads, makes and removes the files and directories of the host that the agent is told to use.
+/// Reads, creates and removes the configured files and directories of the host.
 #[async_trait]
 pub trait HostFiles: Debug + Send + Sync {
     /// The names in a directory, in order.
@@ -143,64 +143,64 @@ pub trait HostFiles: Debug + Send + Sync {
     /// The content of a file of at most `limit` bytes; a longer one is an error.
     async fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, FileError>;
 
-    /// What is at a path, links followed.
+    /// The file at a path, links followed.
     async fn look(&self, path: &Path) -> Result<Found, FileError>;
 
     /// The entries of a directory, in the order of their names.
     async fn entries(&self, directory: &Path) -> Result<Vec<Entry>, FileError>;
 
-    /// As [`HostFiles::read`], of one version of a regular file and with that version. A file that
-    /// never rests long enough to be read is an error, as is what is no file.
+    /// As [`HostFiles::read`], for one version of a regular file, which is returned too. A file that
+    /// changes during every attempt is an error, and so is anything but a regular file.
     async fn read_version(
         &self,
         path: &Path,
         limit: u64,
     ) -> Result<(FileVersion, Vec<u8>), FileError>;
 
-    /// Listens to the entries of a directory: files that are written and closed, made, moved,
+    /// Watches the entries of a directory: files that are written and closed, created, moved,
     /// removed, or get another mode.
     async fn watch(&self, directory: &Path) -> Result<Box<dyn DirectoryWatch>, FileError>;
 
-    /// Writes a small file of the agent's own, for its user alone, and makes its directory if need
-    /// be. When this returns, the content is on disk; after a crash at any moment there is the old
-    /// content or the new, and perhaps a [draft](draft_of) beside it.
+    /// Writes a small file of the agent, for its user alone, and creates its directory if
+    /// missing. When this returns, the content is on disk. After a crash the file has the old
+    /// content or the new, and perhaps a [draft](draft_of) is beside it.
     async fn write_durably(&self, path: &Path, content: &[u8]) -> Result<(), FileError>;
 
-    /// Writes a file where it is, so that whoever has it open or mounted sees the new content, and
-    /// gives it the mode. Its directory must be there; a link in its place is an error.
+    /// Writes a file in place, so that processes that have it open or mounted see the new content, and
+    /// sets its mode. Its directory must exist; a symbolic link is an error.
     async fn overwrite(&self, path: &Path, content: &[u8], mode: u32) -> Result<(), FileError>;
 
-    /// Removes a file that [`HostFiles::write_durably`] wrote, for good; one that is not there is no
+    /// Removes a file that [`HostFiles::write_durably`] wrote, durably; a missing file is no
     /// error.
     async fn remove_written(&self, path: &Path) -> Result<(), FileError>;
 
-    /// Makes a directory and its parents below a root, with the given mode; what exists is left as
-    /// it is. The root comes from the configuration and is made if need be; `below` may come from a
-    /// pod, so one that leads out of the root, by its names or by a link, is an error.
+    /// Creates a directory and its parents below a root, with the given mode; existing directories are
+    /// not changed. The root comes from the configuration and is created if missing. `below` may come from a
+    /// pod, so a path that leaves the root, by its names or by a link, is an error.
     async fn create_directory(&self, root: &Path, below: &Path, mode: u32)
     -> Result<(), FileError>;
 
-    /// Makes an empty file below a root, with exactly the given mode. Its directory must exist. `below`
-    /// is held to the same rule as in [`HostFiles::create_directory`]; a file that is there already,
-    /// whatever it is, is an error.
+    /// Creates an empty file below a root, with exactly the given mode. Its directory must exist. `below`
+    /// must not leave the root, as in [`HostFiles::create_directory`]; an existing file of any kind
+    /// is an error.
     async fn create_file(&self, root: &Path, below: &Path, mode: u32) -> Result<(), FileError>;
 
-    /// The last bytes of a file below a root, `limit` at most. Containers may write what is read here:
-    /// no link below the root is followed, and what is no file is an error.
+    /// The last bytes of a file below a root, `limit` at most. Containers may write this file, so
+    /// no link below the root is followed, and anything but a regular file is an error.
     async fn read_end(&self, root: &Path, below: &Path, limit: u64) -> Result<Vec<u8>, FileError>;
 
-    /// Makes a symbolic link to a file, replacing a link that is there, and the link's directory if
-    /// need be. Does nothing when there is no file to link to.
+    /// Creates a symbolic link to a file, replacing an existing link, and the link's directory if
+    /// missing. Does nothing if the file does not exist.
     async fn link(&self, target: &Path, link: &Path) -> Result<(), FileError>;
 
-    /// Removes what the verdict names, which must lie in `root` itself: a directory with all that is
-    /// in it, or a link but never what it leads to. A container's log lies two directories further
-    /// down, by its pod and its container; its rotated parts go with it. One rotated file alone goes only if it is
-    /// named as one. A volume lies three directories
-    /// further down: `<pod>/volumes/<plugin>/<volume>`. The directory of a pod is removed only if all that is
-    /// in it is [known](crate::pod_directory::PodEntry); otherwise all of it stays, and the error names what is
-    /// not. What is not there is no error;
-    /// something of another kind than the verdict says is one, and stays; so is a directory on which
-    /// or below which something is mounted.
+    /// Removes the file or directory of the verdict, which must be directly in `root`: a directory with its
+    /// content, or a link but never its target. A container's log is two directories further
+    /// down, by pod and container; its rotated parts are removed with it. A single rotated file is removed only if it
+    /// is named as one. A volume is three directories
+    /// further down: `<pod>/volumes/<plugin>/<volume>`. The directory of a pod is removed only if all entries
+    /// in it are [known](crate::pod_directory::PodEntry); otherwise nothing is removed, and the error names the
+    /// unknown entries. A missing file is no error.
+    /// A file of another kind than the verdict's is an error, and stays; so does a directory with a mount on it
+    /// or below it.
     async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<Removed, FileError>;
 }

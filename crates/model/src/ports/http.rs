@@ -1,12 +1,12 @@
-//! Getting things over HTTP.
+//! HTTP requests.
 
 use std::fmt;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-/// The headers of a request, by name, each with its values. They may hold secrets, so they print as
-/// their names alone.
+/// The headers of a request, by name, each with its values. They may contain secrets, so only
+/// their names are printed.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Headers(pub Vec<(String, Vec<String>)>);
 
@@ -16,20 +16,20 @@ impl fmt::Debug for Headers {
     }
 }
 
-/// What to get.
+/// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Get {
-    /// From where: `http://` or `https://`.
+    /// The URL: `http://` or `https://`.
     pub url: String,
     /// Headers to send.
     pub headers: Headers,
     /// The largest body to accept.
     pub limit: u64,
-    /// The longest time it may take, from the first step to the last byte.
+    /// The timeout, from the first step to the last byte.
     pub timeout: Duration,
 }
 
-/// What a server said, redirects followed.
+/// A response, redirects followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The status code.
@@ -38,28 +38,28 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// It cannot be asked for.
+    /// The URL is not usable.
     #[error("unusable URL: {0}")]
     Url(&'static str),
-    /// A header cannot be sent; its value stays unsaid.
+    /// A header cannot be sent; the error does not have its value.
     #[error("unusable header {0:?}")]
     Header(String),
-    /// The server was asked over TLS and answered without.
+    /// The server responded to TLS without TLS.
     #[error("server gave HTTP response to HTTPS client")]
     NotSecure,
-    /// It took too long.
-    #[error("no answer within {0:?}")]
+    /// The request timed out.
+    #[error("no response within {0:?}")]
     TooSlow(Duration),
-    /// The body has too many bytes.
-    #[error("the answer is larger than {0} bytes")]
+    /// The body is too large.
+    #[error("the response is larger than {0} bytes")]
     TooLarge(u64),
-    /// It began to answer, and did not come to an end.
-    #[error("the answer of {server} breaks off")]
+    /// The response is incomplete.
+    #[error("the response of {server} is incomplete")]
     CutOff {
-        /// Whose: host and port.
+        /// Host and port.
         server: String,
         /// Why.
         #[source]
@@ -68,15 +68,15 @@ pub enum HttpError {
     /// A redirect leads from https to http.
     #[error("redirect from https to http://{0} refused")]
     Downgrade(String),
-    /// The server sends us in circles.
+    /// The server redirects too often.
     #[error("more than {0} redirects")]
     TooManyRedirects(usize),
     /// A step failed.
     #[error("{step} {server}")]
     Failed {
-        /// What was tried: `connect to`, `ask`, …
+        /// The step: `connect to`, `ask`, …
         step: &'static str,
-        /// Whom: host and port.
+        /// Host and port.
         server: String,
         /// Why it failed.
         #[source]
@@ -84,10 +84,10 @@ pub enum HttpError {
     },
 }
 
-/// Asks servers.
+/// Sends HTTP requests.
 #[async_trait]
 pub trait HttpGet: fmt::Debug + Send + Sync {
-    /// Gets what a URL gives. An answer of any status is one.
+    /// Gets a URL. A response of any status is a success.
     async fn get(&self, request: &Get) -> Result<Answer, HttpError>;
 }
 
@@ -96,7 +96,7 @@ mod tests {
     use super::Headers;
 
     #[test]
-    fn headers_print_without_their_values() {
+    fn debug_output_of_headers_has_no_values() {
         let headers = Headers(vec![("authorization".into(), vec!["secret".into()])]);
         assert_eq!(format!("{headers:?}"), r#"{"authorization"}"#);
     }

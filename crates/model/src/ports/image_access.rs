@@ -18,7 +18,7 @@ pub struct CredentialsError(pub String);
 pub enum PresentImage {
     /// The pod may use it.
     Allowed,
-    /// The pod must show by a pull that it may use the image.
+    /// The pod must prove by a pull that it may use the image.
     MustPull {
         /// The pod's credentials, if they were looked up for the decision.
         credentials: Option<PullCredentials>,
@@ -54,7 +54,7 @@ pub trait ImageAccess: Debug + Send + Sync {
     /// Records a pull that succeeded, with the credential that it succeeded with; none for an anonymous one.
     async fn pull_succeeded(&self, image: &str, image_ref: &str, with: Option<&PullCredential>);
 
-    /// Records that a pull failed or was given up.
+    /// Records that a pull failed or was cancelled.
     async fn pull_failed(&self, image: &str);
 }
 

@@ -13,7 +13,7 @@ use crate::verdict::Detail;
 pub enum IncidentKind {
     /// The agent killed a container.
     Kill,
-    /// The agent started a container again.
+    /// The agent restarted a container.
     Restart,
     /// The kernel killed a container that was out of memory.
     Oom,
@@ -57,9 +57,9 @@ pub struct Incident {
     pub at: Option<Timestamp>,
 }
 
-/// Keeps a record of incidents. Never blocks and never fails.
+/// Records incidents. Never blocks and never fails.
 pub trait IncidentRecord: Debug + Send + Sync {
-    /// Records an incident. One that was recorded before is dropped.
+    /// Records an incident. A duplicate is dropped.
     fn record_incident(&self, incident: Incident);
 }
 

@@ -1,4 +1,4 @@
-//! The files of containers' logs, as they are rotated. [`super::logs`] reads them.
+//! The files of container logs, for their rotation. [`super::logs`] reads them.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -17,14 +17,14 @@ use super::files::FileError;
 pub struct LogFile {
     /// Its name.
     pub name: String,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub size: u64,
 }
 
 /// Resolves once a log was written to, or the kernel no longer watches it. Dropping it ends the watch.
 pub type Written = BoxFuture<'static, ()>;
 
-/// Stops the compression of a file. Clones are one.
+/// Stops the compression of a file. Clones share the state.
 #[derive(Debug, Clone, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
@@ -34,7 +34,7 @@ impl Cancel {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is to stop.
+    /// Whether to stop.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -51,18 +51,18 @@ pub trait LogFiles: Debug + Send + Sync {
     /// The regular files in the directory of a log, in the order of their names.
     async fn list(&self, log: &Path) -> Result<Vec<LogFile>, FileError>;
 
-    /// Gives a file another name in its directory. A file of that name is an error (`AlreadyExists`), and stays.
+    /// Renames a file in its directory. An existing file with that name is an error (`AlreadyExists`), and stays.
     async fn rename(&self, from: &Path, to: &Path) -> Result<(), FileError>;
 
-    /// Replaces a rotated file by its gzip, named [so](crate::rotated_log::compressed_name), with the same mode and
-    /// time of its last change; returns the size of that. After a failure, and after a crash at any moment, the file
-    /// or its whole gzip is there, or both, and perhaps an [unfinished](crate::rotated_log::unfinished_name) one
+    /// Replaces a rotated file by its gzip with this [name](crate::rotated_log::compressed_name), the same mode and
+    /// modification time; returns the size of the gzip. After a failure or a crash, the file
+    /// or its whole gzip exists, or both. A crash may leave an [unfinished](crate::rotated_log::unfinished_name) file
     /// beside it; a failure leaves none.
     async fn compress(&self, file: &Path, cancel: &Cancel) -> Result<u64, FileError>;
 
-    /// Watches a log for the next write, and costs nothing until then. A hint: a write may be missed.
+    /// Watches a log for the next write, without cost until then. A hint: a write may be missed.
     async fn watch(&self, log: &Path) -> Result<Written, FileError>;
 
-    /// A moment in the node's time zone.
+    /// Converts a time to the node's time zone.
     fn local_time(&self, at: Timestamp) -> DateTime;
 }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::files::FileError;
 
-/// Which of the streams of a container are wanted.
+/// The requested streams of a container.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LogStream {
     /// Both.
@@ -22,23 +22,23 @@ pub enum LogStream {
     Stderr,
 }
 
-/// Which part of a log is wanted, and how it is shown. Nothing set shows all of it.
+/// The requested part of a log, and its format. The default is all of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogRequest {
-    /// Only this many lines from the end. Lines are those of the file: what a container wrote as one
-    /// may have been split by the runtime.
+    /// Only this many lines from the end. Lines are those of the file: the runtime may have split
+    /// long lines of the container.
     pub tail_lines: Option<u64>,
-    /// Nothing that was written before.
+    /// Only lines written since this time.
     pub since: Option<Timestamp>,
     /// Whether each line begins with the time at which it was written.
     pub timestamps: bool,
-    /// No more than this many bytes.
+    /// The most bytes.
     pub limit_bytes: Option<u64>,
-    /// Which streams.
+    /// The streams.
     pub stream: LogStream,
 }
 
-/// Resolves when the container has ended, so that nothing will be written any more.
+/// Resolves when the container has exited, so that nothing more will be written.
 pub type Ended = BoxFuture<'static, ()>;
 
 /// The text of a log in pieces, none of them empty. An error is the last item.
@@ -47,8 +47,8 @@ pub type LogText = BoxStream<'static, Result<Vec<u8>, FileError>>;
 /// Reads the logs that the runtime writes for containers.
 #[async_trait]
 pub trait ContainerLogs: Debug + Send + Sync {
-    /// Opens the log at a path as the runtime names it, with its rotated files before it. With `follow`, what is still to be written
-    /// comes too, across rotations of the file, until the container has ended or the file was removed, and all is
+    /// Opens the log at the path that the runtime reports, with its rotated files before it. With `follow`, new lines
+    /// are included, across rotations of the file, until the container has exited or the file was removed, and all is
     /// read.
     async fn open(
         &self,

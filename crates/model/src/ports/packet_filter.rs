@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-/// A version of IP; each has tables of its own.
+/// An IP family; each has its own tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
     /// IPv4.
@@ -23,14 +23,14 @@ impl fmt::Display for Family {
     }
 }
 
-/// A table. Those that the agent needs.
+/// A table that the agent needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Table {
-    /// Which packets pass.
+    /// `filter`: which packets pass.
     Filter,
-    /// What is changed of packets.
+    /// `mangle`: changes of packets.
     Mangle,
-    /// Whose addresses are translated.
+    /// `nat`: address translation.
     Nat,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for FilterChain {
     }
 }
 
-/// Where a new rule goes in its chain.
+/// The position of a new rule in its chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// Before all others.
@@ -74,18 +74,18 @@ pub enum Place {
 pub struct FilterRule {
     /// The chain that it is in.
     pub chain: FilterChain,
-    /// Where in it.
+    /// Its position in the chain.
     pub place: Place,
-    /// What it says, in the words of `iptables`. None of them has a quote in it.
+    /// The arguments of `iptables`. None of them contains a quote.
     pub words: &'static [&'static str],
 }
 
-/// Something that is to be made.
+/// A chain or rule to create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Addition {
     /// A chain without rules.
     Chain(FilterChain),
-    /// A rule, in a chain that is there or is made before it.
+    /// A rule, in an existing chain or one that is created before it.
     Rule(FilterRule),
 }
 
@@ -99,21 +99,21 @@ impl Addition {
     }
 }
 
-/// Why something was not seen or done.
+/// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FilterError {
-    /// There is no such program.
+    /// The program does not exist.
     #[error("there is no {program}")]
     NoProgram {
         /// Its name.
         program: &'static str,
     },
-    /// It does not come to an end.
+    /// It timed out.
     #[error("{program} takes longer than {limit:?}")]
     TooSlow {
         /// Its name.
         program: &'static str,
-        /// How long it may take.
+        /// The timeout.
         limit: Duration,
     },
     /// It failed.
@@ -121,7 +121,7 @@ pub enum FilterError {
     Failed {
         /// Its name.
         program: &'static str,
-        /// What it says.
+        /// Its output.
         why: String,
     },
 }
@@ -129,13 +129,13 @@ pub enum FilterError {
 /// The packet filter of the host. Others change it, too, at any time.
 #[async_trait]
 pub trait PacketFilter: Debug + Send + Sync {
-    /// Whether there is a chain.
+    /// Whether a chain exists.
     async fn has_chain(&self, family: Family, chain: FilterChain) -> Result<bool, FilterError>;
 
-    /// Whether there is a rule, in a chain that is there and leading to one that is.
+    /// Whether a rule exists, in an existing chain and with an existing target.
     async fn has_rule(&self, family: Family, rule: &FilterRule) -> Result<bool, FilterError>;
 
-    /// Makes chains and rules, those of one table all or none. A chain that is there already is an error: what
-    /// is in it stays.
+    /// Creates chains and rules, all or none per table. An existing chain is an error, and its rules
+    /// stay.
     async fn add(&self, family: Family, additions: &[Addition]) -> Result<(), FilterError>;
 }

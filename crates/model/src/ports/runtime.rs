@@ -18,7 +18,7 @@ use crate::observed::{
 use crate::verdict::Verdict;
 use crate::wanted::{ContainerConfig, LinuxResources, SandboxConfig};
 
-/// How a call failed, in gRPC's words.
+/// The gRPC status code of a failed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "gRPC defines these words")]
 pub enum Code {
@@ -46,55 +46,54 @@ impl fmt::Display for Code {
     }
 }
 
-/// A call to the runtime that failed.
+/// A failed call to the runtime.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{method} {object}: {code}: {message}")]
 pub struct RuntimeError {
     /// The CRI method.
     pub method: &'static str,
-    /// What it was called on: an id, a pod, an image.
+    /// The object of the call: an ID, a pod, an image.
     pub object: String,
-    /// How it failed.
+    /// The status code.
     pub code: Code,
-    /// The runtime's own words.
+    /// The runtime's message.
     pub message: String,
 }
 
 impl RuntimeError {
-    /// The failure as gRPC's library for Go writes it, and so as people and programs know it from
-    /// upstream's events.
+    /// The failure in the format of gRPC's Go library, as in upstream's events.
     pub fn rpc_text(&self) -> String {
         let code = match self.code {
-            // Go's own spelling.
+            // Go's spelling.
             Code::Cancelled => "Canceled".to_owned(),
             other => other.to_string(),
         };
         format!("rpc error: code = {code} desc = {}", self.message)
     }
 
-    /// Whether the runtime does not know the object: for a removal that is success.
+    /// Whether the object does not exist: for a removal that is a success.
     pub fn is_not_found(&self) -> bool {
         self.code == Code::NotFound
     }
 
-    /// Whether there is no runtime to ask: it has ended, or does not listen.
+    /// Whether the runtime is down: it has ended, or does not listen.
     pub fn is_unavailable(&self) -> bool {
         self.code == Code::Unavailable
     }
 
-    /// Whether the runtime has no such method. containerd 2.2 says so in words.
+    /// Whether the runtime does not implement the method. containerd 2.2 reports it only in the message.
     pub fn is_unimplemented(&self) -> bool {
         let said = || self.message.contains("not implemented");
         self.code == Code::Unimplemented || self.code == Code::Unknown && said()
     }
 
-    /// Whether the answer would be too large for one of the two sides.
+    /// Whether the response is too large for the runtime or for us.
     pub fn is_too_large(&self) -> bool {
         matches!(self.code, Code::ResourceExhausted | Code::OutOfRange)
     }
 
-    /// Whether the name of what was to be made belongs to something else: to one that is there, or to
-    /// an earlier call that the runtime has not done with.
+    /// Whether the name of the new object is taken: by an existing object, or by
+    /// an earlier call that the runtime has not finished.
     pub fn is_name_taken(&self) -> bool {
         self.code == Code::AlreadyExists || says_name_is_taken(&self.message)
     }
@@ -108,11 +107,11 @@ impl RuntimeError {
     }
 }
 
-/// What runtimes say of a name that something else has, right behind the name.
+/// The texts of runtimes for a taken name, right behind the name.
 const TAKEN: [&str; 3] = [" is reserved", " is already in use", " already exists"];
 
-/// Whether a runtime says that a name is taken, and not an address, a port, or what else of a pod's
-/// network may be in use or exist already.
+/// Whether the message is about a taken name, and not about an address, a port, or another part of the pod's
+/// network that is in use or exists already.
 fn says_name_is_taken(message: &str) -> bool {
     let is_of_a_name = |before: &str| {
         let quoted = before.strip_suffix('"').and_then(|before| before.rsplit_once('"'));
@@ -124,18 +123,18 @@ fn says_name_is_taken(message: &str) -> bool {
         .any(|words| message.match_indices(words).any(|(at, _)| is_of_a_name(&message[..at])))
 }
 
-/// Which sandboxes to list. Nothing set lists all.
+/// Which sandboxes to list. An empty filter lists all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SandboxFilter {
     /// Only this one.
     pub id: Option<SandboxId>,
     /// Only in this state.
     pub state: Option<SandboxState>,
-    /// Only of this pod; of an empty uid, those that are nobody's.
+    /// Only of this pod; an empty UID selects those without a pod.
     pub pod_uid: Option<PodUid>,
 }
 
-/// Which containers to list. Nothing set lists all.
+/// Which containers to list. An empty filter lists all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContainerFilter {
     /// Only this one.
@@ -144,7 +143,7 @@ pub struct ContainerFilter {
     pub state: Option<ContainerState>,
     /// Only in this sandbox.
     pub sandbox_id: Option<SandboxId>,
-    /// Only of this pod; of an empty uid, those that are nobody's.
+    /// Only of this pod; an empty UID selects those without a pod.
     pub pod_uid: Option<PodUid>,
 }
 
@@ -164,33 +163,33 @@ pub struct RuntimeVersion {
 pub struct RuntimeCondition {
     /// Whether it works.
     pub ready: bool,
-    /// Why not, in a word.
+    /// The reason, if not.
     pub reason: String,
-    /// Why not, in a sentence.
+    /// The message, if not.
     pub message: String,
 }
 
-/// Health of the runtime as it sees itself.
+/// Health of the runtime, as it reports itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeStatus {
-    /// Whether containers can run; nothing if it does not say, which is as good as no.
+    /// Whether containers can run; none if it does not report it, which counts as no.
     pub runtime: Option<RuntimeCondition>,
     /// Whether pods get a network; the same.
     pub network: Option<RuntimeCondition>,
-    /// The ways it has of running pods, and what each can do; none when it does not say.
+    /// Its runtime handlers with their features; none if it does not report them.
     pub handlers: Vec<RuntimeHandler>,
-    /// What it can do in all of these ways.
+    /// The features of all handlers.
     pub features: RuntimeFeatures,
 }
 
 impl RuntimeStatus {
-    /// Why containers cannot run, in upstream's words.
+    /// Why containers cannot run, in upstream's format.
     pub fn runtime_error(&self) -> Option<String> {
         let error = not_ready("RuntimeReady", self.runtime.as_ref())?;
         Some(format!("container runtime not ready: {error}"))
     }
 
-    /// Why pods get no network, in upstream's words.
+    /// Why pods get no network, in upstream's format.
     pub fn network_error(&self) -> Option<String> {
         let error = not_ready("NetworkReady", self.network.as_ref())?;
         Some(format!("container runtime network not ready: {error}"))
@@ -207,27 +206,27 @@ fn not_ready(kind: &str, condition: Option<&RuntimeCondition>) -> Option<String>
     }
 }
 
-/// What a runtime can do, as it says.
+/// The features of a runtime.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RuntimeFeatures {
-    /// Whether a process can have no other groups than a pod names.
+    /// Whether it supports `supplementalGroupsPolicy`.
     pub supplemental_groups_policy: bool,
-    /// Whether a pod with the host's network can have user ids of its own.
+    /// Whether it supports user namespaces with the host network.
     pub user_namespaces_host_network: bool,
 }
 
-/// A way of running pods that a runtime class can name.
+/// A runtime handler that a runtime class can name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RuntimeHandler {
     /// Its name; empty for the default one.
     pub name: String,
-    /// Whether pods can have user ids of their own.
+    /// Whether it supports user namespaces.
     pub user_namespaces: bool,
-    /// Whether a mount can be read-only with all that is mounted below it.
+    /// Whether it supports recursive read-only mounts.
     pub recursive_read_only_mounts: bool,
 }
 
-/// An image that the runtime has.
+/// An image in the runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
     /// Its id: the digest of its configuration.
@@ -236,62 +235,62 @@ pub struct Image {
     pub repo_tags: Vec<String>,
     /// Names with a digest.
     pub repo_digests: Vec<String>,
-    /// Bytes it takes, layers that it shares included.
+    /// Its size in bytes, including shared layers.
     pub size: u64,
-    /// Whether the runtime asks not to remove it.
+    /// Whether it is pinned.
     pub pinned: bool,
-    /// Whom it runs as, if it says.
+    /// Its user, if it has one.
     pub user: Option<ImageUser>,
     /// The handler it was pulled for; empty for the default one.
     pub runtime_handler: String,
 }
 
-/// Which image a container uses. Told of every container, also of one that belongs to no pod.
+/// The image of a container. Listed for every container, also for those without a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageUse {
     /// The container.
     pub container: ContainerId,
-    /// The pod it belongs to, if any.
+    /// Its pod, if any.
     pub pod_uid: Option<PodUid>,
-    /// The image's id, or how the runtime refers to it when it does not tell the id.
+    /// The image's ID, or its reference if the runtime does not report the ID.
     pub image_id: Arc<str>,
     /// The handler the image was pulled for; empty for the default one.
     pub runtime_handler: Arc<str>,
 }
 
-/// A file system that images lie on.
+/// A file system with images.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageFilesystem {
     /// A directory on it.
     pub mount_point: PathBuf,
-    /// Bytes that images take there, as the runtime counts them now and then.
+    /// Bytes that images use there. The runtime counts them from time to time.
     pub used_bytes: u64,
 }
 
-/// Whom an image runs as.
+/// The user of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImageUser {
-    /// A number.
+    /// A UID.
     Uid(i64),
     /// A name that only the image itself knows.
     Name(String),
 }
 
-/// What a command in a container left behind.
+/// The result of a command in a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExecOutput {
-    /// What it wrote; runtimes keep a part, and the CRI client 64 KiB of that.
+    /// Its standard output; runtimes keep a part, and the CRI client 64 KiB of that.
     pub stdout: Vec<u8>,
-    /// What it complained about; as much of it.
+    /// Its standard error, with the same limits.
     pub stderr: Vec<u8>,
-    /// How it ended.
+    /// Its exit code.
     pub exit_code: i32,
 }
 
 /// What happened to a container or a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ContainerEventKind {
-    /// It was made.
+    /// It was created.
     Created,
     /// Its process started.
     Started,
@@ -301,11 +300,11 @@ pub enum ContainerEventKind {
     Deleted,
 }
 
-/// A hint that something happened in a pod: look at it now. What is true of the pod, the event does
-/// not say; it may be late, doubled or missing.
+/// A hint that something happened in a pod, so that it is inspected now. The event has no state;
+/// it may be late, duplicated or missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerEvent {
-    /// The pod to look at; empty if the runtime did not say which.
+    /// The UID of the pod; empty if the runtime did not report it.
     pub pod_uid: PodUid,
     /// The container or sandbox it happened to.
     pub object: ObjectId,
@@ -313,7 +312,7 @@ pub struct ContainerEvent {
     pub kind: ContainerEventKind,
 }
 
-/// Events as they come. An error is the last item; after it, or without one, the stream ends.
+/// A stream of events. It ends, with or without an error as the last item.
 pub type ContainerEvents = BoxStream<'static, Result<ContainerEvent, RuntimeError>>;
 
 /// All sandboxes and all containers.
@@ -396,7 +395,7 @@ pub trait ImageService: Debug + Send + Sync {
     async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError>;
     /// Pulls an image and returns its reference. The runtime may store the image depending on the sandbox
     /// of the pod that it is pulled for. Without `auth` the pull is anonymous, unless the
-    /// runtime has credentials of its own.
+    /// runtime has its own credentials.
     async fn pull_image(
         &self,
         image: &str,
@@ -437,7 +436,7 @@ pub trait RuntimeInfo: Debug + Send + Sync {
     /// Opens a stream of events; events from before may come first. A runtime without events returns
     /// [`Code::Unimplemented`], here or as the first item of the stream.
     async fn container_events(&self) -> Result<ContainerEvents, RuntimeError> {
-        Err(unimplemented("GetContainerEvents", "this runtime does not tell events"))
+        Err(unimplemented("GetContainerEvents", "this runtime does not send events"))
     }
 }
 
@@ -483,7 +482,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_taken_when_the_runtime_says_so_of_a_name() {
+    fn name_is_taken_when_the_runtime_reports_a_taken_name() {
         let name = "web_default_uid_0";
         let taken = [
             // containerd
@@ -511,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_or_a_port_in_use_is_no_name() {
+    fn address_or_port_in_use_is_not_a_taken_name() {
         let sandbox = "failed to setup network for sandbox \"5e1f\": plugin type=";
         let other = [
             format!(

@@ -10,10 +10,10 @@ use async_trait::async_trait;
 use crate::ports::files::FileError;
 use crate::volume::{DevicePlaces, Ownership, Payload, Place};
 
-/// Something that is mounted on the host.
+/// A mount of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountPoint {
-    /// Where.
+    /// The mount point.
     pub path: PathBuf,
     /// The kind of its file system: `tmpfs`, `ext4`.
     pub fs_type: String,
@@ -62,26 +62,26 @@ pub enum FileSystem {
     },
 }
 
-/// What a payload was written over.
+/// The previous content of a payload directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
     /// Other content, or nothing.
     New,
-    /// The same content. Missing links were made again.
+    /// The same content. Missing links were created again.
     Same,
 }
 
-/// What a path of the host must be.
+/// The required kind of a host path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HostPathKind {
     /// Anything, or nothing.
     #[default]
     Any,
-    /// A directory, which is made with mode 0755 if nothing is there.
+    /// A directory, which is created with mode 0755 if missing.
     DirectoryOrCreate,
     /// A directory.
     Directory,
-    /// A file, which is made with mode 0644 if nothing is there. Its directory must be there.
+    /// A file, which is created with mode 0644 if missing. Its directory must exist.
     FileOrCreate,
     /// A file.
     File,
@@ -93,7 +93,7 @@ pub enum HostPathKind {
     BlockDevice,
 }
 
-/// A path of the host is not what it must be.
+/// A host path has the wrong kind.
 #[derive(Debug, thiserror::Error)]
 pub enum HostPathError {
     /// It is something else, or nothing.
@@ -104,7 +104,7 @@ pub enum HostPathError {
         /// `directory`, `file`, `socket file`, `character device`, `block device`.
         expected: &'static str,
     },
-    /// It cannot be examined or made.
+    /// It cannot be examined or created.
     #[error(transparent)]
     File(#[from] FileError),
 }
@@ -123,7 +123,7 @@ pub struct Subpath {
 /// Why a part of a volume is not mounted.
 #[derive(Debug, thiserror::Error)]
 pub enum SubpathError {
-    /// The directory is missing and cannot be made.
+    /// The directory is missing and cannot be created.
     #[error("cannot create directory {path} in the volume", path = .path.display())]
     Create {
         /// The path inside the volume.
@@ -132,7 +132,7 @@ pub enum SubpathError {
         #[source]
         source: io::Error,
     },
-    /// It leads out of the volume, or cannot be mounted.
+    /// It leaves the volume, or cannot be mounted.
     #[error("cannot mount {path} of the volume", path = .path.display())]
     Prepare {
         /// The path inside the volume.
@@ -146,40 +146,41 @@ pub enum SubpathError {
 /// Counts the files whose group was set.
 pub type Progress = Arc<dyn Fn(u64) + Send + Sync>;
 
-/// Mounts, unmounts and writes volumes. Every operation can be repeated: one that finds its work done does nothing.
-/// A place that leads out of its root, by its names or over a link, is an error.
+/// Mounts, unmounts and writes volumes. Every operation is idempotent.
+/// A path that leaves its root, by its names or by a link, is an error.
 #[async_trait]
 pub trait VolumeHost: Debug + Send + Sync {
-    /// What is mounted on a directory and below it, in the order in which it was mounted.
+    /// The mounts on a directory and below it, in the order in which they were mounted.
     async fn mounts(&self, below: &Path) -> Result<Vec<MountPoint>, FileError>;
 
-    /// The names of the directories in a directory; none if it is not there.
+    /// The names of the directories in a directory; none if it does not exist.
     async fn directories(&self, place: &Place) -> Result<Vec<String>, FileError>;
 
-    /// Makes a directory with exactly this mode, also if it is there already; missing parents get 0750.
+    /// Creates a directory with exactly this mode, and changes the mode of an existing one; missing parents get 0750.
     async fn make_directory(&self, place: &Place, mode: u32) -> Result<(), FileError>;
 
     /// Mounts a file system on a directory. One that has a mount of this kind is left alone; huge pages of another
     /// size are an error.
     async fn mount(&self, place: &Place, file_system: &FileSystem) -> Result<(), FileError>;
 
-    /// Mounts a directory or file of the host also at a place, which is made. A bind mount of the same source is left
-    /// alone, another mount is an error.
+    /// Bind-mounts a directory or file of the host at a path, which is created. A bind mount of the same source is
+    /// left alone, another mount is an error.
     async fn bind(&self, source: &Path, place: &Place, read_only: bool) -> Result<(), FileError>;
 
-    /// Gives a pod a device: binds it at the map, and makes the link lead to it. A link to another device is replaced.
+    /// Maps a device for a pod: bind-mounts it at the map, and creates a link to it. A link to another device is
+    /// replaced.
     async fn map_device(&self, device: &Path, places: &DevicePlaces) -> Result<(), FileError>;
 
-    /// Takes a device from a pod: removes the map and the link, and detaches loop devices that the upstream kubelet has
-    /// attached to the map. A place that is not there is no error; one that holds something else is.
+    /// Unmaps a device of a pod: removes the map and the link, and detaches loop devices that the upstream kubelet has
+    /// attached to the map. A missing path is no error; one of another kind is.
     async fn unmap_device(&self, places: &DevicePlaces) -> Result<(), FileError>;
 
-    /// Ends all mounts on a place and below it, the innermost first. One on which nothing is mounted is no error. Never
+    /// Unmounts everything on a path and below it, the innermost first. A path without mounts is no error. Never
     /// follows a link below the root.
     async fn unmount(&self, place: &Place) -> Result<(), FileError>;
 
-    /// Makes files the content of a directory, in one step for its readers: through the link `..data`. On an error the
-    /// old content stays. Equal content is not written again, but missing links are made.
+    /// Replaces the content of a directory by files, atomically for its readers: through the link `..data`. On an error
+    /// the old content stays. Equal content is not written again, but missing links are created.
     async fn write_payload(
         &self,
         place: &Place,
@@ -187,7 +188,7 @@ pub trait VolumeHost: Debug + Send + Sync {
         ownership: Option<&Ownership>,
     ) -> Result<Written, FileError>;
 
-    /// Gives a volume and all that is in it to a group. Follows no link and enters no other mount. Calls `progress` with
+    /// Changes the group of a volume and its content. Follows no link and enters no other mount. Calls `progress` with
     /// the number of files after each thousand. Errors of single files are logged and not returned.
     async fn set_ownership(
         &self,
@@ -199,14 +200,14 @@ pub trait VolumeHost: Debug + Send + Sync {
     /// The group of a directory.
     async fn group(&self, place: &Place) -> Result<u32, FileError>;
 
-    /// Checks what a path of the host is, and makes it where its kind says so.
+    /// Checks the kind of a host path, and creates it if its kind demands it.
     async fn check_host_path(&self, path: &Path, kind: HostPathKind) -> Result<(), HostPathError>;
 
-    /// Mounts a part of a volume at a place. Links inside the volume are followed if they stay inside. A missing
-    /// directory is made, with the mode of the volume's root. The same inode at the place is left alone.
+    /// Mounts a part of a volume at a path. Links inside the volume are followed if they stay inside. A missing
+    /// directory is created, with the mode of the volume's root. A mount of the same inode is left alone.
     async fn bind_subpath(&self, subpath: &Subpath) -> Result<(), SubpathError>;
 
-    /// Ends the mounts of parts of a volume, and removes the places on which they were: `subpaths` has a directory for
+    /// Unmounts the parts of a volume, and removes their mount points: `subpaths` has a directory for
     /// each volume. A file or directory that is not empty stays and is an error.
     async fn clean_subpaths(&self, subpaths: &Place, volume: &str) -> Result<(), FileError>;
 
@@ -218,6 +219,6 @@ pub trait VolumeHost: Debug + Send + Sync {
         limit: u64,
     ) -> Result<Vec<u8>, FileError>;
 
-    /// Makes a directory a mount whose mounts reach containers, and theirs reach the host (`rshared`).
+    /// Makes a directory a shared mount, so that mounts propagate between host and containers (`rshared`).
     async fn share_mounts(&self, directory: &Path) -> Result<(), FileError>;
 }

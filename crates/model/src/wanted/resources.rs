@@ -1,33 +1,33 @@
-//! How much a sandbox or container may use.
+//! Resources of a sandbox or container.
 
 use std::collections::BTreeMap;
 
-/// Limits as the kernel takes them. Zero and empty leave a thing alone.
+/// Resources in units of the kernel. Zero and empty values are not set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LinuxResources {
-    /// Microseconds over which processor time is counted.
+    /// CFS period in microseconds.
     pub cpu_period: i64,
-    /// Microseconds of processor time in each period.
+    /// CFS quota in microseconds per period.
     pub cpu_quota: i64,
-    /// Share of the processors when they are short.
+    /// CPU shares.
     pub cpu_shares: i64,
-    /// Bytes of memory.
+    /// Memory limit in bytes.
     pub memory_limit: i64,
-    /// Bytes of memory and swap together, as the first version of cgroups counts them.
+    /// Limit of memory and swap in bytes, as in cgroup v1.
     pub memory_swap_limit: i64,
-    /// How readily the kernel kills it when memory is short, from -1000 to 1000.
+    /// The OOM score adjustment, from -1000 to 1000.
     pub oom_score_adj: i64,
-    /// Limits for each size of huge pages.
+    /// Huge page limits by size.
     pub huge_page_limits: Vec<HugePageLimit>,
-    /// Files of the second version of cgroups and what is written to them.
+    /// Files of cgroup v2 with their values.
     pub unified: BTreeMap<String, String>,
 }
 
-/// How much of the huge pages of a size.
+/// The limit of a huge page size.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HugePageLimit {
     /// The size as the kernel's control files name it: `2MB`.
     pub page_size: String,
-    /// Bytes.
+    /// The limit in bytes.
     pub limit: u64,
 }

@@ -1,6 +1,6 @@
-//! What sandboxes and containers may do.
+//! Security contexts of sandboxes and containers.
 
-/// Whose user ids a pod has.
+/// The user namespace of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UserNamespace {
     /// The host's.
@@ -10,28 +10,28 @@ pub enum UserNamespace {
     Pod(IdMapping),
 }
 
-/// Ids inside that are other ids on the host.
+/// A mapping of IDs in the pod to IDs on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdMapping {
-    /// The first one on the host.
+    /// The first ID on the host.
     pub host_id: u32,
-    /// The first one inside.
+    /// The first ID in the pod.
     pub container_id: u32,
-    /// How many.
+    /// The number of IDs.
     pub length: u32,
 }
 
-/// Where the groups of a container's first process come from.
+/// The source of the groups of a container's first process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GroupsPolicy {
-    /// The pod's specification and the image.
+    /// The pod spec and the image.
     #[default]
     Merge,
-    /// The pod's specification alone.
+    /// The pod spec alone.
     Strict,
 }
 
-/// What `SELinux` knows a process as.
+/// The `SELinux` label of a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "SELinux defines these words")]
 pub struct SelinuxOptions {
@@ -55,58 +55,58 @@ pub enum SecurityProfile {
 /// Capabilities beyond and below the runtime's own set, without the prefix `CAP_`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// More.
+    /// To add.
     pub add: Vec<String>,
-    /// Fewer.
+    /// To drop.
     pub drop: Vec<String>,
 }
 
-/// What a sandbox itself may do.
+/// The security context of a sandbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SandboxSecurity {
-    /// Whether a container in it may do all.
+    /// Whether a container in it is privileged.
     pub privileged: bool,
-    /// The user it runs as.
+    /// The UID.
     pub run_as_user: Option<i64>,
-    /// The group it runs as.
+    /// The GID.
     pub run_as_group: Option<i64>,
-    /// More groups.
+    /// The supplementary groups.
     pub supplemental_groups: Vec<i64>,
-    /// Whether the image adds groups.
+    /// The policy for groups of the image.
     pub groups_policy: GroupsPolicy,
-    /// What `SELinux` knows it as.
+    /// The `SELinux` label.
     pub selinux: Option<SelinuxOptions>,
 }
 
-/// What a container may do.
+/// The security context of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContainerSecurity {
     /// Changes to the runtime's set of capabilities.
     pub capabilities: Option<Capabilities>,
-    /// Whether it may do all.
+    /// Whether it is privileged.
     pub privileged: bool,
-    /// What `SELinux` knows it as.
+    /// The `SELinux` label.
     pub selinux: Option<SelinuxOptions>,
-    /// The user it runs as.
+    /// The UID.
     pub run_as_user: Option<i64>,
-    /// The user it runs as, by a name that the image knows.
+    /// The user, by a name in the image.
     pub run_as_username: String,
-    /// The group it runs as.
+    /// The GID.
     pub run_as_group: Option<i64>,
     /// Whether its root file system is read-only.
     pub read_only_root: bool,
-    /// More groups.
+    /// The supplementary groups.
     pub supplemental_groups: Vec<i64>,
-    /// Whether the image adds groups.
+    /// The policy for groups of the image.
     pub groups_policy: GroupsPolicy,
-    /// Whether no program may gain what its caller has not.
+    /// Whether privilege escalation is disabled (`no_new_privs`).
     pub no_new_privileges: bool,
-    /// Paths that it must not see.
+    /// The masked paths.
     pub masked_paths: Vec<String>,
-    /// Paths that it must not write.
+    /// The read-only paths.
     pub readonly_paths: Vec<String>,
-    /// Which system calls it may make.
+    /// The seccomp profile.
     pub seccomp: Option<SecurityProfile>,
-    /// What `AppArmor` lets it do.
+    /// The `AppArmor` profile.
     pub apparmor: Option<SecurityProfile>,
 }

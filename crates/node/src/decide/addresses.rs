@@ -1,21 +1,21 @@
-//! Which addresses the node has.
+//! Decides the addresses of the node.
 
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::NodeAddress;
 use model::ports::addresses::FoundAddresses;
 
-/// The annotation by which an external cloud provider learns of `--node-ip`.
+/// The annotation that passes `--node-ip` to an external cloud provider.
 pub const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 
-/// Whether the name of the node has to be looked up: neither `--node-ip` nor the host's name says an
+/// Whether the name of the node must be looked up: neither `--node-ip` nor the host's name contains an
 /// address.
 pub fn needs_lookup(asked: &[IpAddr], hostname: &str) -> bool {
     first_specified(asked).is_none() && hostname.parse::<IpAddr>().is_err()
 }
 
-/// The addresses of a node whose addresses are no cloud provider's business; or why there are none.
-/// `asked` is what `--node-ip` says.
+/// The addresses of a node without a cloud provider; or why there are none.
+/// `asked` are the values of `--node-ip`.
 pub fn addresses(
     asked: &[IpAddr],
     hostname: &str,
@@ -28,13 +28,13 @@ pub fn addresses(
     }
     let ips = match (first_specified(asked), specified.as_slice()) {
         (Some(_), all) => all.to_vec(),
-        (None, _) => vec![found_out(asked, hostname, found)?],
+        (None, _) => vec![detect(asked, hostname, found)?],
     };
     let own = ips.iter().map(|ip| address("InternalIP", &ip.to_string()));
     Ok(own.chain([address("Hostname", hostname)]).collect())
 }
 
-/// The addresses of a node that waits for its cloud provider to say more.
+/// The addresses of a node until its cloud provider sets more.
 pub fn hostname_only(hostname: &str) -> Vec<NodeAddress> {
     vec![address("Hostname", hostname)]
 }
@@ -43,21 +43,21 @@ fn address(kind: &str, address: &str) -> NodeAddress {
     NodeAddress { type_: kind.to_owned(), address: address.to_owned() }
 }
 
-/// The first address that `--node-ip` names; nothing where it only says which version of IP to prefer.
+/// The first address of `--node-ip`; `None` if the flag only selects the preferred IP family.
 fn first_specified(asked: &[IpAddr]) -> Option<IpAddr> {
     asked.first().filter(|ip| !ip.is_unspecified()).copied()
 }
 
-/// What the annotation for a cloud provider says, if there is anything to say.
+/// The value of the annotation for a cloud provider, if any.
 pub fn provided_node_ip(asked: &[IpAddr]) -> Option<String> {
     first_specified(asked)?;
     let each = asked.iter().filter(|ip| !ip.is_unspecified()).map(ToString::to_string);
     Some(each.collect::<Vec<_>>().join(","))
 }
 
-/// The address when nobody says one: the host's name if it is one, one that its name stands for, or the
-/// one of the default route. The fourth version of IP is preferred, unless `::` was asked for.
-fn found_out(asked: &[IpAddr], hostname: &str, found: &FoundAddresses) -> Result<IpAddr, String> {
+/// The address without `--node-ip`: the host's name if it is one, one that the name resolves to, or the
+/// one of the default route. IPv4 is preferred, unless `::` was specified.
+fn detect(asked: &[IpAddr], hostname: &str, found: &FoundAddresses) -> Result<IpAddr, String> {
     if let Ok(ip) = hostname.parse() {
         return Ok(ip);
     }
@@ -71,20 +71,20 @@ fn found_out(asked: &[IpAddr], hostname: &str, found: &FoundAddresses) -> Result
     };
     pick(&of_name)
         .or_else(|| pick(&routes))
-        .ok_or_else(|| "neither its name nor a default route tells one".to_owned())
+        .ok_or_else(|| "neither its name nor a default route yields one".to_owned())
 }
 
-/// The addresses that pods hear of: those that the node's object tells, or where it tells none those that were
-/// found; nothing before either is known.
+/// The addresses for the downward API: those of the node object, or if it has none the detected ones;
+/// `None` before either is known.
 pub fn first_known(
-    told: Option<&[NodeAddress]>,
+    published: Option<&[NodeAddress]>,
     found: Option<&[NodeAddress]>,
 ) -> Option<Vec<IpAddr>> {
-    [told, found].into_iter().flatten().map(host_ips).find(|ips| !ips.is_empty())
+    [published, found].into_iter().flatten().map(host_ips).find(|ips| !ips.is_empty())
 }
 
-/// By which of a node's addresses its pods know it: the first internal one, else the first external one,
-/// and the first of the other version of IP.
+/// The host IPs of pods: the first internal address of the node, else the first external one,
+/// and the first one of the other IP family.
 pub fn host_ips(addresses: &[NodeAddress]) -> Vec<IpAddr> {
     let of_kind = |kind: &'static str| {
         let all = addresses.iter().filter(move |one| one.type_ == kind);
@@ -96,7 +96,7 @@ pub fn host_ips(addresses: &[NodeAddress]) -> Vec<IpAddr> {
     [Some(first), other].into_iter().flatten().collect()
 }
 
-/// Whether others can reach the node by an address, and it is its own.
+/// Checks that an address is reachable from outside, and belongs to the node.
 fn usable(ip: IpAddr, found: &FoundAddresses) -> Result<(), String> {
     let link_local = match ip {
         IpAddr::V4(ip) => ip.is_link_local(),

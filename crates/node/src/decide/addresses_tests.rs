@@ -13,12 +13,12 @@ fn found(on_interfaces: &[&str], of_name: &[&str], by_default_route: &[&str]) ->
 }
 
 type Texts = &'static [&'static str];
-/// What is asked for, the host's name, what the node's name stands for; the addresses, or why not.
+/// `--node-ip`, the hostname, the addresses that the node's name resolves to; the addresses, or the error.
 type Row = (Texts, &'static str, Texts, Result<Texts, &'static str>);
 
 // behaviour: NODE-13
 #[test]
-fn addresses_are_those_asked_for_or_found_in_order() {
+fn addresses_are_configured_or_detected_in_order() {
     const MINE: &[&str] = &["127.0.0.1", "10.0.0.1", "10.0.0.2", "fd00::1", "fe80::1"];
     let routes: &[&str] = &["10.0.0.1", "fd00::1"];
     let rows: [Row; 13] = [
@@ -55,7 +55,7 @@ fn addresses_are_those_asked_for_or_found_in_order() {
 
 // behaviour: NODE-39
 #[test]
-fn pods_know_a_node_by_its_internal_addresses_and_else_by_its_external_ones() {
+fn host_ips_are_internal_addresses_or_else_external_ones() {
     let rows: [(&[(&str, &str)], Texts); 7] = [
         (&[], &[]),
         (&[("Hostname", "n"), ("InternalDNS", "10.0.0.1"), ("InternalIP", "n")], &[]),
@@ -68,27 +68,28 @@ fn pods_know_a_node_by_its_internal_addresses_and_else_by_its_external_ones() {
             &["fd00::1", "10.0.0.1"],
         ),
     ];
-    for (told, expected) in rows {
-        let told: Vec<NodeAddress> = told.iter().map(|(kind, text)| address(kind, text)).collect();
-        assert_eq!(host_ips(&told), ips(expected), "{told:?}");
+    for (listed, expected) in rows {
+        let listed: Vec<NodeAddress> =
+            listed.iter().map(|(kind, text)| address(kind, text)).collect();
+        assert_eq!(host_ips(&listed), ips(expected), "{listed:?}");
     }
 }
 
 // behaviour: NODE-39
 #[test]
-fn what_was_found_counts_while_the_nodes_object_tells_no_address() {
+fn detected_addresses_are_used_while_the_node_object_has_none() {
     let (one, other) = ([address("InternalIP", "10.0.0.1")], [address("InternalIP", "10.0.0.2")]);
     let name = [address("Hostname", "n")];
     assert_eq!(first_known(Some(&one), Some(&other)), Some(ips(&["10.0.0.1"])));
-    for told in [None, Some(&[] as &[NodeAddress]), Some(&name)] {
-        assert_eq!(first_known(told, Some(&other)), Some(ips(&["10.0.0.2"])));
-        assert_eq!(first_known(told, Some(&[])), None);
-        assert_eq!(first_known(told, None), None);
+    for published in [None, Some(&[] as &[NodeAddress]), Some(&name)] {
+        assert_eq!(first_known(published, Some(&other)), Some(ips(&["10.0.0.2"])));
+        assert_eq!(first_known(published, Some(&[])), None);
+        assert_eq!(first_known(published, None), None);
     }
 }
 
 #[test]
-fn a_name_is_looked_up_only_when_nothing_else_says_an_address() {
+fn name_is_looked_up_only_without_another_address() {
     for (asked, hostname, looked_up) in [
         (vec![], "n", true),
         (ips(&["0.0.0.0"]), "n", true),

@@ -1,4 +1,4 @@
-//! The conditions that the agent writes. Others of a node are others'.
+//! The node conditions that the agent writes. Other conditions belong to other clients.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::NodeCondition;
@@ -7,17 +7,17 @@ use model::ports::events::{EventType, NodeEvent};
 
 use super::health::{Pressure, aggregate};
 
-/// The type of the condition that says whether the node can run pods.
+/// The type of the condition that shows whether the node can run pods.
 pub const READY: &str = "Ready";
 
-/// The conditions that the agent writes, in the order in which they are made.
+/// The conditions that the agent writes, in the order in which they are created.
 pub const OWN: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDPressure", READY];
 
-/// One answer to the question that a condition asks: status, reason, message, event.
-type Answer = (&'static str, &'static str, &'static str, &'static str);
+/// The status, reason, message and event of a condition.
+type ConditionText = (&'static str, &'static str, &'static str, &'static str);
 
-/// A condition of shortage: its type, what it says when there is one, and when there is none.
-const PRESSURES: [(&str, Answer, Answer); 3] = [
+/// The pressure conditions: the type, the text under pressure and the text without.
+const PRESSURES: [(&str, ConditionText, ConditionText); 3] = [
     (
         OWN[0],
         (
@@ -60,24 +60,24 @@ const PRESSURES: [(&str, Answer, Answer); 3] = [
     ),
 ];
 
-/// What the conditions are made from.
+/// The inputs of the conditions.
 #[derive(Debug, Clone, Default)]
 pub struct Health {
-    /// What the node is short of.
+    /// Resources under pressure.
     pub pressure: Pressure,
-    /// What keeps it from being ready.
+    /// Problems that keep the node from being ready.
     pub problems: Vec<String>,
-    /// What it lacks and can do without: told with its readiness, whatever that is.
+    /// Problems that do not affect readiness: appended to the message of the ready condition.
     pub lacks: Option<&'static str>,
 }
 
-/// The conditions after `previous`, at `now`, and the names of what there is to tell about that.
+/// The conditions that follow `previous` at `now`, and the reasons of the events to record.
 pub fn conditions(
     previous: &[NodeCondition],
     health: &Health,
     now: Timestamp,
 ) -> (Vec<NodeCondition>, Vec<&'static str>) {
-    // As exact as the API has it, so that what is read back is what was written.
+    // With the precision of the API, so that a written value equals the one read back.
     let now = Time(Timestamp::from_second(now.as_second()).unwrap_or(now));
     let mut all = previous.to_vec();
     let mut events = Vec::new();
@@ -86,7 +86,7 @@ pub fn conditions(
         let (status, reason, message, event) = if short { yes } else { no };
         let condition = entry(&mut all, kind, &now);
         condition.last_heartbeat_time = Some(now.clone());
-        // Reason and message change with the status alone.
+        // Reason and message change only with the status.
         if condition.status != status {
             status.clone_into(&mut condition.status);
             condition.reason = Some(reason.to_owned());
@@ -99,7 +99,7 @@ pub fn conditions(
     (all, events)
 }
 
-/// The condition of that type; a new one says that nothing is known.
+/// The condition of this type; a new one has status unknown.
 fn entry<'a>(all: &'a mut Vec<NodeCondition>, kind: &str, now: &Time) -> &'a mut NodeCondition {
     let at = all.iter().position(|condition| condition.type_ == kind).unwrap_or_else(|| {
         all.push(NodeCondition {
@@ -139,23 +139,23 @@ fn set_ready(all: &mut Vec<NodeCondition>, health: &Health, now: &Time) -> Optio
     ready.reason = Some(reason.to_owned());
     ready.message = Some(message);
     ready.last_heartbeat_time = Some(now.clone());
-    // A node begins without being ready; that is no news.
+    // A node is created without being ready; that needs no event.
     (flips && (is_ready || !is_new)).then_some(event)
 }
 
-/// The event that says that the node is in a state by now.
+/// The event for a new state of the node.
 pub fn status_event(node: &str, state: &'static str) -> NodeEvent {
     let message = format!("Node {node} status is now: {state}");
     NodeEvent { kind: EventType::Normal, reason: state, message }
 }
 
-/// Whether the node is ready, as its conditions say.
+/// Whether the conditions show the node as ready.
 pub fn is_ready(conditions: Option<&Vec<NodeCondition>>) -> bool {
     let mut all = conditions.into_iter().flatten();
     all.any(|condition| condition.type_ == READY && condition.status == "True")
 }
 
-/// Whether two lists of conditions say the same, whatever their order and the times of their last signs.
+/// Whether two lists of conditions are equal, except for order and heartbeat times.
 pub fn same(one: &[NodeCondition], other: &[NodeCondition]) -> bool {
     let sorted = |list: &[NodeCondition]| {
         let without = |condition: &NodeCondition| NodeCondition {

@@ -15,7 +15,7 @@ fn find<'a>(all: &'a [NodeCondition], kind: &str) -> &'a NodeCondition {
 
 // behaviour: NODE-20
 #[test]
-fn shortages_have_upstreams_words_and_events() {
+fn pressure_conditions_have_upstream_texts_and_events() {
     let none = Pressure::default();
     let rows = [
         (
@@ -63,14 +63,14 @@ fn shortages_have_upstreams_words_and_events() {
         assert_eq!(found.reason.as_deref(), Some(reason));
         assert_eq!(found.message.as_deref(), Some(message));
         assert!(events.contains(&event), "{event}: {events:?}");
-        // Once is enough.
+        // The event is not repeated.
         assert_eq!(conditions(&all, &health, at(2)).1, [] as [&str; 0]);
     }
 }
 
 // behaviour: NODE-21
 #[test]
-fn a_node_with_problems_is_not_ready_and_says_all_of_them() {
+fn node_with_problems_is_not_ready_and_lists_them() {
     let rows: [(&[&str], &str); 3] =
         [(&["a"], "a"), (&["a", "b"], "[a, b]"), (&["a", "b", "a"], "[a, b]")];
     for (problems, message) in rows {
@@ -85,12 +85,12 @@ fn a_node_with_problems_is_not_ready_and_says_all_of_them() {
     let (all, _) = conditions(&[], &Health::default(), at(1));
     let message = "kubelet is posting ready status";
     assert_eq!(find(&all, READY).message.as_deref(), Some(message));
-    assert_eq!(all.last().unwrap().type_, READY, "it comes last");
+    assert_eq!(all.last().unwrap().type_, READY, "it is the last one");
 }
 
 // behaviour: NODE-52
 #[test]
-fn what_a_node_can_do_without_is_told_with_its_readiness() {
+fn warnings_are_appended_to_the_ready_message() {
     let lacks = Some("CPU hardcapping unsupported");
     let rows = [
         (
@@ -107,10 +107,10 @@ fn what_a_node_can_do_without_is_told_with_its_readiness() {
 
 // behaviour: NODE-23
 #[test]
-fn times_tell_the_last_sign_and_the_last_change() {
+fn condition_times_are_last_heartbeat_and_last_transition() {
     let well = Health::default();
     let (first, events) = conditions(&[], &sick(&["x"]), at(10));
-    assert!(!events.contains(&"NodeNotReady"), "a node begins so");
+    assert!(!events.contains(&"NodeNotReady"), "a new node is not ready");
     let (second, events) = conditions(&first, &sick(&["y"]), at(20));
     let ready = find(&second, READY);
     assert_eq!(ready.last_transition_time, Some(Time(at(10))));
@@ -129,7 +129,7 @@ fn times_tell_the_last_sign_and_the_last_change() {
 
 // behaviour: NODE-11
 #[test]
-fn what_others_made_of_the_conditions_does_not_stay() {
+fn own_conditions_overwrite_changes_by_others() {
     let (mut all, _) = conditions(&[], &Health::default(), at(1));
     for condition in &mut all {
         condition.status = "Unknown".to_owned();
@@ -152,7 +152,7 @@ fn any_health() -> impl Strategy<Value = Health> {
 proptest! {
     // behaviour: NODE-10
     #[test]
-    fn conditions_of_others_stay_and_each_own_one_is_there_once(histories in prop::collection::vec(any_health(), 1..8)) {
+    fn foreign_conditions_are_kept_and_own_ones_exist_once(histories in prop::collection::vec(any_health(), 1..8)) {
         let theirs = NodeCondition {
             type_: "NetworkUnavailable".to_owned(), status: "False".to_owned(), ..Default::default()
         };
@@ -165,7 +165,7 @@ proptest! {
             }
             let again = conditions(&next, health, at(second + 1));
             prop_assert!(again.1.is_empty() && same(&again.0, &next));
-            // An event stands for a change of a status, and every change of one has its event.
+            // Each change of a status has its event, and each event a change.
             let changed = next.iter().filter(|one| {
                 let before = all.iter().find(|other| other.type_ == one.type_);
                 before.is_some_and(|before| before.status != one.status)

@@ -1,4 +1,4 @@
-//! Labels and taints that a node has as it is configured, until somebody changes them on the API server.
+//! Configured labels and taints of a node, which other clients may change on the API server.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::Taint;
 
 use super::object::{ARCH_LABEL, OS, OS_LABEL};
 
-/// The labels that every node has, of a host of that name and a machine of that kind, and those that were
-/// asked for; what was asked for wins, but for what others place pods by: there the machine is right.
+/// The default labels of a node with this hostname and architecture, and the configured ones. A configured label
+/// takes precedence, except for the two required labels.
 pub fn labels(
     hostname: &str,
     arch: &str,
@@ -28,12 +28,12 @@ pub fn labels(
     labels
 }
 
-/// The two labels that others place pods by.
+/// The two labels that scheduling relies on.
 pub fn required_labels(arch: &str) -> [(String, String); 2] {
     [(OS_LABEL, OS), (ARCH_LABEL, arch)].map(|(name, value)| (name.to_owned(), value.to_owned()))
 }
 
-/// The taints of `registerWithTaints`. As the API has them: an empty value is none.
+/// The taints of `registerWithTaints`, with empty values as `None`, like the API.
 pub fn taints(config: &KubeletConfiguration) -> Vec<Taint> {
     let taints = config.register_with_taints.iter().map(|taint| Taint {
         key: taint.key.clone(),
@@ -51,12 +51,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_asked_for_wins_but_for_what_pods_are_placed_by() {
+    fn configured_labels_take_precedence_except_required_ones() {
         let asked =
             [("kubernetes.io/arch", "x"), ("kubernetes.io/hostname", "other"), ("zone", "north")];
         let asked = asked.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let labels = labels("web-1", "amd64", &asked.into());
-        let told: Vec<String> =
+        let labels: Vec<String> =
             labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let expected = [
             "beta.kubernetes.io/arch=amd64",
@@ -66,11 +66,11 @@ mod tests {
             "kubernetes.io/os=linux",
             "zone=north",
         ];
-        assert_eq!(told, expected);
+        assert_eq!(labels, expected);
     }
 
     #[test]
-    fn a_taint_without_a_value_has_none() {
+    fn taint_with_empty_value_has_none() {
         let mut config = KubeletConfiguration::of_empty_file();
         let taint = |value: &str| config::Taint {
             key: "k".to_owned(),
@@ -79,12 +79,12 @@ mod tests {
             time_added: None,
         };
         config.register_with_taints = vec![taint(""), taint("v")];
-        let told: Vec<_> = taints(&config)
+        let taints: Vec<_> = taints(&config)
             .into_iter()
             .map(|taint| (taint.key, taint.value, taint.effect))
             .collect();
         let expected = [None, Some("v".to_owned())]
             .map(|value| ("k".to_owned(), value, "NoExecute".to_owned()));
-        assert_eq!(told, expected);
+        assert_eq!(taints, expected);
     }
 }

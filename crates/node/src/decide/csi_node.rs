@@ -1,16 +1,16 @@
-//! The `CSINode` of the node: which storage drivers it has. There are none yet.
+//! The content of the node's `CSINode`. There are no storage drivers yet.
 
 use k8s_openapi::api::storage::v1::{CSINode, CSINodeSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-/// The annotation that names the in-tree plugins whose volumes are used through CSI.
+/// The annotation with the in-tree plugins that are migrated to CSI.
 pub const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
-/// These are, on every node of this version.
+/// The plugins migrated on every node of this version.
 const PLUGINS: &str = "kubernetes.io/aws-ebs,kubernetes.io/azure-disk,kubernetes.io/azure-file,\
                        kubernetes.io/cinder,kubernetes.io/gce-pd,kubernetes.io/portworx-volume,\
                        kubernetes.io/vsphere-volume";
 
-/// A write that makes the CSI node as it should be.
+/// A write that corrects the CSI node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CsiNodeWrite {
     /// It does not exist.

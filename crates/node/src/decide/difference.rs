@@ -1,4 +1,4 @@
-//! What has to be written to make one node object another.
+//! Computes the patch from one node object to another.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,17 @@ use serde_json::{Map, Value, json};
 
 use super::conditions::{OWN, same};
 
-/// The way from one node object to another.
+/// The difference between two node objects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
     /// A strategic merge patch of the node's status; of labels and annotations too.
     pub patch: Value,
-    /// Whether anything is different but the times of last signs.
+    /// Whether anything but heartbeat times differs.
     pub is_change: bool,
 }
 
-/// What has to be written. The agent's own conditions are written whole each time: whatever others made
-/// of them in the meantime does not stay. The patch holds for the very object, not for one of its name.
+/// Computes the patch. The agent's own conditions are always written completely, which overrides changes by other
+/// clients. The patch applies only to the object with the same uid.
 pub fn difference(old: &Node, new: &Node) -> Difference {
     let mut metadata = Map::new();
     let pairs = |map: Option<&BTreeMap<String, String>>| value(map);
@@ -53,7 +53,7 @@ fn listed(status: &NodeStatus) -> &[NodeCondition] {
     status.conditions.as_deref().unwrap_or_default()
 }
 
-/// Everything but the conditions.
+/// The changes of the status without conditions.
 fn status_changes(old: &NodeStatus, new: &NodeStatus) -> Map<String, Value> {
     let without = |status: &NodeStatus| {
         let status = NodeStatus { conditions: None, addresses: None, ..status.clone() };
@@ -64,7 +64,7 @@ fn status_changes(old: &NodeStatus, new: &NodeStatus) -> Map<String, Value> {
     let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
     if before != after {
         let mut list: Vec<Value> = after.iter().map(|one| value(Some(one))).collect();
-        // The API would merge the list by types, of which a node can have several addresses.
+        // The API would merge the list by types, and a node can have several addresses of one type.
         if !before.is_empty() {
             list.push(json!({ "$patch": "replace" }));
         }
@@ -73,8 +73,8 @@ fn status_changes(old: &NodeStatus, new: &NodeStatus) -> Map<String, Value> {
     changes
 }
 
-/// The members of an object that are others, each as it should be; those that are gone as nothing.
-/// Members of members likewise, while a list is written whole.
+/// The changed members of an object with their new values; `null` for removed members.
+/// Nested objects likewise; lists are written completely.
 fn map_changes(old: &Value, new: &Value) -> Map<String, Value> {
     let none = Map::new();
     let (old, new) = (old.as_object().unwrap_or(&none), new.as_object().unwrap_or(&none));
@@ -96,7 +96,7 @@ fn map_changes(old: &Value, new: &Value) -> Map<String, Value> {
 }
 
 fn value<T: k8s_openapi::serde::Serialize>(of: Option<&T>) -> Value {
-    of.map_or(Value::Null, |of| serde_json::to_value(of).expect("an object of the API is JSON"))
+    of.map_or(Value::Null, |of| serde_json::to_value(of).expect("an API object serializes to JSON"))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ fn node(value: Value) -> Node {
 
 // behaviour: NODE-12
 #[test]
-fn only_what_is_different_is_written_and_only_to_the_object_that_was_seen() {
+fn patch_contains_only_differences_and_the_uid() {
     let old = node(json!({
         "metadata": { "name": "n", "uid": "u", "labels": { "a": "1", "b": "2" } },
         "status": {
@@ -50,7 +50,7 @@ fn only_what_is_different_is_written_and_only_to_the_object_that_was_seen() {
 }
 
 #[test]
-fn a_sign_of_life_is_no_change() {
+fn heartbeat_is_no_change() {
     let of = |time: &str, status: &str| {
         node(json!({ "metadata": { "name": "n", "uid": "u" }, "status": { "conditions": [
             { "type": "Ready", "status": status, "lastHeartbeatTime": time },
@@ -76,7 +76,7 @@ fn any_map() -> impl Strategy<Value = Value> {
     .prop_map(|value| json!({ "x": value }))
 }
 
-/// A merge patch, as the API applies it to what has no lists with keys.
+/// Applies a merge patch like the API, to an object without keyed lists.
 fn apply(object: &mut Value, patch: &Value) {
     let (Some(object), Some(patch)) = (object.as_object_mut(), patch.as_object()) else {
         return *object = patch.clone();
@@ -94,7 +94,7 @@ fn apply(object: &mut Value, patch: &Value) {
 
 proptest! {
     #[test]
-    fn the_changes_of_a_map_lead_from_one_to_the_other(old in any_map(), new in any_map()) {
+    fn map_patch_leads_from_old_to_new(old in any_map(), new in any_map()) {
         let changes = Value::Object(map_changes(&old, &new));
         let mut after = old.clone();
         apply(&mut after, &changes);

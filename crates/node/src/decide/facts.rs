@@ -1,4 +1,4 @@
-//! What is known about the node at a moment.
+//! The observed state of the node.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use k8s_openapi::api::core::v1::{ContainerImage, NodeAddress};
 use super::health::Pressure;
 use super::runtime_view::RuntimeView;
 
-/// What changes while the agent runs. Written by whoever knows, read by who tells it.
+/// Observed state that changes while the agent runs. Written by the observing tasks, read by the status task.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    /// How the runtime is.
+    /// The state of the runtime.
     pub runtime: RuntimeView,
-    /// What the node is short of.
+    /// Resources under pressure.
     pub pressure: Pressure,
-    /// The node's addresses, or why they cannot be told; nothing before the first look.
+    /// The node's addresses, or why they could not be determined; `None` before the first check.
     pub addresses: Option<Result<Vec<NodeAddress>, String>>,
-    /// The images, as they are told; nothing before they were listed.
+    /// The images for the status; `None` before they were listed.
     pub images: Option<Arc<Vec<ContainerImage>>>,
-    /// Whether everything was looked at once, as far as it could be.
+    /// Whether the first check of everything has ended.
     pub was_looked_at: bool,
 }

@@ -1,40 +1,40 @@
-//! Whether the node is well, in upstream's words.
+//! The health of the node, in upstream's words.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::facts::Facts;
 
-/// What the node is short of.
+/// Resources under pressure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pressure {
     /// Memory.
     pub memory: bool,
-    /// Room on a disk.
+    /// Disk space.
     pub disk: bool,
-    /// Processes.
+    /// Process ids.
     pub pid: bool,
 }
 
-/// A part of the agent that is not well.
+/// An unhealthy part of the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unwell {
-    /// Which part: `PLEG`.
+pub struct UnhealthyPart {
+    /// The part, such as `PLEG`.
     pub part: &'static str,
-    /// Why.
+    /// The problem.
     pub problem: String,
 }
 
-/// What keeps the node from being ready, in the order in which it is told. `missing` are resources whose
-/// capacity is not known.
+/// Problems that keep the node from being ready, in upstream's order. `missing` are resources whose
+/// capacity is unknown.
 pub fn problems(
     facts: &Facts,
-    unwell: &[Unwell],
+    unwell: &[UnhealthyPart],
     missing: &[&str],
     since_start: Duration,
 ) -> Vec<String> {
     let mut all = Vec::new();
-    all.extend(facts.runtime.trouble(since_start).map(ToOwned::to_owned));
+    all.extend(facts.runtime.silence_error(since_start).map(ToOwned::to_owned));
     all.extend(unwell.iter().map(|one| format!("{} is not healthy: {}", one.part, one.problem)));
     all.extend(facts.runtime.runtime_error().map(ToOwned::to_owned));
     all.extend(facts.runtime.network_error().map(ToOwned::to_owned));
@@ -44,7 +44,7 @@ pub fn problems(
     all
 }
 
-/// Several problems as one text: each once, in brackets unless it is the only one.
+/// Joins several problems: each once, in brackets unless there is only one.
 pub fn aggregate(problems: &[String]) -> String {
     let mut seen = BTreeSet::new();
     let each: Vec<&str> =
@@ -61,9 +61,10 @@ mod tests {
 
     // behaviour: NODE-21
     #[test]
-    fn problems_are_told_in_upstreams_order() {
+    fn problems_are_in_upstream_order() {
         let facts = Facts::default();
-        let pleg = Unwell { part: "PLEG", problem: "pleg has yet to be successful".to_owned() };
+        let pleg =
+            UnhealthyPart { part: "PLEG", problem: "pleg has yet to be successful".to_owned() };
         let all = problems(&facts, &[pleg], &["cpu", "pods"], Duration::ZERO);
         let expected = [
             "container runtime status check may not have completed yet",

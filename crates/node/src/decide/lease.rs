@@ -1,4 +1,4 @@
-//! The lease by which others know that the node lives.
+//! The node lease.
 
 use std::time::Duration;
 
@@ -7,22 +7,22 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference};
 use model::ports::node_api::NODE_LEASES;
 
-/// Whose lease it is, and for how long.
+/// The holder and duration of the lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseTerms {
-    /// The node's name, which is the lease's too.
+    /// The node's name, which is also the lease's name.
     pub node: String,
-    /// For how long the lease says that the node lives.
+    /// How long the lease is valid.
     pub duration: Duration,
 }
 
 impl LeaseTerms {
-    /// From one renewal to the next: a quarter of the time.
+    /// The renewal interval: a quarter of the duration.
     pub fn renew_interval(&self) -> Duration {
         self.duration / 4
     }
 
-    /// A new lease of the node with that uid.
+    /// A new lease of the node with this uid.
     pub fn make(&self, node_uid: &str, now: Timestamp) -> Lease {
         let lease = Lease {
             metadata: ObjectMeta {
@@ -38,12 +38,12 @@ impl LeaseTerms {
         self.renew(lease, Some(node_uid), now)
     }
 
-    /// The lease, renewed. One that belongs to nobody, or to an earlier node of that name, gets the node
-    /// as its owner if it is known: else it would be collected as garbage.
+    /// Renews the lease. If it has no owner, or an earlier node of that name, the node becomes its
+    /// owner if its uid is known: otherwise it would be garbage collected.
     pub fn renew(&self, mut lease: Lease, node_uid: Option<&str>, now: Timestamp) -> Lease {
         let spec = lease.spec.get_or_insert_default();
         spec.lease_duration_seconds = i32::try_from(self.duration.as_secs()).ok();
-        // As exact as the API has it.
+        // With the precision of the API.
         let now = Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now);
         spec.renew_time = Some(MicroTime(now));
         if let Some(uid) = node_uid {

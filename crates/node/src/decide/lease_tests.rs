@@ -14,7 +14,7 @@ fn owner(lease: &Lease) -> &OwnerReference {
 
 // behaviour: NODE-30
 #[test]
-fn a_lease_is_the_nodes_and_says_until_when() {
+fn lease_has_owner_holder_and_duration() {
     let lease = terms().make("u1", Timestamp::new(5, 123_456_789).unwrap());
     let name = lease.metadata.name.as_deref();
     assert_eq!((name, lease.metadata.namespace.as_deref()), (Some("n"), Some(NODE_LEASES)));
@@ -33,7 +33,7 @@ fn a_lease_is_the_nodes_and_says_until_when() {
 
 // behaviour: NODE-33
 #[test]
-fn a_lease_follows_its_node_to_a_new_object() {
+fn lease_is_owned_by_the_new_node_object() {
     let lease = terms().make("u1", at(1));
     let renewed = terms().renew(lease.clone(), Some("u2"), at(2));
     assert_eq!(owner(&renewed).uid, "u2");
@@ -44,5 +44,9 @@ fn a_lease_follows_its_node_to_a_new_object() {
     assert_eq!(owner(&terms().renew(orphan, Some("u3"), at(2))).uid, "u3");
     let mut foreign = lease;
     foreign.metadata.owner_references.as_mut().unwrap()[0].kind = "ConfigMap".to_owned();
-    assert_eq!(owner(&terms().renew(foreign, Some("u4"), at(2))).uid, "u1", "not ours to change");
+    assert_eq!(
+        owner(&terms().renew(foreign, Some("u4"), at(2))).uid,
+        "u1",
+        "it belongs to another object"
+    );
 }

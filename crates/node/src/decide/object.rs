@@ -1,4 +1,4 @@
-//! The node object, as it is made.
+//! Creates the node object.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,24 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use model::ports::events::NodeEvent;
 
 use super::configured::{labels, required_labels};
-use super::resources::tell_none;
+use super::resources::set_to_zero;
 use super::settings::Settings;
-use super::status::{Known, set_status};
+use super::status::{StatusFacts, set_status};
 
-/// The annotation that says that a controller attaches volumes.
+/// The annotation that lets a controller attach volumes.
 pub const ATTACH_DETACH: &str = "volumes.kubernetes.io/controller-managed-attach-detach";
 /// The label of the operating system.
 pub const OS_LABEL: &str = "kubernetes.io/os";
-/// The label of the kind of machine.
+/// The label of the architecture.
 pub const ARCH_LABEL: &str = "kubernetes.io/arch";
 /// The only operating system that the agent runs on.
 pub const OS: &str = "linux";
 
-/// The taint that a cloud provider takes away once it knows the node.
+/// The taint that a cloud provider removes once it has initialized the node.
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-/// The node as it is made, and what there is to tell about that.
-pub fn node_object(known: Known<'_>, now: Timestamp) -> (Node, Vec<NodeEvent>) {
+/// A new node object, and the events to record.
+pub fn node_object(known: StatusFacts<'_>, now: Timestamp) -> (Node, Vec<NodeEvent>) {
     let (settings, own) = (known.settings, &known.settings.own);
     let annotation = (ATTACH_DETACH.to_owned(), "true".to_owned());
     let attached = settings.controller_attach_detach.then(|| BTreeMap::from([annotation]));
@@ -41,7 +41,7 @@ pub fn node_object(known: Known<'_>, now: Timestamp) -> (Node, Vec<NodeEvent>) {
         spec: Some(spec),
         status: None,
     };
-    tell_none(&mut node, own.former_devices.iter());
+    set_to_zero(&mut node, own.former_devices.iter());
     let events = set_status(&mut node, known, now);
     (node, events)
 }
@@ -59,7 +59,7 @@ fn taints(settings: &Settings) -> Option<Vec<Taint>> {
     Some(taints).filter(|taints| !taints.is_empty())
 }
 
-/// Puts the two labels on a node that others place pods by.
+/// Sets the two labels that scheduling relies on.
 pub fn set_required_labels(node: &mut Node, settings: &Settings) {
     let required = required_labels(&settings.own.architecture);
     node.metadata.labels.get_or_insert_default().extend(required);

@@ -1,6 +1,6 @@
 use super::*;
 use crate::decide::facts::Facts;
-use crate::decide::settings::Particulars;
+use crate::decide::settings::NodeParameters;
 use crate::decide::status::REBOOTED;
 use config::KubeletConfiguration;
 use k8s_openapi::api::core::v1::NodeSystemInfo;
@@ -9,9 +9,9 @@ use model::ports::runtime::RuntimeFeatures;
 use std::sync::Arc;
 use std::time::Duration;
 
-fn settings(change: impl FnOnce(&mut KubeletConfiguration, &mut Particulars)) -> Settings {
+fn settings(change: impl FnOnce(&mut KubeletConfiguration, &mut NodeParameters)) -> Settings {
     let mut config = KubeletConfiguration::default();
-    let mut own = Particulars {
+    let mut own = NodeParameters {
         name: "n".to_owned(),
         hostname: "n".to_owned(),
         architecture: "amd64".to_owned(),
@@ -24,20 +24,20 @@ fn settings(change: impl FnOnce(&mut KubeletConfiguration, &mut Particulars)) ->
             os_image: "Debian".to_owned(),
             swap: 0,
         },
-        ..Particulars::default()
+        ..NodeParameters::default()
     };
     change(&mut config, &mut own);
     Settings::new(&config, own)
 }
 
 fn made(settings: &Settings, facts: &Facts) -> (Node, Vec<NodeEvent>) {
-    let known = Known { settings, facts, unwell: &[], since_start: Duration::ZERO };
+    let known = StatusFacts { settings, facts, unwell: &[], since_start: Duration::ZERO };
     node_object(known, Timestamp::UNIX_EPOCH)
 }
 
 // behaviour: NODE-1
 #[test]
-fn a_node_is_made_with_its_labels_taints_and_annotation() {
+fn node_is_created_with_labels_taints_and_annotation() {
     let settings = settings(|config, own| {
         config.provider_id = "x://1".to_owned();
         config.register_with_taints = vec![config::Taint {
@@ -74,7 +74,7 @@ fn a_node_is_made_with_its_labels_taints_and_annotation() {
 
 // behaviour: NODE-6
 #[test]
-fn a_node_of_a_cloud_waits_for_its_provider() {
+fn cloud_node_has_the_uninitialized_taint() {
     let settings = settings(|config, own| {
         config.enable_controller_attach_detach = false;
         own.external_cloud = true;
@@ -96,18 +96,22 @@ fn a_node_of_a_cloud_waits_for_its_provider() {
     assert_eq!(annotations["alpha.kubernetes.io/provided-node-ip"], "10.0.0.1");
     let theirs = crate::decide::addresses::hostname_only("theirs");
     node.status.as_mut().unwrap().addresses = Some(theirs.clone());
-    let known =
-        Known { settings: &settings, facts: &facts, unwell: &[], since_start: Duration::ZERO };
+    let known = StatusFacts {
+        settings: &settings,
+        facts: &facts,
+        unwell: &[],
+        since_start: Duration::ZERO,
+    };
     set_status(&mut node, known, Timestamp::UNIX_EPOCH);
     assert_eq!(node.status.unwrap().addresses, Some(theirs));
 }
 
 // behaviour: NODE-16
 #[test]
-fn a_node_says_what_it_runs_on_and_that_it_started_anew() {
+fn node_info_is_set_and_reboot_is_an_event() {
     let settings = settings(|_, own| own.identity.swap = 1024);
     let mut facts = Facts::default();
-    facts.runtime.is_called("containerd", "v2.4.2");
+    facts.runtime.set_version("containerd", "v2.4.2");
     let (mut node, _) = made(&settings, &facts);
     let info = node.status.as_ref().unwrap().node_info.clone().unwrap();
     let expected = NodeSystemInfo {
@@ -127,20 +131,24 @@ fn a_node_says_what_it_runs_on_and_that_it_started_anew() {
     let port = node.status.as_ref().unwrap().daemon_endpoints.clone().unwrap();
     assert_eq!(port.kubelet_endpoint.unwrap().port, 10_250);
     node.status.as_mut().unwrap().node_info.as_mut().unwrap().boot_id = "a".to_owned();
-    let known =
-        Known { settings: &settings, facts: &facts, unwell: &[], since_start: Duration::ZERO };
+    let known = StatusFacts {
+        settings: &settings,
+        facts: &facts,
+        unwell: &[],
+        since_start: Duration::ZERO,
+    };
     let events = set_status(&mut node, known, Timestamp::UNIX_EPOCH);
     let reboot = events.iter().find(|event| event.reason == REBOOTED).unwrap();
     assert_eq!(reboot.message, "Node n has been rebooted, boot id: b");
     assert!(set_status(&mut node, known, Timestamp::UNIX_EPOCH).is_empty());
 }
 
-/// Gates that are set, and what is declared then.
+/// Feature gates, and the declared features.
 type GatesRow = (&'static [(&'static str, bool)], &'static [&'static str]);
 
 // behaviour: NODE-17, RSZ-26
 #[test]
-fn features_are_declared_where_their_gates_are_on() {
+fn features_are_declared_when_their_gates_are_on() {
     let all =
         vec!["RestartAllContainersOnContainerExits", "InPlacePodVerticalScalingInitContainers"];
     let rows: [GatesRow; 3] = [
@@ -165,7 +173,7 @@ fn features_are_declared_where_their_gates_are_on() {
 
 // behaviour: NODE-17
 #[test]
-fn what_the_runtime_must_do_too_is_declared_once_it_says_that_it_does() {
+fn runtime_features_are_declared_once_reported() {
     let users = "UserNamespacesHostNetworkSupport";
     let settings = settings(|config, own| {
         config.feature_gates = [(users.to_owned(), true)].into();
@@ -185,16 +193,16 @@ fn what_the_runtime_must_do_too_is_declared_once_it_says_that_it_does() {
 
 // behaviour: NODE-26
 #[test]
-fn it_is_told_that_the_agent_starts_and_on_what() {
+fn starting_events_include_cgroup_v1_warning() {
     use crate::decide::status::starting_events;
     for (cgroup_v1, expected) in [
         (false, vec![("Starting", "Starting kubelet.")]),
         (true, vec![("Starting", "Starting kubelet."), ("CgroupV1", "cgroup v1 detected.")]),
     ] {
         let settings = settings(|_, own| own.cgroup_v1 = cgroup_v1);
-        let told = starting_events(&settings);
-        assert_eq!(told.len(), expected.len());
-        for (event, (reason, message)) in told.iter().zip(expected) {
+        let events = starting_events(&settings);
+        assert_eq!(events.len(), expected.len());
+        for (event, (reason, message)) in events.iter().zip(expected) {
             assert!(event.reason == reason && event.message.starts_with(message), "{event:?}");
         }
     }
@@ -202,7 +210,7 @@ fn it_is_told_that_the_agent_starts_and_on_what() {
 
 // behaviour: NODE-15
 #[test]
-fn the_largest_images_are_told_with_five_names() {
+fn largest_images_are_listed_with_five_names() {
     use crate::decide::images::images;
     let image = |id: &str, size: u64, tags: usize| model::ports::runtime::Image {
         id: id.to_owned(),
@@ -214,20 +222,20 @@ fn the_largest_images_are_told_with_five_names() {
         runtime_handler: String::new(),
     };
     let all = vec![image("a", 1, 1), image("b", 3, 9), image("c", 2, 1), image("d", 2, 0)];
-    let told = images(all.clone(), Some(3));
-    let sizes: Vec<i64> = told.iter().filter_map(|image| image.size_bytes).collect();
+    let listed = images(all.clone(), Some(3));
+    let sizes: Vec<i64> = listed.iter().filter_map(|image| image.size_bytes).collect();
     assert_eq!(sizes, [3, 2, 2]);
-    let names = told[0].names.as_ref().unwrap();
+    let names = listed[0].names.as_ref().unwrap();
     assert_eq!((names.len(), names[0].as_str(), names[1].as_str()), (5, "b@sha256:0", "b:0"));
-    assert_eq!(told[1].names.as_ref().unwrap()[0], "d@sha256:0");
+    assert_eq!(listed[1].names.as_ref().unwrap()[0], "d@sha256:0");
     assert_eq!((images(all.clone(), None).len(), images(all, Some(0)).len()), (4, 0));
-    let facts = Facts { images: Some(Arc::new(told)), ..Facts::default() };
+    let facts = Facts { images: Some(Arc::new(listed)), ..Facts::default() };
     let (node, _) = made(&settings(|_, _| {}), &facts);
     assert_eq!(node.status.unwrap().images.unwrap().len(), 3);
 }
 
 #[test]
-fn settings_are_those_of_the_configuration() {
+fn settings_follow_the_configuration() {
     let settings = settings(|config, _| {
         config.node_status_max_images = -1;
         config.node_lease_duration_seconds = 5;

@@ -1,19 +1,19 @@
-//! What is known of the node's own object.
+//! The latest known version of the node's own object.
 
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
-use model::heard::{Heard, Told};
 use model::ports::cluster::Change;
+use model::watched_object::{ObjectState, WatchedObject};
 
-/// The object as it was last seen: told by the feed, or answered to a write.
+/// The latest version: from the watch, or from the response to a write.
 #[derive(Debug, Clone, Default)]
 pub struct OwnObject {
     node: Option<Arc<Node>>,
-    heard: Heard<Node>,
-    /// Whether the feed told all there is at least once.
-    was_told: bool,
-    /// Whether something speaks against what is known, so that the server has to be asked.
+    watched: WatchedObject<Node>,
+    /// Whether the watch has completed a list at least once.
+    was_listed: bool,
+    /// Whether the known version may be wrong, so that the object must be fetched.
     in_doubt: bool,
 }
 
@@ -28,57 +28,59 @@ impl OwnObject {
         self.node.as_ref()?.metadata.uid.as_ref()
     }
 
-    /// Whether it is known by now if there is an object.
+    /// Whether it is known if the object exists.
     pub fn is_known(&self) -> bool {
-        self.was_told || self.node.is_some()
+        self.was_listed || self.node.is_some()
     }
 
-    /// Takes what the feed tells; whether that is news.
-    pub fn hear(&mut self, change: Change<Node, ()>) -> bool {
+    /// Processes a change of the watch; returns whether it is new.
+    pub fn receive(&mut self, change: Change<Node, ()>) -> bool {
         let is_end = matches!(change, Change::Complete);
-        let is_first = is_end && !std::mem::replace(&mut self.was_told, true);
-        let is_news = match self.heard.hear(change) {
+        let is_first = is_end && !std::mem::replace(&mut self.was_listed, true);
+        let is_new = match self.watched.apply(change) {
             None => false,
-            Some(Told::Missing) => self.is_gone(),
-            // A list counts, whatever it says: a server that lost its data counts versions from an
-            // earlier one.
-            Some(Told::There(node)) if is_end => self.take(node, |known, node| known != node),
-            Some(Told::There(node)) => self.saw(node),
+            Some(ObjectState::Missing) => self.set_missing(),
+            // A complete list always counts: a server that lost its data restarts its resource versions at a
+            // lower number.
+            Some(ObjectState::Present(node)) if is_end => {
+                self.take(node, |known, node| known != node)
+            }
+            Some(ObjectState::Present(node)) => self.observe(node),
         };
-        is_first || is_news
+        is_first || is_new
     }
 
-    /// The server answered that the object is like this; whether that is news. What is older than what
-    /// is known says nothing.
-    pub fn saw(&mut self, node: Node) -> bool {
+    /// Processes an object from a response; returns whether it is new. An older version than the
+    /// known one is ignored.
+    pub fn observe(&mut self, node: Node) -> bool {
         self.take(node, |known, node| is_newer(node, known))
     }
 
-    /// There is no object; whether that is news.
-    pub fn is_gone(&mut self) -> bool {
+    /// Records that the object does not exist; returns whether that is new.
+    pub fn set_missing(&mut self) -> bool {
         self.node.take().is_some()
     }
 
-    /// What is known may be wrong; whether nobody thought so before.
-    pub fn doubt(&mut self) -> bool {
+    /// Records that the known version may be wrong; returns whether that is new.
+    pub fn mark_stale(&mut self) -> bool {
         !std::mem::replace(&mut self.in_doubt, true)
     }
 
-    /// Whether the server has to be asked. It is asked once.
-    pub fn take_doubt(&mut self) -> bool {
+    /// Whether the object must be fetched; resets the flag.
+    pub fn take_stale(&mut self) -> bool {
         std::mem::take(&mut self.in_doubt)
     }
 
     fn take(&mut self, node: Node, is_other: impl Fn(&Node, &Node) -> bool) -> bool {
-        let is_news = self.node.as_ref().is_none_or(|known| is_other(known, &node));
-        if is_news {
+        let is_new = self.node.as_ref().is_none_or(|known| is_other(known, &node));
+        if is_new {
             self.node = Some(Arc::new(node));
         }
-        is_news
+        is_new
     }
 }
 
-/// Whether an object is another one than is known, or a later version of it.
+/// Whether an object is another object than the known one, or a later version of it.
 fn is_newer(node: &Node, known: &Node) -> bool {
     let version =
         |node: &Node| -> Option<u64> { node.metadata.resource_version.as_ref()?.parse().ok() };

@@ -8,61 +8,65 @@ fn node(uid: &str, version: u32) -> Node {
     node
 }
 
-/// What is known: uid and version.
+/// The uid and version of the known object.
 fn known(own: &OwnObject) -> Option<String> {
     let metadata = &own.node()?.metadata;
     Some(format!("{}/{}", metadata.uid.as_ref()?, metadata.resource_version.as_ref()?))
 }
 
-fn told(changes: Vec<Change<Node, ()>>) -> OwnObject {
+fn after(changes: Vec<Change<Node, ()>>) -> OwnObject {
     let mut own = OwnObject::default();
     for change in changes {
-        own.hear(change);
+        own.receive(change);
     }
     own
 }
 
 // behaviour: NODE-4
 #[test]
-fn that_there_is_no_object_is_known_once_all_was_told() {
+fn missing_object_is_known_after_the_first_list() {
     let mut own = OwnObject::default();
-    assert!(!own.hear(Restarted) && !own.is_known());
-    assert!(own.hear(Complete), "that there is nothing is news");
+    assert!(!own.receive(Restarted) && !own.is_known());
+    assert!(own.receive(Complete), "a missing object is a change");
     assert!(own.is_known() && own.node().is_none());
-    assert!(!own.hear(Restarted) && !own.hear(Complete), "the second time it is not");
-    assert!(own.hear(Applied(node("a", 3))));
-    assert!(own.hear(Gone(())) && !own.hear(Gone(())));
+    assert!(!own.receive(Restarted) && !own.receive(Complete), "the second time it is none");
+    assert!(own.receive(Applied(node("a", 3))));
+    assert!(own.receive(Gone(())) && !own.receive(Gone(())));
 }
 
 #[test]
-fn what_is_older_says_nothing_unless_it_is_another_object_or_a_whole_list() {
-    let first = || told(vec![Restarted, Applied(node("a", 5)), Complete]);
+fn older_version_is_ignored_unless_it_is_a_new_object_or_a_list() {
+    let first = || after(vec![Restarted, Applied(node("a", 5)), Complete]);
     let mut own = first();
-    assert!(!own.saw(node("a", 5)) && !own.saw(node("a", 4)) && !own.hear(Applied(node("a", 3))));
-    assert!(own.saw(node("a", 6)));
+    assert!(
+        !own.observe(node("a", 5))
+            && !own.observe(node("a", 4))
+            && !own.receive(Applied(node("a", 3)))
+    );
+    assert!(own.observe(node("a", 6)));
     assert_eq!(known(&own).as_deref(), Some("a/6"));
-    assert!(own.saw(node("b", 1)), "it was made again");
+    assert!(own.observe(node("b", 1)), "it was created again");
     // A server that lost its data.
     let mut own = first();
-    assert!(!own.hear(Restarted) && !own.hear(Applied(node("a", 2))));
-    assert_eq!(known(&own).as_deref(), Some("a/5"), "until the list is whole");
-    assert!(own.hear(Complete));
+    assert!(!own.receive(Restarted) && !own.receive(Applied(node("a", 2))));
+    assert_eq!(known(&own).as_deref(), Some("a/5"), "until the list is complete");
+    assert!(own.receive(Complete));
     assert_eq!(known(&own).as_deref(), Some("a/2"));
     let mut own = first();
-    own.hear(Restarted);
-    assert!(own.hear(Complete));
+    own.receive(Restarted);
+    assert!(own.receive(Complete));
     assert_eq!(known(&own), None);
     let mut own = first();
-    own.hear(Restarted);
-    own.hear(Unread(()));
-    assert!(!own.hear(Complete));
-    assert_eq!(known(&own).as_deref(), Some("a/5"), "it is there, though not understood");
+    own.receive(Restarted);
+    own.receive(Unread(()));
+    assert!(!own.receive(Complete));
+    assert_eq!(known(&own).as_deref(), Some("a/5"), "it exists, though it could not be decoded");
 }
 
 #[test]
-fn a_doubt_is_looked_into_once() {
+fn stale_flag_is_taken_once() {
     let mut own = OwnObject::default();
-    assert!(!own.take_doubt());
-    assert!(own.doubt() && !own.doubt());
-    assert!(own.take_doubt() && !own.take_doubt());
+    assert!(!own.take_stale());
+    assert!(own.mark_stale() && !own.mark_stale());
+    assert!(own.take_stale() && !own.take_stale());
 }

@@ -1,39 +1,39 @@
-//! How long to wait for what.
+//! Waits and periods.
 
 use std::time::Duration;
 
 use model::ports::cluster::ApiError;
 
-/// How often a call is made again at once.
+/// The number of immediate attempts of a call.
 pub const TRIES: usize = 5;
 
 const FIRST_STEP: Duration = Duration::from_millis(100);
 const LONGEST_STEP: Duration = Duration::from_secs(7);
 
-/// How long to wait before a registration or a lease is tried for the so-manieth time again: ever twice
-/// as long, up to seven seconds.
-pub fn again_after(failures: u32) -> Duration {
+/// The back-off of a registration or lease creation after this number of failures: it doubles, up to
+/// seven seconds.
+pub fn backoff(failures: u32) -> Duration {
     let factor = 2_u32.saturating_pow(failures.saturating_sub(1));
     FIRST_STEP.saturating_mul(factor).min(LONGEST_STEP)
 }
 
-/// How long to wait after an error: as planned, and as long as the server wants to be left alone.
+/// The wait after an error: the planned one, or the server's retry-after if that is longer.
 pub fn not_before(planned: Duration, error: &ApiError) -> Duration {
     planned.max(error.retry_after().unwrap_or_default())
 }
 
-/// Whether the node is still on its way to being ready for the first time.
+/// Whether the node starts and was not ready yet.
 pub fn is_starting(since_start: Duration, was_ready: bool) -> bool {
     !was_ready && since_start < Duration::from_mins(2)
 }
 
-/// A period that is longer by up to a twenty-fifth, so that not all nodes call at the same moment.
-/// `fraction` is any number from zero to one.
+/// A period extended by up to 4 %, so that nodes do not call in step.
+/// `fraction` is a number from zero to one.
 pub fn jittered(period: Duration, fraction: f64) -> Duration {
     period.mul_f64(1.0 + 0.04 * fraction.clamp(0.0, 1.0))
 }
 
-/// When the runtime is asked again how it is: at once while the node starts, then now and then.
+/// The time until the next runtime check: short while the node starts, then longer.
 pub fn next_check(since_start: Duration, was_ready: bool, is_ready: bool) -> Duration {
     match (is_ready, is_starting(since_start, was_ready)) {
         (false, true) if since_start < Duration::from_secs(10) => Duration::from_millis(100),
@@ -49,16 +49,16 @@ mod tests {
     // behaviour: NODE-3
     #[test]
     fn waits_double_up_to_seven_seconds() {
-        let waits: Vec<u128> = (1..=9).map(|n| again_after(n).as_millis()).collect();
+        let waits: Vec<u128> = (1..=9).map(|n| backoff(n).as_millis()).collect();
         assert_eq!(waits, [100, 200, 400, 800, 1600, 3200, 6400, 7000, 7000]);
-        assert_eq!(again_after(u32::MAX), LONGEST_STEP);
+        assert_eq!(backoff(u32::MAX), LONGEST_STEP);
         assert_eq!(jittered(Duration::from_secs(10), 1.0), Duration::from_millis(10_400));
         assert_eq!(jittered(Duration::from_secs(10), 0.0), Duration::from_secs(10));
     }
 
     // behaviour: NODE-36
     #[test]
-    fn a_server_that_wants_to_be_left_alone_is() {
+    fn retry_after_of_the_server_is_respected() {
         let seconds = Duration::from_secs;
         let busy = |retry_after| ApiError::Throttled { retry_after };
         let rows = [
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_runtime_is_asked_often_while_the_node_starts() {
+    fn runtime_is_checked_often_while_the_node_starts() {
         let rows = [
             (0, false, false, 100),
             (9, false, false, 100),

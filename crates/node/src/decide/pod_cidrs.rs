@@ -1,12 +1,12 @@
-//! Which addresses the pods of the node have.
+//! The pod CIDRs of the node.
 
 use k8s_openapi::api::core::v1::Node;
 
-/// What the runtime is to be told of the addresses of pods; nothing while the node has none, or when it was
-/// told.
-pub fn untold(node: &Node, told: Option<&str>) -> Option<String> {
+/// The pod CIDRs to send to the runtime; `None` while the node has none, or if they
+/// were sent already.
+pub fn unsent_pod_cidrs(node: &Node, sent: Option<&str>) -> Option<String> {
     let cidrs = node.spec.as_ref()?.pod_cidrs.as_ref()?.join(",");
-    (!cidrs.is_empty() && told != Some(cidrs.as_str())).then_some(cidrs)
+    (!cidrs.is_empty() && sent != Some(cidrs.as_str())).then_some(cidrs)
 }
 
 #[cfg(test)]
@@ -17,7 +17,7 @@ mod tests {
 
     // behaviour: NODE-35
     #[test]
-    fn what_is_new_is_told() {
+    fn changed_pod_cidrs_are_sent() {
         let node = |cidrs: &[&str]| {
             let cidrs = cidrs.iter().map(|one| (*one).to_owned()).collect();
             let spec = NodeSpec { pod_cidrs: Some(cidrs), ..NodeSpec::default() };
@@ -32,8 +32,8 @@ mod tests {
             (node(&["10.2.0.0/24"]), Some(both), Some("10.2.0.0/24")),
             (node(&[]), Some(both), None),
         ];
-        for (node, told, expected) in rows {
-            assert_eq!(untold(&node, told).as_deref(), expected, "{told:?}");
+        for (node, sent, expected) in rows {
+            assert_eq!(unsent_pod_cidrs(&node, sent).as_deref(), expected, "{sent:?}");
         }
     }
 }

@@ -1,12 +1,12 @@
-//! What of a node that was there before becomes as it would have been made. Taints, the provider's id
-//! and labels of the user's own stay as they are: others may have changed them on purpose.
+//! Reconciles a node object that existed before with the one that would be created. Taints, the provider id
+//! and custom labels are kept: other clients may have changed them on purpose.
 
 use k8s_openapi::api::core::v1::Node;
 
 use super::object::ATTACH_DETACH;
-use super::resources::{is_huge_pages, tell_none};
+use super::resources::{is_huge_pages, set_to_zero};
 
-/// Labels that are the node's own business.
+/// Labels that the node sets itself.
 const DEFAULT_LABELS: [&str; 12] = [
     "kubernetes.io/hostname",
     "topology.kubernetes.io/zone",
@@ -22,8 +22,8 @@ const DEFAULT_LABELS: [&str; 12] = [
     "beta.kubernetes.io/arch",
 ];
 
-/// Makes labels, annotation and resources of a node that was there before what they should be, given the one
-/// that would have been made. The rest of its status is set as with every look.
+/// Sets labels, annotation and resources of an existing node as in `wanted`, the one
+/// that would be created. The rest of its status is set with every update.
 pub fn reconcile(existing: &mut Node, wanted: &Node) {
     reconcile_annotation(existing, wanted);
     reconcile_labels(existing, wanted);
@@ -60,7 +60,7 @@ fn reconcile_labels(existing: &mut Node, wanted: &Node) {
     }
 }
 
-/// Of sizes of huge pages that the machine has no longer nothing is told. What it has, the status says.
+/// Removes sizes of huge pages that the machine no longer has. The status update adds those that it has.
 fn drop_huge_pages(existing: &mut Node, wanted: &Node) {
     let wanted = wanted.status.as_ref().and_then(|status| status.capacity.as_ref());
     let is_there = |name: &str| wanted.is_some_and(|wanted| wanted.contains_key(name));
@@ -70,17 +70,17 @@ fn drop_huge_pages(existing: &mut Node, wanted: &Node) {
     }
 }
 
-/// Of all devices there are none if the machine is another one.
+/// Sets all devices to zero if the machine was replaced.
 fn empty_devices(existing: &mut Node, wanted: &Node) {
     if !is_other_machine(existing, wanted) {
         return;
     }
-    let told = existing.status.as_ref().and_then(|status| status.capacity.as_ref());
-    let all: Vec<String> = told.into_iter().flatten().map(|(name, _)| name.clone()).collect();
-    tell_none(existing, all.iter());
+    let capacity = existing.status.as_ref().and_then(|status| status.capacity.as_ref());
+    let all: Vec<String> = capacity.into_iter().flatten().map(|(name, _)| name.clone()).collect();
+    set_to_zero(existing, all.iter());
 }
 
-/// Whether a machine was made anew under the node's name.
+/// Whether another machine has taken the node's name.
 fn is_other_machine(existing: &Node, wanted: &Node) -> bool {
     let id = |node: &Node| Some(node.status.as_ref()?.node_info.as_ref()?.machine_id.clone());
     let existing = id(existing).filter(|id| !id.is_empty());

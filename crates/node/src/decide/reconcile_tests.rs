@@ -7,7 +7,7 @@ fn node(value: serde_json::Value) -> Node {
 
 // behaviour: NODE-2
 #[test]
-fn a_node_that_was_there_gets_what_is_the_nodes_own_and_keeps_the_rest() {
+fn existing_node_gets_own_fields_and_keeps_the_rest() {
     let wanted = node(json!({
         "metadata": {
             "name": "n",
@@ -48,7 +48,7 @@ fn a_node_that_was_there_gets_what_is_the_nodes_own_and_keeps_the_rest() {
 
 // behaviour: NODE-2
 #[test]
-fn what_is_off_goes() {
+fn disabled_label_and_annotation_are_removed() {
     let wanted = node(json!({
         "metadata": { "name": "n", "labels": { "topology.kubernetes.io/zone": "" } },
     }));
@@ -65,12 +65,12 @@ fn what_is_off_goes() {
     assert_eq!(found["metadata"]["annotations"], json!({}));
     let once = existing.clone();
     reconcile(&mut existing, &wanted);
-    assert_eq!(existing, once, "once is enough");
+    assert_eq!(existing, once, "reconciling again changes nothing");
 }
 
 // behaviour: NODE-56
 #[test]
-fn a_machine_that_was_made_anew_has_no_devices() {
+fn replaced_machine_has_no_devices() {
     let of_machine = |id: &str, gpus: &str| {
         let amounts = json!({ "cpu": "2", "nvidia.com/gpu": gpus });
         node(json!({
@@ -85,7 +85,7 @@ fn a_machine_that_was_made_anew_has_no_devices() {
             },
         }))
     };
-    // Whose id; how many are left.
+    // The machine id, and how many devices remain.
     for (id, gpus) in [("same", "4"), ("", "4"), ("other", "0")] {
         let mut existing = of_machine(id, "4");
         reconcile(&mut existing, &of_machine("same", "9"));

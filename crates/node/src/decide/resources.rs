@@ -1,4 +1,4 @@
-//! Amounts of resources, as the node object tells them.
+//! Quantities of resources in the node object.
 
 use std::collections::BTreeMap;
 
@@ -9,26 +9,26 @@ use podspec::resources::{
     Amounts, CPU, EPHEMERAL_STORAGE, HUGE_PAGES_PREFIX, MEMORY, PODS, is_extended,
 };
 
-/// Resource name to amount, as the API keeps it.
+/// Resource name to quantity, as in the API.
 pub type ResourceList = BTreeMap<String, ApiQuantity>;
 
-/// Without these a node is not ready; without the last one only where the disk counts.
+/// Resources that a ready node must have; the last one only with local storage.
 pub const REQUIRED: [&str; 4] = [CPU, MEMORY, PODS, EPHEMERAL_STORAGE];
 
-/// What of the required resources is missing.
+/// The required resources that are missing.
 pub fn missing(capacity: &ResourceList, local_storage: bool) -> Vec<&'static str> {
     let required = REQUIRED.into_iter().filter(|name| local_storage || *name != EPHEMERAL_STORAGE);
     required.filter(|name| !capacity.contains_key(*name)).collect()
 }
 
-/// What a node has after `previous`: what the agent knows of, and what others have added.
+/// The capacity that follows `previous`: the agent's own resources, and those that other clients added.
 pub fn capacity(previous: &ResourceList, own: &Amounts) -> ResourceList {
     let mut all = previous.clone();
     put(&mut all, own);
     all
 }
 
-/// What pods can have after `previous` of that capacity. What others have added, pods can have all of.
+/// The allocatable resources that follow `previous`. Resources that other clients added are fully allocatable.
 pub fn allocatable(
     previous: &ResourceList,
     capacity: &ResourceList,
@@ -45,7 +45,7 @@ pub fn allocatable(
     all
 }
 
-/// Puts amounts in; one that is there already stays as it is written.
+/// Sets quantities; an equal one keeps its notation.
 fn put(all: &mut ResourceList, own: &Amounts) {
     for (name, amount) in own {
         let text = written(name, amount);
@@ -55,7 +55,7 @@ fn put(all: &mut ResourceList, own: &Amounts) {
     }
 }
 
-/// Whether one amount is as much as another.
+/// Whether two quantities are equal.
 fn is_same(one: Option<&ApiQuantity>, other: &ApiQuantity) -> bool {
     one.is_some_and(|one| {
         let amounts = (Quantity::parse(&one.0), Quantity::parse(&other.0));
@@ -63,14 +63,14 @@ fn is_same(one: Option<&ApiQuantity>, other: &ApiQuantity) -> bool {
     })
 }
 
-/// Nothing of a resource.
+/// A quantity of zero.
 fn none() -> ApiQuantity {
     ApiQuantity("0".to_owned())
 }
 
-/// There are none of these devices. They are not left out: others see from it that it is the node who counts them, and
-/// so does who lets pods in.
-pub fn tell_none<'a>(node: &mut Node, devices: impl Iterator<Item = &'a String> + Clone) {
+/// Sets these devices to zero. They are not removed: that shows other clients, and admission, that the node
+/// counts them itself.
+pub fn set_to_zero<'a>(node: &mut Node, devices: impl Iterator<Item = &'a String> + Clone) {
     let devices = devices.filter(|name| is_extended(name));
     if devices.clone().next().is_none() {
         return;
@@ -82,12 +82,12 @@ pub fn tell_none<'a>(node: &mut Node, devices: impl Iterator<Item = &'a String> 
     }
 }
 
-/// Whether it is a size of huge pages.
+/// Whether the resource is a size of huge pages.
 pub fn is_huge_pages(name: &str) -> bool {
     name.starts_with(HUGE_PAGES_PREFIX)
 }
 
-/// The amount of a resource in upstream's notation: bytes by powers of two, all else by powers of ten.
+/// The quantity in upstream's notation: bytes by powers of two, others by powers of ten.
 fn written(name: &str, amount: &Quantity) -> ApiQuantity {
     let is_bytes = name == MEMORY || name == EPHEMERAL_STORAGE || is_huge_pages(name);
     let amount = if is_bytes { amount.in_binary() } else { *amount };

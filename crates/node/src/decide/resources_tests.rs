@@ -10,7 +10,7 @@ fn list(rows: &[(&str, &str)]) -> ResourceList {
 
 // behaviour: NODE-14
 #[test]
-fn amounts_are_written_as_upstream_writes_them() {
+fn quantities_have_upstream_notation() {
     let own = amounts(&[
         ("cpu", "2000m"),
         ("memory", "16708005888"),
@@ -34,12 +34,12 @@ fn amounts_are_written_as_upstream_writes_them() {
 
 // behaviour: NODE-10
 #[test]
-fn resources_that_others_added_stay_and_pods_can_have_all_of_them() {
+fn foreign_resources_are_kept_and_fully_allocatable() {
     let own = amounts(&[("cpu", "2"), ("pods", "110")]);
     let before = list(&[("cpu", "2000m"), ("example.com/dongle", "3")]);
     let has = capacity(&before, &own);
     let expected = list(&[("cpu", "2000m"), ("example.com/dongle", "3"), ("pods", "110")]);
-    assert_eq!(has, expected, "what is as much stays as it is written");
+    assert_eq!(has, expected, "an equal quantity keeps its notation");
     let left = amounts(&[("cpu", "1500m"), ("pods", "110")]);
     let before = list(&[("example.com/gone", "1"), ("example.com/dongle", "1")]);
     let expected = list(&[("cpu", "1500m"), ("example.com/dongle", "3"), ("pods", "110")]);
@@ -47,7 +47,7 @@ fn resources_that_others_added_stay_and_pods_can_have_all_of_them() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn missing_resources_are_named() {
     let some = list(&[("cpu", "1"), ("pods", "1")]);
     assert_eq!(missing(&some, true), ["memory", "ephemeral-storage"]);
     assert_eq!(missing(&some, false), ["memory"]);
@@ -55,19 +55,19 @@ fn what_is_missing_is_named() {
 
 // behaviour: NODE-56
 #[test]
-fn devices_that_a_former_agent_had_are_none_though_nobody_told_of_them() {
+fn devices_of_a_former_agent_are_set_to_zero() {
     let devices = ["cpu", "example.com/nic", "nvidia.com/gpu"].map(str::to_owned);
-    let told = |node: &Node| {
+    let resources = |node: &Node| {
         let status = node.status.clone().unwrap_or_default();
         (status.capacity.unwrap_or_default(), status.allocatable.unwrap_or_default())
     };
     let mut node = Node::default();
-    tell_none(&mut node, devices[..1].iter());
-    assert_eq!(node, Node::default(), "what is no device is not touched");
+    set_to_zero(&mut node, devices[..1].iter());
+    assert_eq!(node, Node::default(), "other resources are not touched");
     let status = node.status.get_or_insert_default();
     status.capacity = Some(list(&[("cpu", "2"), ("nvidia.com/gpu", "4"), ("theirs.com/x", "1")]));
-    tell_none(&mut node, devices.iter());
+    set_to_zero(&mut node, devices.iter());
     let empty = [("example.com/nic", "0"), ("nvidia.com/gpu", "0")];
     let all = [&[("cpu", "2"), ("theirs.com/x", "1")][..], &empty[..]].concat();
-    assert_eq!(told(&node), (list(&all), list(&empty)));
+    assert_eq!(resources(&node), (list(&all), list(&empty)));
 }

@@ -1,27 +1,27 @@
-//! What the container runtime says about itself, and for how long it has said nothing.
+//! The reported state of the container runtime, and for how long it has not responded.
 
 use std::time::Duration;
 
 use model::ports::runtime::{RuntimeFeatures, RuntimeHandler, RuntimeStatus};
 
-/// What is wrong with a network of which nothing was said.
+/// The network problem before the runtime reported its state.
 const UNKNOWN_NETWORK: &str = "network state unknown";
 
-/// How long ago the last good answer may be.
+/// The maximum age of the last successful status check.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// What is known of the runtime. Times count from the start of the agent.
+/// The known state of the runtime. Times are relative to the start of the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeView {
-    /// When it last said that it is ready.
+    /// When it last reported to be ready.
     last_good: Option<Duration>,
     runtime_error: Option<String>,
     network_error: Option<String>,
-    /// How it can run pods, by name.
+    /// Its runtime handlers, by name.
     pub handlers: Vec<RuntimeHandler>,
-    /// What it can do, once it has said so.
+    /// Its features, once it has reported them.
     pub features: Option<RuntimeFeatures>,
-    /// `containerd://2.4.2`; nothing before it was told.
+    /// Such as `containerd://2.4.2`; `None` before it was reported.
     pub version: Option<String>,
 }
 
@@ -39,9 +39,9 @@ impl Default for RuntimeView {
 }
 
 impl RuntimeView {
-    /// Takes what the runtime says. Whether that makes a difference to what is told about the node.
-    pub fn heard(&mut self, status: &RuntimeStatus, at: Duration) -> bool {
-        let before = (self.trouble(at).is_some(), self.clone());
+    /// Processes a reported status. Returns whether the node status may change.
+    pub fn update(&mut self, status: &RuntimeStatus, at: Duration) -> bool {
+        let before = (self.silence_error(at).is_some(), self.clone());
         self.network_error = status.network_error();
         self.runtime_error = status.runtime_error();
         if self.runtime_error.is_none() {
@@ -51,25 +51,25 @@ impl RuntimeView {
             self.last_good = Some(at);
         }
         let same = Self { last_good: before.1.last_good, ..self.clone() };
-        before.0 != self.trouble(at).is_some() || before.1 != same
+        before.0 != self.silence_error(at).is_some() || before.1 != same
     }
 
-    /// Takes name and version of the runtime. Whether they are others than before.
-    pub fn is_called(&mut self, name: &str, version: &str) -> bool {
+    /// Processes name and version of the runtime. Returns whether they changed.
+    pub fn set_version(&mut self, name: &str, version: &str) -> bool {
         let version = version.strip_prefix('v').unwrap_or(version);
-        let told = Some(format!("{name}://{version}"));
-        let changed = self.version != told;
-        self.version = told;
+        let reported = Some(format!("{name}://{version}"));
+        let changed = self.version != reported;
+        self.version = reported;
         changed
     }
 
-    /// Whether it said that it is ready, and nothing else since.
+    /// Whether the last report was ready.
     pub fn is_ready(&self) -> bool {
         self.last_good.is_some() && self.runtime_error.is_none() && self.network_error.is_none()
     }
 
-    /// What is wrong with what it does not say.
-    pub(super) fn trouble(&self, now: Duration) -> Option<&'static str> {
+    /// The problem of missing responses.
+    pub(super) fn silence_error(&self, now: Duration) -> Option<&'static str> {
         match self.last_good {
             None => Some("container runtime status check may not have completed yet"),
             Some(good) if now >= good + SILENCE => Some("container runtime is down"),
@@ -77,17 +77,17 @@ impl RuntimeView {
         }
     }
 
-    /// Why it cannot run containers, in its own words.
+    /// Why it cannot run containers, as reported.
     pub fn runtime_error(&self) -> Option<&str> {
         self.runtime_error.as_deref()
     }
 
-    /// Why pods get no network, in its own words. Pods with the host's network do not mind.
+    /// Why pods get no network, as reported. Pods in the host network are not affected.
     pub(super) fn network_error(&self) -> Option<&str> {
         self.network_error.as_deref()
     }
 
-    /// The same, if it said so.
+    /// The network problem, if one was reported.
     pub fn known_network_error(&self) -> Option<&str> {
         self.network_error().filter(|error| *error != UNKNOWN_NETWORK)
     }

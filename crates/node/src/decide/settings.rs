@@ -1,4 +1,4 @@
-//! What the node is told about itself once, at its start.
+//! Settings of the node, fixed at the start.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -12,73 +12,73 @@ use podspec::resources::Amounts;
 
 use super::configured::taints;
 
-/// What a node is told besides its configuration.
+/// Settings of a node beyond its configuration.
 #[derive(Debug, Clone, Default)]
-pub struct Particulars {
+pub struct NodeParameters {
     /// The name of the object.
     pub name: String,
     /// The host's name, which `--hostname-override` replaces.
     pub hostname: String,
-    /// What Go calls this kind of machine.
+    /// Go's name of the architecture.
     pub architecture: String,
     /// From `--node-labels`.
     pub labels: BTreeMap<String, String>,
-    /// From `--node-ip`: none, one, or one of each version of IP.
+    /// From `--node-ip`: none, one, or one of each IP family.
     pub ips: Vec<IpAddr>,
     /// Whether `--cloud-provider` is `external`.
     pub external_cloud: bool,
-    /// As the node object tells it: `v1.36.3+ferrolet.0.1.0`.
+    /// The version for the node object: `v1.36.3+ferrolet.0.1.0`.
     pub kubelet_version: String,
-    /// Whether the machine has the first version of cgroups.
+    /// Whether the machine uses cgroup v1.
     pub cgroup_v1: bool,
-    /// What the machine is.
+    /// The identity of the machine.
     pub identity: Identity,
-    /// What the machine lacks that a node can do without, in upstream's words.
+    /// Missing features that do not affect readiness, in upstream's words.
     pub lacks: Option<&'static str>,
-    /// All that the node has.
+    /// The capacity of the node.
     pub capacity: Amounts,
-    /// What pods can have of it.
+    /// The allocatable resources.
     pub allocatable: Amounts,
-    /// Resources that device plugins gave to an agent before this one, which has none of them.
+    /// Resources of device plugins of an earlier agent; this agent has none of them.
     pub former_devices: BTreeSet<String>,
-    /// What the agent can do beyond what every node can, by upstream's names. Only those count whose
+    /// Declared features, by upstream's names. Only those are published whose
     /// feature gate is on.
     pub declared_features: Vec<&'static str>,
 }
 
-/// All that does not change while the agent runs.
+/// Everything that does not change while the agent runs.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// What is told besides the configuration.
-    pub own: Particulars,
-    /// Whether the agent makes the node object.
+    /// Settings beyond the configuration.
+    pub own: NodeParameters,
+    /// Whether the agent creates the node object.
     pub register: bool,
-    /// What the object gets when it is made.
+    /// Labels of a new object.
     pub taints: Vec<Taint>,
-    /// What the object gets when it is made, if anything.
+    /// Taints of a new object, if any.
     pub provider_id: String,
     /// Whether a controller attaches volumes.
     pub controller_attach_detach: bool,
-    /// Whether a node without a size of its disk is not ready.
+    /// Whether a node is not ready without a known disk size.
     pub local_storage: bool,
-    /// Where the agent serves.
+    /// The port of the agent's server.
     pub port: u16,
-    /// How many images are told; none for all.
+    /// The maximum number of images in the status; `None` for all.
     pub most_images: Option<usize>,
-    /// From one look at what there is to tell to the next.
+    /// The period of status checks.
     pub update_frequency: Duration,
-    /// How often it is told without a change.
+    /// The period of writes without a change.
     pub report_frequency: Duration,
-    /// How long others wait for a sign of life.
+    /// The lease duration.
     pub lease_duration: Duration,
 }
 
 impl Settings {
-    /// The settings of a node with that configuration.
-    pub fn new(config: &KubeletConfiguration, mut own: Particulars) -> Self {
+    /// The settings of a node with this configuration.
+    pub fn new(config: &KubeletConfiguration, mut own: NodeParameters) -> Self {
         let gates = FeatureGates::new(&config.feature_gates, &config.feature_gates);
-        let told = gates.enabled("NodeDeclaredFeatures");
-        own.declared_features.retain(|name| told && gates.enabled(name));
+        let declares = gates.enabled("NodeDeclaredFeatures");
+        own.declared_features.retain(|name| declares && gates.enabled(name));
         own.declared_features.sort_unstable();
         own.declared_features.dedup();
         Self {
@@ -96,7 +96,7 @@ impl Settings {
         }
     }
 
-    /// How long a call that keeps the node alive may take.
+    /// The timeout of a call that keeps the node alive.
     pub fn answer_time(&self) -> Duration {
         self.update_frequency.min(self.lease_duration)
     }

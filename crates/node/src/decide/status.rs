@@ -1,4 +1,4 @@
-//! The status of the node, part by part, from what is known.
+//! Computes the status of the node.
 
 use std::time::Duration;
 
@@ -13,40 +13,40 @@ use model::ports::runtime::{RuntimeFeatures, RuntimeHandler};
 use super::addresses::{PROVIDED_NODE_IP, hostname_only, provided_node_ip};
 use super::conditions::{Health, conditions, status_event};
 use super::facts::Facts;
-use super::health::{Unwell, problems};
+use super::health::{UnhealthyPart, problems};
 use super::resources;
 use super::settings::Settings;
 
-/// The reason of the event that says that the machine has started anew.
+/// The reason of the event for a reboot of the machine.
 pub const REBOOTED: &str = "Rebooted";
 
-/// The runtime of a node that never met one.
+/// The runtime version before the runtime was reached.
 const UNKNOWN_RUNTIME: &str = "unknown://Unknown";
 
-/// What upstream tells on a machine with the first version of cgroups.
+/// Upstream's message on a machine with cgroup v1.
 const CGROUP_V1: &str = "cgroup v1 detected. cgroup v1 support is deprecated and will be removed in a \
     future release. Please migrate to cgroup v2. More information at \
     https://git.k8s.io/enhancements/keps/sig-node/5573-remove-cgroup-v1";
 
-/// The feature that a node has only if its runtime has it.
+/// A feature that the runtime must support, too.
 const OF_RUNTIME: &str = "UserNamespacesHostNetworkSupport";
 
-/// What a status is made from.
+/// The inputs of the status.
 #[derive(Debug, Clone, Copy)]
-pub struct Known<'a> {
-    /// What does not change.
+pub struct StatusFacts<'a> {
+    /// The fixed settings.
     pub settings: &'a Settings,
-    /// What changes.
+    /// The observed state.
     pub facts: &'a Facts,
-    /// Parts of the agent that are not well.
-    pub unwell: &'a [Unwell],
-    /// How long the agent has been running.
+    /// Unhealthy parts of the agent.
+    pub unwell: &'a [UnhealthyPart],
+    /// The time since the start of the agent.
     pub since_start: Duration,
 }
 
-/// Makes the status of a node what is known, and what there is to tell about that.
-pub fn set_status(node: &mut Node, known: Known<'_>, now: Timestamp) -> Vec<NodeEvent> {
-    let Known { settings, facts, .. } = known;
+/// Sets the status of a node; returns the events to record.
+pub fn set_status(node: &mut Node, known: StatusFacts<'_>, now: Timestamp) -> Vec<NodeEvent> {
+    let StatusFacts { settings, facts, .. } = known;
     set_provided_ip(node, settings);
     let mut status = node.status.take().unwrap_or_default();
     set_addresses(&mut status, settings, facts);
@@ -70,7 +70,7 @@ pub fn set_status(node: &mut Node, known: Known<'_>, now: Timestamp) -> Vec<Node
     events
 }
 
-/// Tells an external cloud provider which addresses were asked for.
+/// Sets the annotation with the configured addresses for an external cloud provider.
 fn set_provided_ip(node: &mut Node, settings: &Settings) {
     let ip = provided_node_ip(&settings.own.ips).filter(|_| settings.own.external_cloud);
     match ip {
@@ -120,8 +120,8 @@ fn set_info(status: &mut NodeStatus, settings: &Settings, facts: &Facts) -> Vec<
         message: format!("Node {} has been rebooted, boot id: {}", own.name, machine.boot_id),
     });
     let swap = i64::try_from(machine.swap).ok().filter(|bytes| *bytes > 0);
-    let told = Some(before.container_runtime_version).filter(|version| !version.is_empty());
-    let version = facts.runtime.version.clone().or(told);
+    let previous = Some(before.container_runtime_version).filter(|version| !version.is_empty());
+    let version = facts.runtime.version.clone().or(previous);
     status.node_info = Some(NodeSystemInfo {
         architecture: own.architecture.clone(),
         boot_id: machine.boot_id.clone(),
@@ -143,14 +143,14 @@ fn set_abilities(
     handlers: &[RuntimeHandler],
     features: Option<RuntimeFeatures>,
 ) {
-    let told = handlers.iter().map(|handler| NodeRuntimeHandler {
+    let handlers = handlers.iter().map(|handler| NodeRuntimeHandler {
         name: Some(handler.name.clone()),
         features: Some(NodeRuntimeHandlerFeatures {
             recursive_read_only_mounts: Some(handler.recursive_read_only_mounts),
             user_namespaces: Some(handler.user_namespaces),
         }),
     });
-    status.runtime_handlers = Some(told.collect()).filter(|all: &Vec<_>| !all.is_empty());
+    status.runtime_handlers = Some(handlers.collect()).filter(|all: &Vec<_>| !all.is_empty());
     if let Some(features) = features {
         status.features = Some(NodeFeatures {
             supplemental_groups_policy: Some(features.supplemental_groups_policy),
@@ -158,8 +158,12 @@ fn set_abilities(
     }
 }
 
-fn set_conditions(status: &mut NodeStatus, known: Known<'_>, now: Timestamp) -> Vec<NodeEvent> {
-    let Known { settings, facts, unwell, since_start } = known;
+fn set_conditions(
+    status: &mut NodeStatus,
+    known: StatusFacts<'_>,
+    now: Timestamp,
+) -> Vec<NodeEvent> {
+    let StatusFacts { settings, facts, unwell, since_start } = known;
     let capacity = status.capacity.clone().unwrap_or_default();
     let missing = resources::missing(&capacity, settings.local_storage);
     let health = Health {
@@ -173,20 +177,20 @@ fn set_conditions(status: &mut NodeStatus, known: Known<'_>, now: Timestamp) -> 
     changes.into_iter().map(|state| status_event(&settings.own.name, state)).collect()
 }
 
-/// What is told when the agent starts.
+/// The events at the start of the agent.
 pub fn starting_events(settings: &Settings) -> Vec<NodeEvent> {
     let starting = ("Starting", EventType::Normal, "Starting kubelet.");
     let old = ("CgroupV1", EventType::Warning, CGROUP_V1);
-    let told = [Some(starting), settings.own.cgroup_v1.then_some(old)].into_iter().flatten();
+    let events = [Some(starting), settings.own.cgroup_v1.then_some(old)].into_iter().flatten();
     let event = |(reason, kind, message): (_, _, &str)| NodeEvent {
         kind,
         reason,
         message: message.to_owned(),
     };
-    told.map(event).collect()
+    events.map(event).collect()
 }
 
-/// The event when pods can be placed on the node again, or no longer.
+/// The event when the node becomes schedulable or unschedulable.
 pub fn schedulable_event(node: &Node, was_unschedulable: bool) -> Option<NodeEvent> {
     let is_unschedulable = is_unschedulable(node);
     if is_unschedulable == was_unschedulable {
@@ -196,7 +200,7 @@ pub fn schedulable_event(node: &Node, was_unschedulable: bool) -> Option<NodeEve
     Some(status_event(node.metadata.name.as_deref().unwrap_or_default(), state))
 }
 
-/// Whether no pods are to be placed on the node.
+/// Whether the node is unschedulable.
 pub fn is_unschedulable(node: &Node) -> bool {
     node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or_default()
 }

@@ -2,93 +2,93 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use node::Pressure;
-use testkit::cluster::Trouble;
-use testkit::cluster::node_api::NodeAsk;
+use testkit::cluster::CallFault;
+use testkit::cluster::node_api::NodeApiCall;
 use tokio::time::Instant;
 
-use crate::world::{NAME, World, is_ready, pass, wait};
+use crate::harness::{Harness, NAME, is_ready, pass, wait};
 
-fn renewed(world: &World) -> Option<Timestamp> {
-    Some(world.api.lease(NAME)?.spec?.renew_time?.0)
+fn renewed(harness: &Harness) -> Option<Timestamp> {
+    Some(harness.api.lease(NAME)?.spec?.renew_time?.0)
 }
 
 // behaviour: NODE-30
 #[tokio::test(start_paused = true)]
-async fn a_lease_is_made_and_renewed_at_a_quarter_of_its_time() {
-    let world = World::new();
-    let _running = world.start();
-    let node = world.node(is_ready).await;
-    let lease = wait(|| world.api.lease(NAME)).await;
+async fn lease_is_created_and_renewed_at_a_quarter_of_its_duration() {
+    let harness = Harness::new();
+    let _running = harness.start();
+    let node = harness.node(is_ready).await;
+    let lease = wait(|| harness.api.lease(NAME)).await;
     let owners = lease.metadata.owner_references.unwrap();
     assert_eq!(Some(&owners[0].uid), node.metadata.uid.as_ref());
     pass(100).await;
-    let renewals = world.api.count(NodeAsk::UpdateLease);
+    let renewals = harness.api.count(NodeApiCall::UpdateLease);
     assert!((9..=10).contains(&renewals), "{renewals}");
-    assert_eq!(world.api.count(NodeAsk::CreateLease), 1);
-    assert_eq!(world.api.count(NodeAsk::GetLease), 1, "a renewal is one call");
+    assert_eq!(harness.api.count(NodeApiCall::CreateLease), 1);
+    assert_eq!(harness.api.count(NodeApiCall::GetLease), 1, "a renewal is one call");
 }
 
 // behaviour: NODE-31
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_somebody_touched_is_renewed_all_the_same() {
-    let world = World::new();
-    let _running = world.start();
-    wait(|| world.api.lease(NAME)).await;
-    world.api.update_lease(NAME, |lease| {
+async fn lease_changed_by_another_client_is_renewed() {
+    let harness = Harness::new();
+    let _running = harness.start();
+    wait(|| harness.api.lease(NAME)).await;
+    harness.api.update_lease(NAME, |lease| {
         lease.metadata.labels = Some([("theirs".to_owned(), "x".to_owned())].into());
     });
-    let before = renewed(&world);
-    wait(|| (renewed(&world) > before).then_some(())).await;
-    let lease = world.api.lease(NAME).unwrap();
+    let before = renewed(&harness);
+    wait(|| (renewed(&harness) > before).then_some(())).await;
+    let lease = harness.api.lease(NAME).unwrap();
     assert_eq!(lease.metadata.labels.unwrap()["theirs"], "x");
-    world.api.drop_lease(NAME);
-    wait(|| world.api.lease(NAME)).await;
+    harness.api.drop_lease(NAME);
+    wait(|| harness.api.lease(NAME)).await;
 }
 
 // behaviour: NODE-32
 #[tokio::test(start_paused = true)]
-async fn a_server_that_comes_back_hears_of_the_node_within_seconds() {
-    let world = World::new();
-    let _running = world.start();
-    wait(|| world.api.lease(NAME)).await;
-    for ask in [NodeAsk::UpdateLease, NodeAsk::GetLease] {
-        world.api.trouble(ask, Trouble::Unreachable, u32::MAX);
+async fn lease_is_renewed_within_seconds_after_server_recovery() {
+    let harness = Harness::new();
+    let _running = harness.start();
+    wait(|| harness.api.lease(NAME)).await;
+    for ask in [NodeApiCall::UpdateLease, NodeApiCall::GetLease] {
+        harness.api.inject_fault(ask, CallFault::Unreachable, u32::MAX);
     }
-    world.api.forget_calls();
+    harness.api.forget_calls();
     pass(600).await;
-    let asked = world.api.calls().len();
+    let asked = harness.api.calls().len();
     assert!(asked < 120, "{asked} calls in ten minutes");
-    world.api.end_troubles();
-    let (before, begin) = (renewed(&world), Instant::now());
-    wait(|| (renewed(&world) > before).then_some(())).await;
+    harness.api.clear_faults();
+    let (before, begin) = (renewed(&harness), Instant::now());
+    wait(|| (renewed(&harness) > before).then_some(())).await;
     assert!(begin.elapsed() <= Duration::from_secs(8), "{:?}", begin.elapsed());
 }
 
 // behaviour: NODE-32
 #[tokio::test(start_paused = true)]
-async fn the_lease_is_renewed_whatever_becomes_of_the_status() {
-    let world = World::new();
-    let running = world.start();
-    world.node(is_ready).await;
-    wait(|| world.api.lease(NAME)).await;
-    world.api.trouble(NodeAsk::Patch, Trouble::Refused(500), u32::MAX);
-    world.api.trouble(NodeAsk::Get, Trouble::Late(Duration::from_mins(1)), u32::MAX);
+async fn lease_is_renewed_while_status_writes_fail() {
+    let harness = Harness::new();
+    let running = harness.start();
+    harness.node(is_ready).await;
+    wait(|| harness.api.lease(NAME)).await;
+    harness.api.inject_fault(NodeApiCall::Patch, CallFault::Refused(500), u32::MAX);
+    harness.api.inject_fault(NodeApiCall::Get, CallFault::Late(Duration::from_mins(1)), u32::MAX);
     running.handle.set_pressure(Pressure { pid: true, ..Pressure::default() });
-    let before = world.api.count(NodeAsk::UpdateLease);
+    let before = harness.api.count(NodeApiCall::UpdateLease);
     pass(120).await;
-    assert!(world.api.count(NodeAsk::UpdateLease) - before >= 11);
+    assert!(harness.api.count(NodeApiCall::UpdateLease) - before >= 11);
 }
 
 // behaviour: NODE-34
 #[tokio::test(start_paused = true)]
-async fn no_lease_is_made_for_a_node_that_is_not_there() {
-    let world = World::new();
-    world.api.trouble(NodeAsk::Create, Trouble::Refused(500), 6);
-    let _running = world.start();
+async fn no_lease_is_created_for_a_missing_node() {
+    let harness = Harness::new();
+    harness.api.inject_fault(NodeApiCall::Create, CallFault::Refused(500), 6);
+    let _running = harness.start();
     pass(3).await;
-    assert!(world.api.node(NAME).is_none() && world.api.lease(NAME).is_none());
-    world.node(is_ready).await;
+    assert!(harness.api.node(NAME).is_none() && harness.api.lease(NAME).is_none());
+    harness.node(is_ready).await;
     let begin = Instant::now();
-    wait(|| world.api.lease(NAME)).await;
+    wait(|| harness.api.lease(NAME)).await;
     assert!(begin.elapsed() <= Duration::from_secs(1), "{:?}", begin.elapsed());
 }

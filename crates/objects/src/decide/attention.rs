@@ -1,19 +1,19 @@
-//! Whether an object is followed, or read again: by when somebody asked for it and when it was read. Times
-//! count from any one moment.
+//! Whether an object is watched or read again, by its last use and its last read. Times count from any fixed
+//! moment.
 
 use std::time::Duration;
 
-/// Whether nobody wants to know of an object that is followed.
+/// Whether a watched object is idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Idle {
-    /// Nobody does.
+    /// It is.
     Yes,
-    /// To be looked at again at that time.
+    /// It is not; check again at this time.
     LookAt(Duration),
 }
 
-/// Whether an object that somebody last asked for at a time is idle, where nobody asks for longer than
-/// `limit`. What the server is about to tell is waited for: it would have to be asked again.
+/// Whether an object is idle: its last use is more than `limit` ago. An object whose first version has not
+/// arrived is not idle: its watch would have to start again.
 pub fn idle(asked: Duration, is_known: bool, limit: Duration, now: Duration) -> Idle {
     let until = asked.saturating_add(limit);
     if until > now {
@@ -25,7 +25,7 @@ pub fn idle(asked: Duration, is_known: bool, limit: Duration, now: Duration) -> 
     }
 }
 
-/// Whether what was read at a time is still good.
+/// Whether a version that was read at a time is still fresh.
 pub fn is_fresh(read: Option<Duration>, time_to_live: Duration, now: Duration) -> bool {
     read.is_some_and(|read| now.saturating_sub(read) < time_to_live)
 }
@@ -40,7 +40,7 @@ mod tests {
 
     // behaviour: OBJ-13
     #[test]
-    fn an_object_is_idle_when_it_is_known_and_nobody_asked_for_long() {
+    fn known_object_is_idle_when_unused_for_the_limit() {
         let rows = [
             (10, true, 309, Idle::LookAt(seconds(310))),
             (10, true, 310, Idle::Yes),
@@ -55,7 +55,7 @@ mod tests {
 
     // behaviour: OBJ-15
     #[test]
-    fn what_was_read_is_good_for_its_time() {
+    fn read_version_is_fresh_for_its_time_to_live() {
         let rows = [(None, 60, 0, false), (Some(5), 60, 64, true), (Some(5), 60, 65, false)];
         for (read, time_to_live, now, expected) in rows {
             let found = is_fresh(read.map(seconds), seconds(time_to_live), seconds(now));
@@ -63,7 +63,7 @@ mod tests {
         }
         assert!(
             !is_fresh(Some(seconds(5)), Duration::ZERO, seconds(5)),
-            "never, for who wants that"
+            "never with a TTL of zero"
         );
     }
 }

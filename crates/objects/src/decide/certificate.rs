@@ -5,20 +5,19 @@ use std::time::Duration;
 use jiff::Timestamp;
 use model::pod_certificates::{CertificateAnswer, Credentials};
 
-/// A request that is not listed after this time was deleted.
+/// A request that is not listed after this time counts as deleted.
 const DELETED_AFTER: Duration = Duration::from_mins(10);
-/// How much later a certificate is renewed at most, and how much longer an unlisted request is waited for: requests of
-/// many pods are spread.
+/// The most jitter of a renewal, and of the wait for an unlisted request: it spreads the requests of many pods.
 pub const CERTIFICATE_JITTER: Duration = Duration::from_mins(5);
 
-/// How far the certificate of a source is.
+/// The certificate state of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CertificateState {
     /// The certificate in use.
     pub issued: Option<IssuedCertificate>,
-    /// The request that waits for its signer.
+    /// The pending request.
     pub pending: Option<PendingRequest>,
-    /// Why there will be no other certificate. The text is upstream's.
+    /// Why no further certificate is requested. The text is upstream's.
     pub refused: Option<String>,
 }
 
@@ -27,18 +26,18 @@ pub struct CertificateState {
 pub struct IssuedCertificate {
     /// Key and certificates.
     pub credentials: Credentials,
-    /// When another one is requested.
+    /// When the next one is requested.
     pub refresh_at: Timestamp,
 }
 
-/// A request that waits for its signer.
+/// A pending request.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PendingRequest {
     /// Namespace and name.
     pub name: String,
     /// The private key. Never printed.
     pub key: Box<str>,
-    /// When it was made.
+    /// When it was created.
     pub made: Timestamp,
 }
 
@@ -49,7 +48,7 @@ impl std::fmt::Debug for PendingRequest {
 }
 
 impl CertificateState {
-    /// Takes the answer to the pending request; none if the request is not listed. A request that was deleted is made
+    /// Takes the state of the pending request; none if the request is not listed. A deleted request is created
     /// again.
     pub fn take(&mut self, answer: Option<&CertificateAnswer>, now: Timestamp, jitter: Duration) {
         let Some(pending) = self.pending.take() else { return };
@@ -72,13 +71,13 @@ impl CertificateState {
         }
     }
 
-    /// Whether a certificate is to be requested.
+    /// Whether to request a certificate.
     pub fn needs_request(&self, now: Timestamp) -> bool {
         let is_due = self.issued.as_ref().is_none_or(|issued| now >= issued.refresh_at);
         is_due && self.pending.is_none() && self.refused.is_none()
     }
 
-    /// What the pod uses. The texts are upstream's.
+    /// The credentials for the pod. The error texts are upstream's.
     pub fn credentials(&self) -> Result<&Credentials, &str> {
         match (&self.refused, &self.issued) {
             (Some(refused), _) => Err(refused),
@@ -118,7 +117,7 @@ mod tests {
         assert!(!state.needs_request(at(1)));
         state.take(Some(&issued("A", 60)), at(2), jitter);
         assert_eq!(&*state.credentials().unwrap().chain, "A");
-        assert!(!state.needs_request(at(60)), "a minute later by chance");
+        assert!(!state.needs_request(at(60)), "up to a minute of jitter");
         let mut state = requested(state, "b", 61);
         state.take(None, at(62), jitter);
         assert_eq!(&*state.credentials().unwrap().chain, "A");
@@ -129,7 +128,7 @@ mod tests {
 
     // behaviour: VOL-63
     #[test]
-    fn refused_request_is_final_and_a_deleted_one_is_made_again() {
+    fn refused_request_is_final_and_deleted_request_is_repeated() {
         let state = requested(CertificateState::default(), "a", 0);
         for (has_failed, word) in [(false, "denied"), (true, "failed")] {
             let mut state = state.clone();

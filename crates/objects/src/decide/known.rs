@@ -1,34 +1,34 @@
-//! What is known of one object.
+//! The known state of one object.
 
 use std::sync::Arc;
 
-use model::heard::Told;
 use model::objects::DataObject;
+use model::watched_object::ObjectState;
 
-/// What is known of an object.
+/// The known state of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Known {
-    /// Nothing yet.
+    /// Unknown so far.
     #[default]
     NotYet,
-    /// There is none.
+    /// It does not exist.
     Missing,
-    /// It is there, as told.
+    /// It exists.
     There(Arc<DataObject>),
 }
 
 impl Known {
-    /// Whether it is there and never changes.
+    /// Whether it exists and is immutable.
     pub fn is_immutable(&self) -> bool {
         matches!(self, Self::There(object) if object.is_immutable)
     }
 }
 
-impl From<Told<DataObject>> for Known {
-    fn from(told: Told<DataObject>) -> Self {
-        match told {
-            Told::Missing => Self::Missing,
-            Told::There(object) => Self::There(Arc::new(object)),
+impl From<ObjectState<DataObject>> for Known {
+    fn from(state: ObjectState<DataObject>) -> Self {
+        match state {
+            ObjectState::Missing => Self::Missing,
+            ObjectState::Present(object) => Self::There(Arc::new(object)),
         }
     }
 }

@@ -13,17 +13,17 @@ pub struct References {
     pods: BTreeMap<ObjectKey, BTreeSet<PodUid>>,
 }
 
-/// What a change of references comes to.
+/// The effect of a change of references.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Difference {
-    /// What this pod did not refer to before.
+    /// Objects that this pod did not refer to before.
     pub added: Vec<ObjectKey>,
-    /// What no pod refers to any more.
+    /// Objects without references now.
     pub unused: Vec<ObjectKey>,
 }
 
 impl References {
-    /// A pod refers to these, and to no others.
+    /// Sets the references of a pod.
     pub fn set(&mut self, pod: &PodUid, objects: BTreeSet<ObjectKey>) -> Difference {
         let before = self.by_pod.get(pod);
         if before.map_or(objects.is_empty(), |before| *before == objects) {
@@ -54,7 +54,7 @@ impl References {
         self.pods.get(key).into_iter().flatten()
     }
 
-    /// A pod does not refer to it any more. Whether that was the last.
+    /// Drops the reference of a pod. Whether it was the last one.
     fn drop_one(&mut self, pod: &PodUid, key: &ObjectKey) -> bool {
         let Some(pods) = self.pods.get_mut(key) else { return false };
         pods.remove(pod);
@@ -82,7 +82,7 @@ mod tests {
 
     // behaviour: OBJ-2
     #[test]
-    fn an_object_is_used_as_long_as_one_pod_refers_to_it() {
+    fn object_is_used_while_one_pod_refers_to_it() {
         let (a, b) = (PodUid::from("a"), PodUid::from("b"));
         let mut references = References::default();
         let rows = [
@@ -105,7 +105,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_used_is_what_pods_refer_to(
+        fn used_objects_are_those_with_references(
             changes in prop::collection::vec((0..4u8, prop::collection::btree_set(0..6u8, 0..4)), 0..40),
         ) {
             let mut references = References::default();

@@ -1,12 +1,12 @@
-//! The variables that tell containers of services, under upstream's names.
+//! The environment variables of services, with upstream's names.
 
 use model::objects::{ServicePort, ServiceRecord};
 
-/// The service that every container hears of: the API server.
+/// The service that every container gets variables of: the API server.
 const MASTER: (&str, &str) = ("default", "kubernetes");
 
-/// The variables of a pod in `namespace`. One that has no `links` hears of the API server alone. Of two
-/// services of one name the pod's own counts.
+/// The variables of a pod in `namespace`. A pod without `links` gets those of the API server alone. Of two
+/// services with one name, the one in the pod's namespace counts.
 pub fn service_variables<'a>(
     services: impl Iterator<Item = &'a ServiceRecord>,
     namespace: &str,
@@ -23,8 +23,8 @@ pub fn service_variables<'a>(
         }
     }
     let is_hidden = own.iter().any(|service| &*service.name.name == MASTER.1);
-    let told = master.filter(|_| !is_hidden).into_iter().chain(own);
-    told.flat_map(variables).collect()
+    let visible = master.filter(|_| !is_hidden).into_iter().chain(own);
+    visible.flat_map(variables).collect()
 }
 
 fn variables(service: &ServiceRecord) -> Vec<(String, String)> {
@@ -94,11 +94,11 @@ mod tests {
 
     // behaviour: OBJ-16
     #[test]
-    fn a_service_is_told_by_its_address_and_ports() {
+    fn service_has_variables_for_its_address_and_ports() {
         let services =
             [service("ns/my-web", "10.0.0.5", &[("http", "TCP", 80), ("dns-udp", "UDP", 53)])];
-        let mut told = service_variables(services.iter(), "ns", true);
-        told.sort();
+        let mut variables = service_variables(services.iter(), "ns", true);
+        variables.sort();
         let expected = [
             ("MY_WEB_PORT", "tcp://10.0.0.5:80"),
             ("MY_WEB_PORT_53_UDP", "udp://10.0.0.5:53"),
@@ -116,15 +116,15 @@ mod tests {
         ];
         let expected: Vec<_> =
             expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        assert_eq!(told, expected);
+        assert_eq!(variables, expected);
         let six = [service("ns/six", "fd00::1", &[("", "TCP", 443)])];
-        let told = service_variables(six.iter(), "ns", true);
-        assert!(told.contains(&("SIX_PORT".to_owned(), "tcp://[fd00::1]:443".to_owned())));
+        let variables = service_variables(six.iter(), "ns", true);
+        assert!(variables.contains(&("SIX_PORT".to_owned(), "tcp://[fd00::1]:443".to_owned())));
     }
 
     // behaviour: OBJ-17
     #[test]
-    fn a_pod_hears_of_its_namespace_and_always_of_the_api_server() {
+    fn pod_gets_services_of_its_namespace_and_always_the_api_server() {
         let port = &[("", "TCP", 1)];
         let services = [
             service("default/kubernetes", "10.0.0.1", port),

@@ -1,12 +1,12 @@
-//! For how long an object that was read is good.
+//! How long a version of an object is fresh after a read.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The annotation of a node by which its cluster says so, in seconds.
+/// The annotation of a node with this time, in seconds.
 const ANNOTATION: &str = "node.alpha.kubernetes.io/ttl";
 
-/// What the annotations of the node say; nothing where they do not.
+/// The time in the annotations of the node, if they have one.
 pub fn time_to_live(annotations: Option<&BTreeMap<String, String>>) -> Option<Duration> {
     let seconds: i64 = annotations?.get(ANNOTATION)?.parse().ok()?;
     Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
@@ -18,7 +18,7 @@ mod tests {
 
     // behaviour: OBJ-15
     #[test]
-    fn the_annotation_is_a_number_of_seconds() {
+    fn annotation_is_a_number_of_seconds() {
         let rows = [("0", Some(0)), ("300", Some(300)), ("-1", Some(0)), ("5m", None), ("", None)];
         for (text, expected) in rows {
             let annotations = [(ANNOTATION.to_owned(), text.to_owned())].into();

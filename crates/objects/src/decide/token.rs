@@ -1,18 +1,18 @@
-//! When a token is asked for again.
+//! When a token is refreshed.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use model::objects::ServiceAccountToken;
 
-/// No token is used for longer, however long it is good.
+/// A token is refreshed after this time even if it is valid for longer.
 const OLDEST: Duration = Duration::from_hours(24);
-/// A hundred years, in seconds: no token is good for longer.
+/// A hundred years, in seconds: the longest lifetime of a token.
 const LONGEST: u64 = 100 * 365 * 24 * 3600;
-/// How much earlier at most, so that not all are asked for at the same moment.
+/// The most jitter, so that not all tokens are refreshed at the same moment.
 pub const MOST_JITTER: Duration = Duration::from_secs(10);
 
-/// When a token is to be asked for again: after four fifths of its time or a day, `jitter` earlier.
+/// When a token is refreshed: after four fifths of its lifetime or a day, `jitter` earlier.
 pub fn refresh_at(token: &ServiceAccountToken, jitter: Duration) -> Timestamp {
     let seconds = u64::try_from(token.expiration_seconds).unwrap_or(0).min(LONGEST);
     let given = Duration::from_secs(seconds);
@@ -23,7 +23,7 @@ pub fn refresh_at(token: &ServiceAccountToken, jitter: Duration) -> Timestamp {
     in_time.min(of_age) - jitter
 }
 
-/// Whether a token is good no more.
+/// Whether a token has expired.
 pub fn is_expired(token: &ServiceAccountToken, now: Timestamp) -> bool {
     now > token.expires
 }
@@ -41,8 +41,8 @@ mod tests {
 
     // behaviour: OBJ-14
     #[test]
-    fn four_fifths_or_a_day() {
-        // Seconds after it was given.
+    fn token_is_refreshed_after_four_fifths_or_a_day() {
+        // Seconds after it was issued.
         let rows = [
             (600, 0, 480),
             (3600, 0, 2880),
@@ -63,7 +63,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_asked_for_before_it_expires_and_within_a_day(
+        fn token_is_refreshed_before_it_expires_and_within_a_day(
             given in 600..10_000_000i64, jitter in 0..20u64,
         ) {
             let token = token(given);

@@ -1,4 +1,4 @@
-//! The comparison of a pod with what was seen of it before.
+//! Compares a pod with its last record.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub enum ObjectState {
     Running,
     /// An ended container or a sandbox that is not ready.
     Exited,
-    /// A container that is created and not started, or whose state the runtime cannot tell.
+    /// A container that is created and not started, or whose state the runtime does not know.
     Unknown,
 }
 
@@ -38,8 +38,8 @@ impl From<SandboxState> for ObjectState {
     }
 }
 
-/// What is remembered of a pod between two looks: a state per object, nothing more, so that a
-/// thousand quiet pods cost little. An empty record is a pod of which the runtime has nothing.
+/// The record of a pod between two lists: only a state per object, so that a thousand idle pods cost
+/// little. An empty record means that the runtime has no object of the pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodRecord(Box<[(ObjectId, ObjectState)]>);
 
@@ -60,7 +60,7 @@ impl PodRecord {
         self.0.iter().map(|(id, _)| id)
     }
 
-    /// Takes all objects into a fingerprint.
+    /// Adds all objects to a fingerprint.
     pub fn add_to(&self, fingerprint: &mut Fingerprint) {
         for (id, state) in &*self.0 {
             let (id, mark) = match (id, state) {

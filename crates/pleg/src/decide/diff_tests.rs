@@ -19,7 +19,7 @@ fn record(states: &[(&str, ObjectState)]) -> PodRecord {
 
 // behaviour: PLEG-1, PLEG-2, PLEG-3, PLEG-4, PLEG-5, PLEG-6, PLEG-7, PLEG-8
 #[test]
-fn each_pair_of_states_gives_its_events() {
+fn each_state_transition_yields_its_events() {
     let c = || id("c");
     let rows: Vec<(Option<ObjectState>, Option<ObjectState>, Vec<LifecycleEvent>)> = vec![
         (None, None, vec![]),
@@ -47,23 +47,23 @@ fn each_pair_of_states_gives_its_events() {
 }
 
 #[test]
-fn the_first_look_reports_dead_and_running_containers_but_not_created_ones() {
+fn first_relist_reports_running_and_dead_containers_but_not_created_ones() {
     let first = record(&[("c1", Exited), ("c2", Running), ("c3", Unknown)]);
     let events = diff(&PodRecord::default(), &first);
-    let reported: Vec<_> = events.iter().filter(|event| event.wants_sync()).cloned().collect();
+    let reported: Vec<_> = events.iter().filter(|event| event.needs_sync()).cloned().collect();
     assert_eq!(reported, [Died(id("c1")), Started(id("c2"))]);
     assert_eq!(diff(&first, &first), []);
 }
 
 #[test]
-fn containers_that_vanish_are_removed_and_a_live_one_died_first() {
+fn vanished_container_is_removed_and_a_running_one_dies_first() {
     let old = record(&[("c1", Running), ("c2", Running), ("c3", Exited)]);
     let new = record(&[("c1", Running)]);
     assert_eq!(diff(&old, &new), [Died(id("c2")), Removed(id("c2")), Removed(id("c3"))]);
 }
 
 #[test]
-fn sandboxes_count_like_containers() {
+fn sandboxes_yield_the_same_events_as_containers() {
     let pod = |state| RuntimePod {
         uid: "uid".into(),
         pod: PodName::new("default", "web"),
@@ -96,7 +96,7 @@ fn sandboxes_count_like_containers() {
     assert_eq!(diff(&PodRecord::from(&live), &PodRecord::from(&dead)), [Died(sandbox)]);
 }
 
-/// What somebody who only hears the events believes.
+/// The state according to the events alone.
 fn replay(old: &PodRecord, events: &[LifecycleEvent]) -> PodRecord {
     let mut states: BTreeMap<ObjectId, ObjectState> = old.0.iter().cloned().collect();
     for event in events {
@@ -122,7 +122,7 @@ fn any_states() -> impl Strategy<Value = Vec<(ObjectId, ObjectState)>> {
 
 proptest! {
     #[test]
-    fn nothing_happened_between_equal_observations(states in any_states()) {
+    fn equal_observations_yield_no_events(states in any_states()) {
         let record: PodRecord = states.into_iter().collect();
         prop_assert_eq!(diff(&record, &record), []);
     }
@@ -137,7 +137,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_in_which_the_runtime_lists_does_not_matter(
+    fn diff_ignores_the_order_of_the_list(
         old in any_states(),
         (new, shuffled) in any_states().prop_flat_map(|s| (Just(s.clone()), Just(s).prop_shuffle())),
     ) {

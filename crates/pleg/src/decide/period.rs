@@ -2,25 +2,25 @@
 
 use std::time::Duration;
 
-/// How long to wait for the next relist: `with_hints` while the event stream reports what happens, else `plain`.
-/// With hints a relist only repairs what they missed, so this is also how long a lost one may go unnoticed.
+/// The wait before the next relist: `with_hints` while the event stream reports changes, else `plain`.
+/// With hints a relist only finds lost events, so this is also the longest delay of a lost event.
 pub fn relist_period(hints: bool, plain: Duration, with_hints: Duration) -> Duration {
     if hints { with_hints } else { plain }
 }
 
-/// How long the event of a change may take that a relist has seen already.
+/// How late the event of a change may arrive after a relist found the change.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Whether an event stream that is open also reports what happens. On a quiet node it rightly says nothing; when a
-/// relist finds a change, its event must have been sent.
+/// Whether an open event stream also reports changes. On an idle node it rightly sends nothing. When a relist finds a
+/// change, its event must have been sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StreamTrust {
-    /// Nothing speaks against it.
+    /// No missing event was found.
     #[default]
     Trusted,
-    /// A relist found a change that no event announced: one must arrive by then. Times count from the start.
+    /// A relist found a change without an event: an event must arrive until this time since the start.
     Checking(Duration),
-    /// None arrived. The runtime is listed as if there were no stream, until an event arrives.
+    /// No event arrived. The runtime is listed as if there were no stream, until an event arrives.
     Silent,
 }
 
@@ -35,7 +35,7 @@ impl StreamTrust {
         Self::Trusted
     }
 
-    /// A relist found a change that no event announced.
+    /// A relist found a change without an event.
     #[must_use]
     pub fn unannounced_change(self, now: Duration) -> Self {
         match self {
@@ -79,7 +79,7 @@ mod tests {
     fn stream_is_silent_when_no_event_follows_an_unannounced_change() {
         let now = Duration::from_secs(100);
         let trusted = StreamTrust::default();
-        assert_eq!(trusted.at(now + Duration::from_hours(9)), trusted, "a quiet node");
+        assert_eq!(trusted.at(now + Duration::from_hours(9)), trusted, "an idle node");
         let checking = trusted.unannounced_change(now);
         assert_eq!(checking.deadline(), Some(now + GRACE));
         assert!(checking.is_trusted());

@@ -1,26 +1,27 @@
 //! Which statuses need not be read again.
 
 use model::observed::{
-    Container, ContainerState, ContainerStatus, PodStatus, Sandbox, SandboxState, SandboxStatus,
+    Container, ContainerState, ContainerStatus, RuntimePodStatus, Sandbox, SandboxState,
+    SandboxStatus,
 };
 
-/// The status of a container that was read before and still holds: what a status says of an
-/// instance changes only with its state, unless somebody says otherwise.
+/// The status of a container that was read before and is still valid: the status of an instance changes
+/// only with its state, unless a request marks the pod as stale.
 pub fn known_container<'a>(
     container: &Container,
-    old: Option<&'a PodStatus>,
+    old: Option<&'a RuntimePodStatus>,
 ) -> Option<&'a ContainerStatus> {
-    // A container in an unknown state may come to its senses without a change that a list shows.
+    // A container in an unknown state may recover without a change that a list shows.
     let settled = matches!(container.state, ContainerState::Running | ContainerState::Exited);
     let known = old?.containers.iter().find(|known| known.id == container.id);
     known.filter(|known| settled && known.state == container.state)
 }
 
-/// The status of a sandbox that was read before and still holds. One that is ready and has no
+/// The status of a sandbox that was read before and is still valid. One that is ready and has no
 /// address yet is read again.
 pub fn known_sandbox<'a>(
     sandbox: &Sandbox,
-    old: Option<&'a PodStatus>,
+    old: Option<&'a RuntimePodStatus>,
 ) -> Option<&'a SandboxStatus> {
     let known = old?.sandboxes.iter().find(|known| known.id == sandbox.id);
     known.filter(|known| {
@@ -52,13 +53,13 @@ mod tests {
         }
     }
 
-    fn old(state: ContainerState) -> PodStatus {
+    fn old(state: ContainerState) -> RuntimePodStatus {
         let status = observed::container_status("c", "main", state);
-        PodStatus { containers: vec![status], ..PodStatus::empty("uid".into()) }
+        RuntimePodStatus { containers: vec![status], ..RuntimePodStatus::empty("uid".into()) }
     }
 
     #[test]
-    fn a_container_is_read_again_when_its_state_changed_or_is_not_settled() {
+    fn container_status_is_reused_unless_its_state_changed_or_is_not_final() {
         use ContainerState::{Created, Exited, Running, Unknown};
         let rows = [
             (Running, Running, true),
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sandbox_is_read_again_when_its_state_changed_or_it_lacks_an_address() {
+    fn sandbox_status_is_reused_unless_its_state_changed_or_it_has_no_ip() {
         use SandboxState::{NotReady, Ready};
         let address = "10.0.0.1".parse().unwrap();
         let rows = [
@@ -97,7 +98,10 @@ mod tests {
             };
             let status =
                 SandboxStatus { ips, host_network, ..observed::sandbox_status("s", before) };
-            let old = PodStatus { sandboxes: vec![status], ..PodStatus::empty("uid".into()) };
+            let old = RuntimePodStatus {
+                sandboxes: vec![status],
+                ..RuntimePodStatus::empty("uid".into())
+            };
             assert_eq!(known_sandbox(&listed, Some(&old)).is_some(), reused, "{name}");
         }
     }

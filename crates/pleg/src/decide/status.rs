@@ -1,23 +1,23 @@
 //! The status of a pod from the statuses of its parts.
 
 use model::ids::PodUid;
-use model::observed::{Container, ContainerStatus, PodStatus, SandboxState, SandboxStatus};
+use model::observed::{Container, ContainerStatus, RuntimePodStatus, SandboxState, SandboxStatus};
 
-/// Puts a pod's status together; the parts come in the order of the list, newest first. A pod whose
-/// sandbox is dead keeps the addresses it had, so that its last status still says where it was.
+/// Builds a pod's status; sandboxes and containers are in the order of the list, newest first. A pod whose
+/// sandbox is dead keeps its addresses, so that its last status still has them.
 pub fn pod_status(
     uid: PodUid,
     sandboxes: Vec<SandboxStatus>,
     containers: Vec<ContainerStatus>,
     older: Vec<Container>,
-    old: Option<&PodStatus>,
-) -> PodStatus {
+    old: Option<&RuntimePodStatus>,
+) -> RuntimePodStatus {
     let mut ips = sandboxes.first().map(|sandbox| sandbox.ips.clone()).unwrap_or_default();
     let alive = sandboxes.iter().any(|sandbox| sandbox.state == SandboxState::Ready);
     if ips.is_empty() && !alive {
         ips = old.map(|old| old.ips.clone()).unwrap_or_default();
     }
-    PodStatus { uid, ips, sandboxes, containers, older }
+    RuntimePodStatus { uid, ips, sandboxes, containers, older }
 }
 
 #[cfg(test)]
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_survive_the_death_of_the_sandbox_and_nothing_else() {
+    fn only_pod_ips_are_kept_when_the_sandbox_dies() {
         use SandboxState::{NotReady, Ready};
         let rows = [
             ("live, with address", vec![sandbox(Ready, &["10.0.0.2"])], vec!["10.0.0.2"]),
@@ -61,7 +61,10 @@ mod tests {
                 vec![],
             ),
         ];
-        let old = PodStatus { ips: addresses(&["10.0.0.1"]), ..PodStatus::empty("uid".into()) };
+        let old = RuntimePodStatus {
+            ips: addresses(&["10.0.0.1"]),
+            ..RuntimePodStatus::empty("uid".into())
+        };
         for (name, sandboxes, expected) in rows {
             let status = pod_status("uid".into(), sandboxes, Vec::new(), Vec::new(), Some(&old));
             assert_eq!(status.ips, addresses(&expected), "{name}");

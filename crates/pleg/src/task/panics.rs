@@ -1,23 +1,23 @@
-//! A panic in the work for one pod: its status counts as unreadable, and is read again after a wait.
+//! A panic in the work for one pod: its status counts as unreadable, and is read again after a back-off.
 
 use futures_util::future::BoxFuture;
 use model::ids::{PodName, PodUid};
 use model::observed::RuntimePod;
 use model::panics::{CaughtPanic, PanicStep, PanicSubject};
 use model::ports::runtime::{Code, RuntimeError};
-use model::stamp::Stamp;
+use model::seq::Seq;
 use tokio::time::Instant;
 use tracing::warn;
 
 use super::{Done, Inspected, LONGEST_RETRY, Reconciled, Relist};
 
 impl Relist {
-    /// Starts work for a pod that waits for the runtime.
+    /// Spawns a future for a pod and catches its panics.
     pub(super) fn start_work(
         &self,
         uid: PodUid,
         name: Option<PodName>,
-        at: Stamp,
+        at: Seq,
         work: impl Future<Output = Done> + Send + 'static,
     ) {
         let guard = self.panics.clone();
@@ -29,8 +29,8 @@ impl Relist {
         self.work.push(guarded);
     }
 
-    /// The work for a pod panicked: like a status that could not be read.
-    pub(super) fn panicked(&mut self, uid: &PodUid, at: Stamp, panic: &CaughtPanic) {
+    /// Handles a panic in the work for a pod like a failed status read.
+    pub(super) fn panicked(&mut self, uid: &PodUid, at: Seq, panic: &CaughtPanic) {
         self.records.of(uid).panicked = true;
         let error = RuntimeError {
             method: "ContainerStatus",
@@ -41,16 +41,16 @@ impl Relist {
         self.unreadable(uid, error, at);
     }
 
-    /// The status of a pod could not be read; it is read again after a wait that doubles.
-    pub(super) fn unreadable(&mut self, uid: &PodUid, error: RuntimeError, at: Stamp) {
-        warn!(%uid, %error, "cannot read the status of a pod");
+    /// Stores a failed status read, and reads the status again after a back-off that doubles.
+    pub(super) fn unreadable(&mut self, uid: &PodUid, error: RuntimeError, at: Seq) {
+        warn!(%uid, %error, "Cannot read pod status");
         let record = self.records.of(uid);
         record.reinspect = true;
         let wait = record.retry.map_or(self.settings.relist_period, |(_, wait)| wait);
         let longer = wait.saturating_mul(2).min(LONGEST_RETRY);
         record.retry = Some((Instant::now() + wait, longer));
         self.writer.store(uid, Err(error), at);
-        self.look_again(uid.clone(), wait);
+        self.relist_pod_later(uid.clone(), wait);
     }
 
     /// Compares a pod of a list with its record.
@@ -58,7 +58,7 @@ impl Relist {
         &mut self,
         uid: &PodUid,
         pod: Option<RuntimePod>,
-        at: Stamp,
+        at: Seq,
         announced: bool,
     ) -> Reconciled {
         if self.waits_after_panic(uid) {
@@ -83,7 +83,7 @@ impl Relist {
         })
     }
 
-    /// Takes in an inspection.
+    /// Handles the result of an inspection.
     pub(super) fn inspected_guarded(&mut self, inspected: Inspected) {
         let (uid, at) = (inspected.uid.clone(), inspected.at);
         let seen = inspected.observation.as_ref().ok();
@@ -96,12 +96,12 @@ impl Relist {
         }
     }
 
-    /// Takes in what the runtime reports of a pod; after a panic the pod is looked at before long.
+    /// Handles an event of a pod; after a panic the pod is relisted.
     pub(super) fn event_guarded(&mut self, uid: &PodUid, work: impl FnOnce(&mut Self)) {
         let name = self.name_of(uid);
         let (guard, subject) = (self.panics.clone(), PanicSubject::Pod(uid, name.as_ref()));
         if guard.catch(PanicStep::Relist, subject, || work(self)).is_err() {
-            self.look_again(uid.clone(), self.settings.relist_period);
+            self.relist_pod_later(uid.clone(), self.settings.relist_period);
         }
     }
 

@@ -1,15 +1,15 @@
-//! Whether the event stream, while it is open, reports what happens.
+//! Detects an event stream that is open and reports nothing.
 
 use model::ids::PodUid;
 use model::observed::RuntimePod;
-use model::stamp::Stamp;
+use model::seq::Seq;
 use tracing::warn;
 
 use super::{Done, Relist};
 use crate::decide::{PodRecord, diff};
 
 impl Relist {
-    /// A relist found a change that no event announced: checks before long whether the stream reports anything.
+    /// A relist found a change without an event: schedules a check whether the stream reports anything.
     pub(super) fn unannounced_change(&mut self) {
         let before = self.stream.deadline();
         self.stream = self.stream.unannounced_change(self.began.elapsed());
@@ -35,13 +35,13 @@ impl Relist {
         }
     }
 
-    /// Whether a list shows a change of a pod that no event was received for.
-    pub(super) fn is_unannounced(&self, uid: &PodUid, pod: Option<&RuntimePod>, at: Stamp) -> bool {
+    /// Whether a list shows a change of a pod for which no event was received.
+    pub(super) fn is_unannounced(&self, uid: &PodUid, pod: Option<&RuntimePod>, at: Seq) -> bool {
         let seen = pod.map(PodRecord::from).unwrap_or_default();
         let known = self.records.get(uid);
-        // Of one whose status could not be read, the record does not advance: its changes are found again and again.
+        // The record does not advance while the status cannot be read: every list finds its changes again.
         let is_older = known.is_some_and(|record| record.at > at || record.reinspect);
         let known = known.map(|record| record.seen.clone()).unwrap_or_default();
-        !is_older && !self.told.contains_key(uid) && !diff(&known, &seen).is_empty()
+        !is_older && !self.pending_events.contains_key(uid) && !diff(&known, &seen).is_empty()
     }
 }

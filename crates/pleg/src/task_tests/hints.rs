@@ -1,4 +1,4 @@
-//! What the runtime tells, and what is spared by listening.
+//! The event stream of the runtime, and the calls that it saves.
 
 use std::time::Duration;
 
@@ -21,15 +21,15 @@ const LISTS: [Method; 2] = [Method::ListPodSandbox, Method::ListContainers];
 
 // behaviour: PLEG-41
 #[tokio::test(start_paused = true)]
-async fn a_death_is_heard_at_once_and_costs_three_filtered_calls() {
+async fn container_death_event_is_handled_at_once_with_three_filtered_calls() {
     let runtime = runtime();
     let (_, main) = run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings::default());
-    node.hear("web").await;
+    node.next_events("web").await;
     node.at(seconds(10)).await;
     runtime.forget_calls();
     runtime.kill_container(&main, 1);
-    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+    assert_eq!(node.next_events("web").await, [Died(container(&main))]);
     assert!(node.elapsed() < seconds(10) + millis(50), "{:?}", node.elapsed());
     let calls = runtime.calls();
     assert_eq!(calls.len(), 3, "{calls:?}");
@@ -41,48 +41,48 @@ async fn a_death_is_heard_at_once_and_costs_three_filtered_calls() {
 
 // behaviour: PLEG-52
 #[tokio::test(start_paused = true)]
-async fn what_begins_or_goes_while_somebody_acts_is_looked_at_within_a_second_and_once() {
+async fn starts_and_removals_of_an_in_flight_pod_are_inspected_once_within_a_second() {
     let runtime = runtime();
     let mut node = Node::with(&runtime, Settings::default());
     let soon = |node: &Node, time: Duration| (time..time + millis(50)).contains(&node.elapsed());
     node.at(seconds(10)).await;
     runtime.forget_calls();
-    let act = node.acts.begin(&uid("web"));
+    let act = node.in_flight.begin(&uid("web"));
     let (web, main) = run(&runtime, "web", FOREVER).await;
-    assert_eq!(node.hear("web").await, [Started(container(&main)), Started(sandbox(&web))]);
+    assert_eq!(node.next_events("web").await, [Started(container(&main)), Started(sandbox(&web))]);
     assert!(soon(&node, seconds(11)), "{:?}", node.elapsed());
-    assert_eq!(runtime.count(Method::ListContainers), 1, "four hints, one look");
+    assert_eq!(runtime.count(Method::ListContainers), 1, "four hints, one list");
     runtime.kill_container(&main, 1);
-    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+    assert_eq!(node.next_events("web").await, [Died(container(&main))]);
     assert!(soon(&node, seconds(11)), "{:?}", node.elapsed());
     let removal = wanted::removal(Subject::Container(main.clone()));
     runtime.remove_container(&removal).await.unwrap();
-    assert_eq!(node.hear("web").await, [Removed(container(&main))]);
+    assert_eq!(node.next_events("web").await, [Removed(container(&main))]);
     assert!(soon(&node, seconds(12)), "{:?}", node.elapsed());
     runtime.stop_pod_sandbox(&web).await.unwrap();
-    assert_eq!(node.hear("web").await, [Died(sandbox(&web))]);
+    assert_eq!(node.next_events("web").await, [Died(sandbox(&web))]);
     assert!(soon(&node, seconds(12)), "{:?}", node.elapsed());
     drop(act);
     let removal = wanted::removal(Subject::Sandbox(web.clone()));
     runtime.remove_pod_sandbox(&removal).await.unwrap();
-    assert_eq!(node.hear("web").await, [Removed(sandbox(&web))]);
+    assert_eq!(node.next_events("web").await, [Removed(sandbox(&web))]);
     assert!(soon(&node, seconds(12)), "{:?}", node.elapsed());
 }
 
 // behaviour: PLEG-52
 #[tokio::test(start_paused = true)]
-async fn what_is_told_costs_nothing_if_whoever_did_it_has_looked() {
+async fn event_costs_no_call_when_the_actor_has_already_inspected() {
     let runtime = runtime();
     let node = Node::with(&runtime, Settings::default());
     node.at(seconds(10)).await;
     runtime.forget_calls();
-    let act = node.acts.begin(&uid("web"));
+    let act = node.in_flight.begin(&uid("web"));
     run(&runtime, "web", FOREVER).await;
     // The hints arrive.
     node.at(seconds(10) + millis(1)).await;
     drop(act);
-    let action = node.stamps.next();
-    node.look_at("web");
+    let action = node.seq.next();
+    node.relist_pod("web");
     assert_eq!(node.newer_than("web", action).await.unwrap().containers.len(), 1);
     assert!(node.elapsed() < seconds(10) + millis(50), "{:?}", node.elapsed());
     node.at(seconds(20)).await;
@@ -91,36 +91,36 @@ async fn what_is_told_costs_nothing_if_whoever_did_it_has_looked() {
 
 // behaviour: PLEG-52
 #[tokio::test(start_paused = true)]
-async fn what_is_told_during_a_look_is_not_taken_for_seen() {
-    let looks: [fn(&mut Relist); 2] = [|task| task.look_at(uid("web")), Relist::start_relist];
-    for look in looks {
+async fn event_during_an_inspection_does_not_count_as_observed() {
+    let lists: [fn(&mut Relist); 2] = [|task| task.relist_pod(uid("web")), Relist::start_relist];
+    for list in lists {
         let runtime = runtime();
-        let (stamps, registry) = Default::default();
-        let mut task = relist_of(&runtime, Settings::default(), &stamps, &registry).task;
-        let _act = task.acts.begin(&uid("web"));
+        let (seq, registry) = Default::default();
+        let mut task = relist_of(&runtime, Settings::default(), &seq, &registry).task;
+        let _act = task.in_flight.begin(&uid("web"));
         let gone = || ContainerEvent {
             pod_uid: uid("web"),
             object: ObjectId::Container("gone".into()),
             kind: ContainerEventKind::Deleted,
         };
-        task.hear(gone());
-        assert!(task.told.is_empty(), "nobody has seen it");
-        // It may have been listed before it went.
-        look(&mut task);
-        task.hear(gone());
-        assert_eq!(task.told.keys().collect::<Vec<_>>(), [&uid("web")]);
+        task.on_event(gone());
+        assert!(task.pending_events.is_empty(), "the container is not in the record");
+        // The list may still contain the container.
+        list(&mut task);
+        task.on_event(gone());
+        assert_eq!(task.pending_events.keys().collect::<Vec<_>>(), [&uid("web")]);
     }
 }
 
 // behaviour: PLEG-40, PLEG-44
 #[tokio::test(start_paused = true)]
-async fn a_thousand_quiet_pods_cost_two_calls_a_minute() {
+async fn thousand_idle_pods_cost_two_calls_a_minute() {
     let runtime = runtime();
     for pod in 0..1000 {
         run(&runtime, &format!("pod-{pod}"), FOREVER).await;
     }
     let mut node = Node::with(&runtime, Settings::default());
-    node.hear("pod-999").await;
+    node.next_events("pod-999").await;
     runtime.forget_calls();
     node.at(seconds(59)).await;
     assert_eq!(runtime.calls().len(), 0, "just listed");
@@ -137,13 +137,13 @@ async fn hint_lost_after_fifteen_quiet_minutes_is_acted_on_within_62_seconds() {
     let runtime = runtime();
     let (_, main) = run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings::default());
-    node.hear("web").await;
+    node.next_events("web").await;
     let quiet = seconds(15 * 60 + 5);
     node.at(quiet).await;
     runtime.inject_on_events(EventRule::all(EventFault::Lose).once());
     runtime.kill_container(&main, 1);
     node.at(quiet + seconds(1)).await;
-    let died = tokio::time::timeout(seconds(61), node.hear("web")).await.unwrap();
+    let died = tokio::time::timeout(seconds(61), node.next_events("web")).await.unwrap();
     assert_eq!(died, [Died(container(&main))]);
 }
 
@@ -156,23 +156,23 @@ async fn hung_stream_is_noticed_and_the_runtime_relisted_every_second() {
     let (_, third) = run(&runtime, "third", FOREVER).await;
     let mut node = Node::with(&runtime, Settings::default());
     for pod in ["first", "second", "third"] {
-        node.hear(pod).await;
+        node.next_events(pod).await;
     }
     node.at(seconds(70)).await;
     // The stream stays open, and nothing arrives on it.
     runtime.inject_on_events(EventRule::all(EventFault::Lose));
     runtime.kill_container(&first, 1);
-    assert_eq!(node.hear("first").await, [Died(container(&first))]);
+    assert_eq!(node.next_events("first").await, [Died(container(&first))]);
     node.at(seconds(140)).await;
     let opened = runtime.count(Method::GetContainerEvents);
     assert!(opened >= 2, "opened {opened} times");
     runtime.kill_container(&second, 1);
-    let died = tokio::time::timeout(seconds(2), node.hear("second")).await.unwrap();
+    let died = tokio::time::timeout(seconds(2), node.next_events("second")).await.unwrap();
     assert_eq!(died, [Died(container(&second))]);
     // An event proves that the stream works again.
     runtime.clear_faults();
     runtime.kill_container(&third, 1);
-    node.hear("third").await;
+    node.next_events("third").await;
     node.at(seconds(160)).await;
     runtime.forget_calls();
     node.at(seconds(210)).await;
@@ -183,18 +183,18 @@ async fn hung_stream_is_noticed_and_the_runtime_relisted_every_second() {
 #[tokio::test(start_paused = true)]
 async fn event_without_a_pod_wakes_the_relist() {
     let runtime = runtime();
-    let (stamps, registry) = Default::default();
-    let mut task = relist_of(&runtime, Settings::default(), &stamps, &registry).task;
+    let (seq, registry) = Default::default();
+    let mut task = relist_of(&runtime, Settings::default(), &seq, &registry).task;
     task.next = Some(Instant::now() + seconds(60));
     let object = ObjectId::Container("c1".into());
     let kind = ContainerEventKind::Stopped;
-    task.hear(ContainerEvent { pod_uid: "".into(), object, kind });
+    task.on_event(ContainerEvent { pod_uid: "".into(), object, kind });
     assert_eq!(task.next, Some(Instant::now() + seconds(1)));
-    assert!(task.told.is_empty());
-    // A list that is under way may have passed what happened: the next one is as near.
+    assert!(task.pending_events.is_empty());
+    // A list in progress may not show the change: the next one follows as soon.
     task.next = None;
     let object = ObjectId::Container("c1".into());
-    task.hear(ContainerEvent { pod_uid: "".into(), object, kind });
+    task.on_event(ContainerEvent { pod_uid: "".into(), object, kind });
     assert!(task.list_again);
 }
 
@@ -204,7 +204,7 @@ async fn pod_whose_status_cannot_be_read_does_not_make_the_stream_silent() {
     let runtime = runtime();
     let (_, main) = run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings::default());
-    node.hear("web").await;
+    node.next_events("web").await;
     node.at(seconds(70)).await;
     runtime.inject(Rule::on(Method::ContainerStatus, Fault::error(Code::Internal)));
     runtime.kill_container(&main, 1);
@@ -218,7 +218,7 @@ async fn hung_runtime_with_an_open_stream_is_unhealthy_after_three_minutes() {
     let runtime = runtime();
     run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings::default());
-    node.hear("web").await;
+    node.next_events("web").await;
     node.at(seconds(15 * 60 + 5)).await;
     for method in LISTS {
         runtime.inject(Rule::on(method, Fault::hang()));
@@ -233,11 +233,11 @@ async fn hung_runtime_with_an_open_stream_is_unhealthy_after_three_minutes() {
 
 // behaviour: PLEG-28, PLEG-50
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_fails_on_a_quiet_node_is_unhealthy_as_soon_as_on_any_other() {
+async fn failing_runtime_on_an_idle_node_is_unhealthy_after_three_minutes() {
     let runtime = runtime();
     run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings::default());
-    node.hear("web").await;
+    node.next_events("web").await;
     node.at(seconds(15 * 60 + 5)).await;
     assert_eq!(node.health.check(Instant::now()), Ok(()));
     for method in LISTS.into_iter().chain([Method::GetContainerEvents]) {
@@ -252,17 +252,17 @@ async fn a_runtime_that_fails_on_a_quiet_node_is_unhealthy_as_soon_as_on_any_oth
 
 // behaviour: PLEG-42
 #[tokio::test(start_paused = true)]
-async fn without_the_stream_the_runtime_is_listed_every_second_again() {
+async fn relist_runs_every_second_when_the_stream_ends() {
     let runtime = runtime();
     let (_, main) = run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings::default());
-    node.hear("web").await;
+    node.next_events("web").await;
     node.at(seconds(30)).await;
     let fault = Fault::error(Code::Unavailable);
     runtime.inject(Rule::on(Method::GetContainerEvents, fault));
     runtime.end_event_streams(None);
     runtime.kill_container(&main, 1);
-    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+    assert_eq!(node.next_events("web").await, [Died(container(&main))]);
     assert!(node.elapsed() <= seconds(31) + millis(50), "{:?}", node.elapsed());
     runtime.forget_calls();
     node.at(seconds(61)).await;
@@ -277,13 +277,13 @@ async fn without_the_stream_the_runtime_is_listed_every_second_again() {
 
 // behaviour: PLEG-47
 #[tokio::test(start_paused = true)]
-async fn a_list_that_failed_is_tried_again_within_a_second_although_the_stream_is_open() {
+async fn failed_list_is_retried_within_a_second_with_the_stream_open() {
     let runtime = runtime();
     run(&runtime, "web", FOREVER).await;
     let fault = Fault::error(Code::DeadlineExceeded).after(seconds(2));
     runtime.inject(Rule::on(Method::ListPodSandbox, fault).once());
     let mut node = Node::with(&runtime, Settings::default());
-    node.hear("web").await;
+    node.next_events("web").await;
     assert!(node.elapsed() <= seconds(3) + millis(50), "{:?}", node.elapsed());
     node.at(seconds(10)).await;
     runtime.forget_calls();
@@ -293,54 +293,54 @@ async fn a_list_that_failed_is_tried_again_within_a_second_although_the_stream_i
 
 // behaviour: PLEG-43
 #[tokio::test(start_paused = true)]
-async fn what_a_lost_hint_would_have_said_is_seen_by_the_next_relist() {
+async fn next_relist_finds_the_change_of_a_lost_event() {
     let runtime = runtime();
     let (_, main) = run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings::default());
-    node.hear("web").await;
+    node.next_events("web").await;
     node.at(seconds(5)).await;
     runtime.inject_on_events(EventRule::all(EventFault::Lose).once());
     runtime.kill_container(&main, 1);
-    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+    assert_eq!(node.next_events("web").await, [Died(container(&main))]);
     assert!(node.elapsed() <= seconds(62), "{:?}", node.elapsed());
 }
 
 // behaviour: PLEG-29
 #[tokio::test(start_paused = true)]
-async fn events_wait_for_their_reader_and_the_relist_does_not() {
+async fn relist_does_not_wait_for_the_reader_of_events() {
     let runtime = runtime();
     let (_, main) = run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings { hints: false, ..Settings::default() });
-    node.hear("web").await;
+    node.next_events("web").await;
     runtime.kill_container(&main, 1);
-    // Nobody reads for an hour.
+    // No reader for an hour.
     node.at(seconds(3600)).await;
     assert_eq!(node.health.check(Instant::now()), Ok(()));
     assert!(runtime.count(Method::ListContainers) >= 3500);
-    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+    assert_eq!(node.next_events("web").await, [Died(container(&main))]);
 }
 
 // behaviour: PLEG-45
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_is_not_wanted_is_not_opened() {
+async fn stream_is_not_opened_when_disabled() {
     let runtime = runtime();
     run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings { hints: false, ..Settings::default() });
-    node.hear("web").await;
+    node.next_events("web").await;
     node.at(seconds(600)).await;
     assert_eq!(runtime.count(Method::GetContainerEvents), 0);
 }
 
 // behaviour: PLEG-31
 #[tokio::test(start_paused = true)]
-async fn what_is_done_is_counted_under_upstreams_names() {
+async fn metrics_have_upstream_names() {
     let runtime = runtime();
     run(&runtime, "web", FOREVER).await;
     let mut node = Node::with(&runtime, Settings::default());
-    node.hear("web").await;
+    node.next_events("web").await;
     node.at(seconds(70)).await;
-    node.look_at("web");
-    node.newer_than("web", node.stamps.next()).await.unwrap();
+    node.relist_pod("web");
+    node.newer_than("web", node.seq.next()).await.unwrap();
     runtime.end_event_streams(None);
     node.at(seconds(80)).await;
     let text = prometheus::TextEncoder::new().encode_to_string(&node.registry.gather()).unwrap();

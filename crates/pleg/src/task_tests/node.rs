@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::acts::Acts;
 use model::ids::{ContainerId, ObjectId, PodName, PodUid, SandboxId};
+use model::in_flight::InFlight;
 use model::lifecycle::LifecycleEvent;
 use model::panics::PanicGuard;
 use model::ports::runtime::{ContainerService, Runtime, SandboxService};
-use model::stamp::{Stamp, Stamps};
+use model::seq::{Seq, SeqCounter};
 use model::wanted::SandboxConfig;
 use testkit::clock::VirtualClock;
 use testkit::runtime::{MemoryRuntime, RemoteImage};
@@ -19,25 +19,25 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::cache::{Observation, Reader};
-use crate::{Health, Marks, Metrics, Pleg, PlegParts, Settings, pleg};
+use crate::{DirtySet, Health, Metrics, Pleg, PlegParts, Settings, pleg};
 
 pub(super) const IMAGE: &str = "ferrolet.test/workload:1";
 pub(super) const FOREVER: &[&str] = &["sleep", "forever"];
-/// Longer than anything takes that a test waits for.
+/// The longest wait of a test.
 const MINUTE: Duration = Duration::from_mins(1);
 
 pub(super) struct Node {
-    pub(super) stamps: Stamps,
+    pub(super) seq: SeqCounter,
     pub(super) cache: Reader,
-    pub(super) requests: Marks<()>,
-    pub(super) acts: Acts,
+    pub(super) requests: DirtySet<()>,
+    pub(super) in_flight: InFlight,
     pub(super) health: Health,
     pub(super) stop: CancellationToken,
     pub(super) tasks: JoinSet<()>,
     pub(super) registry: prometheus::Registry,
-    events: Marks<LifecycleEvent>,
-    /// Events that a test has not asked for yet.
-    heard: BTreeMap<PodUid, Vec<LifecycleEvent>>,
+    events: DirtySet<LifecycleEvent>,
+    /// Events that the test has not taken yet.
+    received: BTreeMap<PodUid, Vec<LifecycleEvent>>,
     start: Instant,
 }
 
@@ -47,54 +47,66 @@ impl Node {
     }
 
     pub(super) fn with(runtime: &Arc<MemoryRuntime>, settings: Settings) -> Self {
-        let (stamps, registry) = (Stamps::default(), prometheus::Registry::new());
-        let pleg = relist_of(runtime, settings, &stamps, &registry);
-        let Pleg { task, cache, events, requests, acts, health } = pleg;
+        let (seq, registry) = (SeqCounter::default(), prometheus::Registry::new());
+        let pleg = relist_of(runtime, settings, &seq, &registry);
+        let Pleg { task, cache, events, requests, in_flight, health } = pleg;
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         tasks.spawn(task.run(stop.clone()));
-        let (heard, start) = (BTreeMap::new(), Instant::now());
-        Self { stamps, cache, requests, acts, health, stop, tasks, registry, events, heard, start }
-    }
-
-    /// The next events of a pod.
-    pub(super) async fn hear(&mut self, pod: &str) -> Vec<LifecycleEvent> {
-        self.hear_of(&uid(pod)).await
-    }
-
-    /// The same for a pod of any uid.
-    pub(super) async fn hear_of(&mut self, uid: &PodUid) -> Vec<LifecycleEvent> {
-        let hear = async {
-            loop {
-                if let Some(events) = self.heard.remove(uid) {
-                    return events;
-                }
-                for (uid, events) in self.events.take().await {
-                    self.heard.entry(uid).or_default().extend(events);
-                }
-            }
-        };
-        timeout(MINUTE, hear).await.unwrap_or_else(|_| panic!("nothing happens to {uid:?}"))
-    }
-
-    pub(super) async fn hear_nothing_for(&mut self, time: Duration) {
-        assert_eq!(self.heard, BTreeMap::new());
-        if let Ok(heard) = timeout(time, self.events.take()).await {
-            panic!("after {:?}: {heard:?}", self.elapsed());
+        let (received, start) = (BTreeMap::new(), Instant::now());
+        Self {
+            seq,
+            cache,
+            requests,
+            in_flight,
+            health,
+            stop,
+            tasks,
+            registry,
+            events,
+            received,
+            start,
         }
     }
 
-    pub(super) async fn newer_than(&self, pod: &str, after: Stamp) -> Observation {
-        let status = timeout(MINUTE, self.cache.newer_than(&uid(pod), after)).await;
-        status.unwrap_or_else(|_| panic!("nothing new of {pod}"))
+    /// The next events of a pod.
+    pub(super) async fn next_events(&mut self, pod: &str) -> Vec<LifecycleEvent> {
+        self.next_events_of(&uid(pod)).await
     }
 
-    /// Asks for a look at a pod.
-    pub(super) fn look_at(&self, pod: &str) {
+    /// The same for a pod of any uid.
+    pub(super) async fn next_events_of(&mut self, uid: &PodUid) -> Vec<LifecycleEvent> {
+        let next = async {
+            loop {
+                if let Some(events) = self.received.remove(uid) {
+                    return events;
+                }
+                for (uid, events) in self.events.take().await {
+                    self.received.entry(uid).or_default().extend(events);
+                }
+            }
+        };
+        timeout(MINUTE, next).await.unwrap_or_else(|_| panic!("no events of {uid:?}"))
+    }
+
+    pub(super) async fn expect_no_events_for(&mut self, time: Duration) {
+        assert_eq!(self.received, BTreeMap::new());
+        if let Ok(received) = timeout(time, self.events.take()).await {
+            panic!("after {:?}: {received:?}", self.elapsed());
+        }
+    }
+
+    pub(super) async fn newer_than(&self, pod: &str, after: Seq) -> Observation {
+        let status = timeout(MINUTE, self.cache.newer_than(&uid(pod), after)).await;
+        status.unwrap_or_else(|_| panic!("no newer status of {pod}"))
+    }
+
+    /// Requests a relist of a pod.
+    pub(super) fn relist_pod(&self, pod: &str) {
         self.requests.mark(&uid(pod), []);
     }
 
-    /// Since the task began.
+    /// The time since the task began.
     pub(super) fn elapsed(&self) -> Duration {
         self.start.elapsed()
     }
@@ -109,13 +121,13 @@ impl Node {
 pub(super) fn relist_of(
     runtime: &Arc<MemoryRuntime>,
     settings: Settings,
-    stamps: &Stamps,
+    seq: &SeqCounter,
     registry: &prometheus::Registry,
 ) -> Pleg {
     let parts = PlegParts {
         runtime: Runtime::new(Arc::clone(runtime)),
-        last_words: Arc::new(testkit::logs::Silence),
-        stamps: stamps.clone(),
+        termination_messages: Arc::new(testkit::logs::Silence),
+        seq: seq.clone(),
         clock: Arc::new(VirtualClock::new()),
         metrics: Metrics::new(registry).unwrap(),
         panics: PanicGuard::default(),
@@ -129,7 +141,7 @@ pub(super) fn runtime() -> Arc<MemoryRuntime> {
     Arc::new(runtime)
 }
 
-/// A node that has heard of its only pod, `web`.
+/// A node that has listed its only pod, `web`.
 pub(super) struct Watched {
     pub(super) runtime: Arc<MemoryRuntime>,
     pub(super) node: Node,
@@ -137,12 +149,12 @@ pub(super) struct Watched {
     pub(super) main: ContainerId,
 }
 
-/// A pod that runs, and a task that has seen it.
+/// A running pod, and a task that has listed it.
 pub(super) async fn web() -> Watched {
     let runtime = runtime();
     let (web, main) = run(&runtime, "web", FOREVER).await;
     let mut node = Node::watching(&runtime);
-    node.hear("web").await;
+    node.next_events("web").await;
     Watched { runtime, node, web, main }
 }
 
@@ -195,10 +207,10 @@ pub(super) fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Waits until something is so.
-pub(super) async fn eventually(what: &str, is_so: impl Fn() -> bool) {
+/// Waits until a condition holds.
+pub(super) async fn eventually(what: &str, condition: impl Fn() -> bool) {
     let wait = async {
-        while !is_so() {
+        while !condition() {
             sleep(millis(10)).await;
         }
     };

@@ -1,10 +1,10 @@
-//! Pods of which the runtime does not answer, beside others.
+//! Pods whose runtime calls hang, beside others.
 
 use std::time::Duration;
 
 use model::lifecycle::LifecycleEvent::{Died, Started};
 use model::ports::runtime::Code;
-use model::stamp::Stamp;
+use model::seq::Seq;
 use testkit::runtime::{Fault, MemoryRuntime, Method, Rule};
 use tokio::time::Instant;
 
@@ -20,62 +20,65 @@ fn relists(runtime: &MemoryRuntime) -> usize {
 
 // behaviour: PLEG-27
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_hangs_delays_nobody() {
+async fn hung_pod_does_not_delay_others() {
     let runtime = runtime();
     let (web, main) = run(&runtime, "web", FOREVER).await;
     let (stuck, lost) = run(&runtime, "stuck", FOREVER).await;
     runtime.inject(Rule::on(Method::ContainerStatus, Fault::hang()).object(lost.as_str()));
     let mut node = Node::watching(&runtime);
-    assert_eq!(node.hear("web").await, [Started(container(&main)), Started(sandbox(&web))]);
+    assert_eq!(node.next_events("web").await, [Started(container(&main)), Started(sandbox(&web))]);
     assert_eq!(node.elapsed(), Duration::ZERO);
     node.at(millis(3500)).await;
     runtime.kill_container(&main, 1);
-    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+    assert_eq!(node.next_events("web").await, [Died(container(&main))]);
     assert_eq!(node.elapsed(), seconds(4));
-    node.newer_than("web", node.stamps.next()).await.unwrap();
+    node.newer_than("web", node.seq.next()).await.unwrap();
     assert_eq!(node.elapsed(), seconds(5));
-    let error = node.newer_than("stuck", Stamp::START).await.unwrap_err();
+    let error = node.newer_than("stuck", Seq::START).await.unwrap_err();
     assert_eq!(error.code, Code::DeadlineExceeded);
     assert_eq!(node.elapsed(), seconds(10));
     assert_eq!(node.cache.get(&uid("stuck")), Err(error));
-    node.hear_nothing_for(millis(4500)).await;
+    node.expect_no_events_for(millis(4500)).await;
     assert_eq!(relists(&runtime), 15);
     assert_eq!(node.health.check(Instant::now()), Ok(()));
     runtime.clear_faults();
-    assert_eq!(node.hear("stuck").await, [Started(container(&lost)), Started(sandbox(&stuck))]);
-    // When the inspection that still hung was given up and the wait after it is over.
+    assert_eq!(
+        node.next_events("stuck").await,
+        [Started(container(&lost)), Started(sandbox(&stuck))]
+    );
+    // After the deadline of the hung inspection and the wait after it.
     assert!(node.elapsed() <= seconds(25), "{:?}", node.elapsed());
     assert_eq!(node.cache.get(&uid("stuck")).unwrap().containers.len(), 1);
 }
 
 // behaviour: PLEG-27
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_for_a_pod_that_hangs_gets_an_error_however_late_they_came() {
+async fn late_waiter_for_a_hung_pod_gets_an_error() {
     let runtime = runtime();
     let (_, lost) = run(&runtime, "stuck", FOREVER).await;
     runtime.inject(Rule::on(Method::ContainerStatus, Fault::hang()).object(lost.as_str()));
     let node = Node::watching(&runtime);
     node.at(seconds(4)).await;
-    let error = node.newer_than("stuck", node.stamps.next()).await.unwrap_err();
+    let error = node.newer_than("stuck", node.seq.next()).await.unwrap_err();
     assert_eq!(error.code, Code::DeadlineExceeded);
     assert!(node.elapsed() <= seconds(20), "{:?}", node.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_that_hangs_is_given_up() {
+async fn hung_single_pod_relist_times_out() {
     let Watched { runtime, mut node, main, .. } = web().await;
     node.at(millis(300)).await;
     let fault = Rule::on(Method::ListPodSandbox, Fault::hang());
     runtime.inject(fault.object(uid("web").as_str()).once());
     runtime.kill_container(&main, 1);
-    node.look_at("web");
-    assert_eq!(node.hear("web").await, [Died(container(&main))]);
+    node.relist_pod("web");
+    assert_eq!(node.next_events("web").await, [Died(container(&main))]);
     assert_eq!(node.elapsed(), millis(10_300));
     assert_eq!(relists(&runtime), 11);
 }
 
 #[tokio::test(start_paused = true)]
-async fn inspections_are_bounded() {
+async fn parallel_inspections_are_limited() {
     let runtime = runtime();
     for name in ["a", "b", "c"] {
         run(&runtime, name, FOREVER).await;
@@ -84,15 +87,15 @@ async fn inspections_are_bounded() {
     runtime.inject(Rule::on(Method::ContainerStatus, delay));
     let settings = Settings { parallel_inspections: 2, hints: false, ..Settings::default() };
     let mut node = Node::with(&runtime, settings);
-    node.hear("a").await;
-    node.hear("b").await;
+    node.next_events("a").await;
+    node.next_events("b").await;
     assert_eq!(node.elapsed(), millis(300));
-    node.hear("c").await;
+    node.next_events("c").await;
     assert_eq!(node.elapsed(), millis(600));
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_pods_that_hang_than_can_be_inspected_at_a_time_delay_others_by_one_deadline() {
+async fn more_hung_pods_than_inspection_slots_delay_others_by_one_deadline() {
     let runtime = runtime();
     for pod in 0..20 {
         let (_, lost) = run(&runtime, &format!("stuck-{pod}"), FOREVER).await;
@@ -101,21 +104,21 @@ async fn more_pods_that_hang_than_can_be_inspected_at_a_time_delay_others_by_one
     let settings = Settings { parallel_inspections: 4, hints: false, ..Settings::default() };
     let mut node = Node::with(&runtime, settings);
     node.at(seconds(120)).await;
-    // All have been given up and wait: somebody new finds a free place soon.
+    // All have failed and wait for their retry: a new pod soon gets a permit.
     run(&runtime, "web", FOREVER).await;
-    node.hear("web").await;
+    node.next_events("web").await;
     assert!(node.elapsed() <= seconds(120 + 25), "{:?}", node.elapsed());
 }
 
 // behaviour: PLEG-30
 #[tokio::test(start_paused = true)]
-async fn which_pods_live_is_known_even_of_those_whose_status_cannot_be_read() {
+async fn live_pods_include_those_with_unreadable_status() {
     let runtime = runtime();
     let (_, main) = run(&runtime, "web", FOREVER).await;
     let (stuck, lost) = run(&runtime, "stuck", FOREVER).await;
     runtime.inject(Rule::on(Method::ContainerStatus, Fault::hang()).object(lost.as_str()));
     let mut node = Node::watching(&runtime);
-    node.hear("web").await;
+    node.next_events("web").await;
     let live = |pod: &str| node.cache.live(&uid(pod)).map(|name| name.name.to_string());
     assert_eq!((live("web"), live("stuck")), (Some("web".to_owned()), Some("stuck".to_owned())));
     assert_eq!(node.cache.all_live().len(), 2);
@@ -130,7 +133,7 @@ async fn which_pods_live_is_known_even_of_those_whose_status_cannot_be_read() {
 
 // behaviour: PLEG-30
 #[tokio::test(start_paused = true)]
-async fn which_pods_live_is_known_from_the_first_list_even_while_a_look_at_one_hangs() {
+async fn live_pods_are_known_from_the_first_list_while_one_inspection_hangs() {
     let runtime = runtime();
     run(&runtime, "web", FOREVER).await;
     run(&runtime, "stuck", FOREVER).await;
@@ -139,7 +142,7 @@ async fn which_pods_live_is_known_from_the_first_list_even_while_a_look_at_one_h
     let hangs = Rule::on(Method::ListPodSandbox, Fault::hang());
     runtime.inject(hangs.object(uid("stuck").as_str()));
     let mut node = Node::watching(&runtime);
-    node.look_at("stuck");
-    node.hear("web").await;
+    node.relist_pod("stuck");
+    node.next_events("web").await;
     assert_eq!(node.cache.all_live().len(), 2);
 }

@@ -1,26 +1,26 @@
-//! Names that many pods share, kept once each.
+//! Names shared by many pods, each stored once.
 
 use std::hash::BuildHasher as _;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// A name, who uses it, and what is counted under it.
+/// A name, its users, and its counts.
 #[derive(Debug, Default)]
 pub(super) struct Name {
     text: Box<str>,
-    /// How many pods and nodes have it; with none, its place is free.
+    /// The number of pods and nodes with this name; its slot is free at zero.
     pub(super) users: u32,
-    /// How many pods that may be removed are on the node of this name.
+    /// The number of removable pods on the node of this name.
     pub(super) pods: u32,
-    /// How many terminated ones of those.
+    /// The number of terminated ones among them.
     pub(super) terminated: u32,
-    /// The node of this name, if it is there: whether it is ready, and whether it is out of service.
+    /// The node of this name, if it exists: whether it is ready, and whether it is out of service.
     pub(super) node: Option<(bool, bool)>,
-    /// Whether that node was told since all of them were last begun to be told.
-    pub(super) told: bool,
+    /// Whether the current list of nodes has contained the node so far.
+    pub(super) is_listed: bool,
 }
 
-/// Names by numbers.
+/// Names by number.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     seed: DefaultHashBuilder,
@@ -30,7 +30,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The number of a name that is used once more.
+    /// The number of a name, with one more user.
     pub(super) fn take(&mut self, text: &str) -> u32 {
         if let Some(id) = self.find(text) {
             self.all[id as usize].users += 1;
@@ -50,7 +50,7 @@ impl Names {
         id
     }
 
-    /// One use less.
+    /// Releases one use.
     pub(super) fn let_go(&mut self, id: u32) {
         let name = &mut self.all[id as usize];
         name.users -= 1;
@@ -64,7 +64,7 @@ impl Names {
         self.free.push(id);
     }
 
-    /// The number of a name that is used.
+    /// The number of a name in use.
     pub(super) fn find(&self, text: &str) -> Option<u32> {
         let is_it = |id: &u32| &*self.all[*id as usize].text == text;
         self.table.find(self.seed.hash_one(text), is_it).copied()
@@ -82,12 +82,12 @@ impl Names {
         &self.all[id as usize].text
     }
 
-    /// The numbers of all names that are used.
+    /// The numbers of all names in use.
     pub(super) fn ids(&self) -> Vec<u32> {
         self.table.iter().copied().collect()
     }
 
-    /// Names with more terminated pods than that, in order.
+    /// Names with more than `cap` terminated pods, in order.
     pub(super) fn over(&self, cap: u32) -> Vec<(&str, u32)> {
         let over = self.table.iter().map(|id| self.get(*id)).filter(|name| name.terminated > cap);
         let mut over: Vec<_> = over.map(|name| (&*name.text, name.terminated)).collect();

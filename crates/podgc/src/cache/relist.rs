@@ -1,6 +1,5 @@
-//! A list of all pods while it is under way. Readers see the pods of the last complete list, with the
-//! changes that followed it, until the new list is complete: a mixture of both has more terminated pods
-//! than the cluster ever had.
+//! An unfinished list of all pods. Until it is complete, readers see the pods of the last complete list with
+//! later changes: a mixture of both lists would have more terminated pods than the cluster ever had.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher as _;
@@ -9,17 +8,16 @@ use model::cluster::{PodRecord, Uid, Version};
 
 use super::Cache;
 
-/// What an unfinished list says of pods that the cache does not have, or has in an older version. Pods that
-/// did not change are not in it: few are.
+/// Pods of an unfinished list that are new or changed. Unchanged pods, which are most, are not stored.
 pub(super) type Relist = BTreeMap<Uid, PodRecord>;
 
 impl Cache {
-    /// A list of all pods begins. An earlier one that broke off is dropped.
+    /// A list of all pods begins. An unfinished earlier one is dropped.
     pub fn restart_pods(&mut self) {
         for slot in &self.by_uid {
-            self.slots[*slot as usize].told = false;
+            self.slots[*slot as usize].is_listed = false;
         }
-        // Nothing reads the cache before its first list is complete, which goes to its place at once.
+        // The cache is not read before its first list is complete, so that list is stored directly.
         self.relist = self.is_listed.then(Relist::new);
     }
 
@@ -28,7 +26,7 @@ impl Cache {
         let relist = self.relist.take();
         let absent = self.by_uid.iter().map(|slot| &self.slots[*slot as usize]);
         let absent: Vec<Uid> =
-            absent.filter(|slot| !slot.told).map(|slot| slot.uid.clone()).collect();
+            absent.filter(|slot| !slot.is_listed).map(|slot| slot.uid.clone()).collect();
         for uid in &absent {
             self.forget(uid);
         }
@@ -39,13 +37,13 @@ impl Cache {
         self.is_listed = true;
     }
 
-    /// Keeps a pod of an unfinished list for its end; the pod itself if there is no list.
+    /// Stores a pod of an unfinished list until its end; returns the pod if there is no list.
     pub(super) fn staged(&mut self, record: PodRecord) -> Option<PodRecord> {
         let known = self.slot_of(&record.uid);
         let Some(relist) = &mut self.relist else { return Some(record) };
         let listed = relist.get(&record.uid).map(|listed| listed.version);
         let known = known.map(|slot| {
-            self.slots[slot as usize].told = true;
+            self.slots[slot as usize].is_listed = true;
             self.slots[slot as usize].version
         });
         if [listed, known].into_iter().flatten().all(|before| is_newer(record.version, before)) {
@@ -54,13 +52,13 @@ impl Cache {
         None
     }
 
-    /// Notes that a pod of an unfinished list is gone; whether there is such a list.
+    /// Records the removal of a pod of an unfinished list; returns whether there is such a list.
     pub(super) fn staged_gone(&mut self, uid: &Uid) -> bool {
         let slot = self.slot_of(uid);
         let Some(relist) = &mut self.relist else { return false };
         relist.remove(uid);
         if let Some(slot) = slot {
-            self.slots[slot as usize].told = false;
+            self.slots[slot as usize].is_listed = false;
         }
         true
     }
@@ -72,8 +70,8 @@ impl Cache {
     }
 }
 
-/// Whether a version of a pod replaces the known one. A list may come from a server that is behind: the known
-/// one does not get older. The same version again says nothing of what was done to the pod.
+/// Whether a version of a pod replaces the known one. A list may come from an outdated server, which must not
+/// replace newer pods. An equal version changes nothing.
 pub(super) fn is_newer(version: Version, known: Version) -> bool {
     version > known || version == known && version.0.is_none()
 }

@@ -1,4 +1,4 @@
-//! The cache between those who fill it and those who read it.
+//! The cache, shared by its writers and readers.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -8,16 +8,16 @@ use tokio::sync::watch;
 
 use super::Cache;
 
-/// Filled by what is heard, read by the cycle. The lock is held for a look or a change, never over an
+/// Filled from watch events, read by the cycle. The lock is held for one read or change, never across an
 /// await.
 #[derive(Debug)]
 pub struct SharedCache {
     cache: Mutex<Cache>,
-    /// Whether all pods, and all nodes, were told at least once. Written by whoever fills the cache.
+    /// Whether all pods, and all nodes, were listed at least once. Written with the cache.
     synced: watch::Sender<Synced>,
 }
 
-/// What was told to its end at least once.
+/// The kinds that were listed completely at least once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Synced {
     pods: bool,
@@ -25,33 +25,33 @@ struct Synced {
 }
 
 impl SharedCache {
-    /// A cache that nothing was told yet.
+    /// An empty cache.
     pub fn new(cache: Cache) -> Self {
         Self { cache: Mutex::new(cache), synced: watch::Sender::new(Synced::default()) }
     }
 
-    /// The cache, for a moment.
+    /// Locks the cache for a short time.
     pub fn lock(&self) -> MutexGuard<'_, Cache> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether all was told at least once.
+    /// Whether pods and nodes were listed at least once.
     pub fn is_synced(&self) -> bool {
         let synced = *self.synced.borrow();
         synced.pods && synced.nodes
     }
 
-    /// Waits until all was told.
+    /// Waits until pods and nodes are listed.
     pub async fn synced(&self) {
         let mut synced = self.synced.subscribe();
-        // The sender lives as long as we do.
+        // The sender lives as long as this cache.
         let waited = synced.wait_for(|synced| synced.pods && synced.nodes).await;
         drop(waited);
     }
 }
 
 impl Sink<PodRecord, Uid> for SharedCache {
-    fn hear(&self, change: Change<PodRecord, Uid>) {
+    fn receive(&self, change: Change<PodRecord, Uid>) {
         match change {
             Change::Restarted => self.lock().restart_pods(),
             Change::Applied(pod) => self.lock().apply(pod),
@@ -66,7 +66,7 @@ impl Sink<PodRecord, Uid> for SharedCache {
 }
 
 impl Sink<NodeRecord, String> for SharedCache {
-    fn hear(&self, change: Change<NodeRecord, String>) {
+    fn receive(&self, change: Change<NodeRecord, String>) {
         match change {
             Change::Restarted => self.lock().restart_nodes(),
             Change::Applied(node) => self.lock().apply_node(&node),

@@ -2,13 +2,13 @@
 
 use model::cluster::{Deletion, PodPhase, PodRecord, Uid, Version};
 
-/// The name of nothing.
+/// The number of no name.
 pub(super) const NO_NAME: u32 = u32::MAX;
 
-/// A time that nobody knows.
+/// An unknown time.
 const NO_TIME: i64 = i64::MIN;
 
-/// What is kept of a pod. Small: there are as many as pods in the cluster.
+/// The stored fields of a pod. Small: there is one for each pod of the cluster.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts in one byte each")]
 pub(super) struct Slot {
@@ -22,17 +22,17 @@ pub(super) struct Slot {
     disrupted_since: i64,
     pub(super) namespace: u32,
     pub(super) node: u32,
-    /// Which pod of this slot: counts up when one leaves.
+    /// The generation of the slot: incremented when its pod is removed.
     pub(super) stamp: u32,
     pub(super) phase: PodPhase,
     pub(super) deletion: Deletion,
-    /// Whether it failed by eviction.
+    /// Whether it was evicted.
     pub(super) evicted: bool,
     pub(super) excluded: bool,
-    /// Whether it was deleted and nothing was heard of it since.
+    /// Whether the controller deleted it and no event about it came since.
     pub(super) asked: bool,
-    /// Whether it was told since all of them were last begun to be told.
-    pub(super) told: bool,
+    /// Whether the current list of pods has contained the pod so far.
+    pub(super) is_listed: bool,
 }
 
 impl Default for Slot {
@@ -60,11 +60,11 @@ impl Slot {
             evicted: record.is_evicted && record.phase == PodPhase::Failed,
             excluded: record.is_excluded,
             asked: false,
-            told: true,
+            is_listed: true,
         }
     }
 
-    /// When it ended; when it was created if nobody knows.
+    /// When it ended; when it was created if that is unknown.
     pub(super) fn finished(&self) -> i64 {
         if self.finished == NO_TIME { self.created } else { self.finished }
     }

@@ -1,17 +1,17 @@
-//! What the rules see of the cache.
+//! Views of the cache for the rules.
 
 use super::slot::{NO_NAME, Slot};
 use super::{Cache, place};
 use crate::plan::{PodId, PodView, TerminatedPods};
 
 impl Cache {
-    /// A pod that is still the one that was seen.
+    /// The pod with this id, if it still has its slot.
     pub fn view(&self, id: PodId) -> Option<PodView<'_>> {
         let slot = self.slots.get(id.slot as usize)?;
         (slot.stamp == id.stamp && slot.namespace != NO_NAME).then(|| self.view_of(id.slot, slot))
     }
 
-    /// Pods whose deletion was asked for.
+    /// Pods with a deletion timestamp.
     pub fn terminating(&self) -> impl Iterator<Item = PodView<'_>> {
         self.terminating.iter().map(|at| self.view_at(*at))
     }

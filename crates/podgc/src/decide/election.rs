@@ -1,55 +1,55 @@
-//! Who leads: one lease, changed only from the version that was seen.
+//! Leader election: one lease, written only with the version that was read.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use model::cluster::{Lease, LeaseRecord};
 
-/// How an election is held.
+/// The settings of an election.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ElectionPolicy {
-    /// Who we are; nobody else is called so.
+    /// Our identity, which is unique.
     pub identity: String,
-    /// For how long a lease is ours after we renewed it.
+    /// How long a lease is valid after a renewal.
     pub lease_duration: Duration,
-    /// How long we try to renew before we give up.
+    /// How long renewals are tried.
     pub renew_deadline: Duration,
 }
 
-/// What to do about the lease.
+/// The next step of the election.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// Make it: there is none.
+    /// Create the missing lease.
     Create(LeaseRecord),
-    /// Replace what it says, if it is still at the version that was seen.
+    /// Update the lease if it still has the version that was read.
     Update(LeaseRecord),
-    /// Somebody else has it.
+    /// Another process holds it.
     HeldBy(String),
 }
 
-/// What we know of the election. Times count from any fixed moment and are our own: the clocks of
-/// others do not matter, only that what they wrote changes.
+/// The state of the election. Times count from any fixed moment of the local clock: clocks of other processes
+/// do not matter, only changes of their records.
 #[derive(Debug, Clone)]
 pub struct Elector {
     policy: ElectionPolicy,
-    /// What the lease said when it last changed, and when we saw that.
+    /// The last change of the lease, and when it was observed.
     seen: Option<(LeaseRecord, Duration)>,
-    /// When we last wrote it, while we lead.
+    /// The last renewal while this process leads.
     renewed: Option<Duration>,
 }
 
 impl Elector {
-    /// One who knows nothing yet.
+    /// The initial state.
     pub fn new(policy: ElectionPolicy) -> Self {
         Self { policy, seen: None, renewed: None }
     }
 
-    /// Whether we lead.
+    /// Whether this process leads.
     pub fn leads(&self) -> bool {
         self.renewed.is_some()
     }
 
-    /// What to do, given what the server has.
+    /// The next step for the lease on the server.
     pub fn step(&mut self, lease: Option<&LeaseRecord>, now: Duration, wall: Timestamp) -> Step {
         let Some(held) = lease else {
             return Step::Create(self.record(None, wall));
@@ -60,28 +60,28 @@ impl Elector {
         let since = self.seen.as_ref().map_or(now, |(_, since)| *since);
         let is_ours = held.holder == self.policy.identity;
         if !is_ours && !held.holder.is_empty() && since + held.duration > now {
-            // Whoever takes it from us while we think that we lead has taken it.
+            // If another process took it while we believed to lead, we have lost it.
             self.renewed = None;
             return Step::HeldBy(held.holder.clone());
         }
         Step::Update(self.record(Some(held), wall))
     }
 
-    /// The lease was written as [`Elector::step`] said. `asked` is when that was asked for: it may have
-    /// been written at any moment since, and counts from the earliest.
+    /// Records a successful write of [`Elector::step`]. `asked` is the time of the request: the lease may have
+    /// been written at any moment since, so it counts from the earliest.
     pub fn wrote(&mut self, lease: &Lease, asked: Duration) {
         self.seen = Some((lease.record.clone(), asked));
         self.renewed = Some(asked);
     }
 
-    /// How long we still lead without another renewal; no longer when we could not renew in time, or
-    /// somebody else has it.
+    /// How long this process still leads without another renewal; zero after the deadline, or if another
+    /// process holds the lease.
     pub fn left(&self, now: Duration) -> Duration {
         let until = self.renewed.map(|renewed| renewed + self.policy.renew_deadline);
         until.map_or(Duration::ZERO, |until| until.saturating_sub(now))
     }
 
-    /// Whether others may have taken the lease for longer than a grace: something is wrong with us.
+    /// Whether this process has missed the end of its lease by more than `grace`: something is wrong with it.
     pub fn is_overdue(&self, now: Duration, grace: Duration) -> bool {
         let last = self.policy.lease_duration + grace;
         self.renewed.is_some_and(|renewed| now.saturating_sub(renewed) > last)

@@ -30,7 +30,7 @@ fn lease(record: LeaseRecord) -> Lease {
 
 // behaviour: PGC-60
 #[test]
-fn a_lease_that_does_not_exist_is_made() {
+fn missing_lease_is_created() {
     let step = elector("a").step(None, SECOND, wall(7));
     let Step::Create(record) = step else { panic!("{step:?}") };
     assert_eq!(record, LeaseRecord { acquired: Some(wall(7)), ..held("a", 7, 0) });
@@ -38,7 +38,7 @@ fn a_lease_that_does_not_exist_is_made() {
 
 // behaviour: PGC-61
 #[test]
-fn a_lease_of_another_is_taken_only_when_it_has_not_changed_for_its_duration() {
+fn foreign_lease_is_taken_after_it_is_unchanged_for_its_duration() {
     let mut b = elector("b");
     assert_eq!(b.step(Some(&held("a", 1, 0)), SECOND, wall(0)), Step::HeldBy("a".into()));
     assert_eq!(b.step(Some(&held("a", 1, 0)), SECOND * 15, wall(0)), Step::HeldBy("a".into()));
@@ -52,7 +52,7 @@ fn a_lease_of_another_is_taken_only_when_it_has_not_changed_for_its_duration() {
 
 // behaviour: PGC-61
 #[test]
-fn the_clocks_of_others_do_not_matter() {
+fn election_ignores_clocks_of_other_processes() {
     let mut b = elector("b");
     let ahead = held("a", 1_000_000, 0);
     assert_eq!(b.step(Some(&ahead), SECOND, wall(0)), Step::HeldBy("a".into()));
@@ -61,13 +61,13 @@ fn the_clocks_of_others_do_not_matter() {
 
 // behaviour: PGC-62
 #[test]
-fn a_lease_that_was_given_back_is_taken_at_once() {
+fn released_lease_is_taken_at_once() {
     assert!(matches!(elector("b").step(Some(&held("", 1, 3)), SECOND, wall(2)), Step::Update(_)));
 }
 
 // behaviour: PGC-63
 #[test]
-fn our_own_lease_is_renewed_and_keeps_its_beginning() {
+fn own_lease_is_renewed_and_keeps_its_acquire_time() {
     let mut a = elector("a");
     a.wrote(&lease(held("a", 1, 2)), SECOND);
     let step = a.step(Some(&held("a", 1, 2)), SECOND * 3, wall(3));
@@ -77,9 +77,9 @@ fn our_own_lease_is_renewed_and_keeps_its_beginning() {
 
 // behaviour: PGC-64
 #[test]
-fn who_cannot_renew_in_time_has_lost() {
+fn leader_without_a_timely_renewal_has_lost() {
     let mut a = elector("a");
-    assert!(a.left(SECOND).is_zero(), "who never led does not lead");
+    assert!(a.left(SECOND).is_zero(), "it never led");
     a.wrote(&lease(held("a", 1, 0)), SECOND);
     assert_eq!(a.left(SECOND * 10), SECOND);
     assert!(a.left(SECOND * 11).is_zero());
@@ -89,7 +89,7 @@ fn who_cannot_renew_in_time_has_lost() {
 
 // behaviour: PGC-65
 #[test]
-fn who_sees_another_in_its_place_has_lost_at_once() {
+fn leader_that_sees_another_holder_has_lost() {
     let mut a = elector("a");
     a.wrote(&lease(held("a", 1, 0)), SECOND);
     assert_eq!(a.step(Some(&held("b", 2, 1)), SECOND * 2, wall(2)), Step::HeldBy("b".into()));

@@ -1,12 +1,12 @@
-//! Whether what was decided about a pod still holds when its turn comes.
+//! Whether a decision about a pod still holds when it is carried out.
 
 use model::cluster::NodeRecord;
 
 use super::out_of_service::is_out_of_service;
 use crate::plan::{Pass, PodView};
 
-/// Whether a pod, as it and its node are known now, still goes by a pass that chose it earlier. A node may
-/// have come back, or into service, since the server was asked about it.
+/// Whether the current pod and node still meet the rule of the pass. A node may have come back, or into
+/// service, since the server was asked about it.
 pub fn holds(pod: &PodView<'_>, pass: Pass, node: Option<&NodeRecord>) -> bool {
     let has_node = !pod.node.is_empty();
     !pod.is_spent()
@@ -47,7 +47,7 @@ mod tests {
 
     // behaviour: PGC-29, PGC-45
     #[test]
-    fn what_changed_since_it_was_chosen_stays() {
+    fn pod_changed_after_its_selection_stays() {
         use Deletion::{Forced, Graceful};
         use PodPhase::{Failed, Running};
         let (well, out) = (Some(node(true, false)), Some(node(false, true)));
@@ -58,7 +58,7 @@ mod tests {
             (pod(Running, Deletion::None, "n"), out.clone(), [false; 4]),
             (pod(Running, Deletion::None, "n"), None, [false, false, true, false]),
             (pod(Running, Graceful, "n"), out, [false, true, false, false]),
-            // The node is ready again, the taint is gone, or the node.
+            // The node is ready again, or the taint or the node is gone.
             (pod(Running, Graceful, "n"), Some(node(true, true)), [false; 4]),
             (pod(Running, Graceful, "n"), Some(node(false, false)), [false; 4]),
             (pod(Running, Graceful, "n"), well, [false; 4]),
@@ -66,7 +66,7 @@ mod tests {
             (pod(Running, Graceful, ""), None, [false, false, false, true]),
             (pod(Running, Deletion::None, ""), None, [false; 4]),
             (pod(Running, Forced, ""), None, [false, false, false, true]),
-            // Only its finalizers are waited for.
+            // It only waits for its finalizers.
             (pod(Failed, Forced, ""), None, [false; 4]),
             (PodView { is_asked: true, ..pod(Failed, Graceful, "") }, None, [false; 4]),
         ];

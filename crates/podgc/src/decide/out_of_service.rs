@@ -6,13 +6,12 @@ use model::cluster::NodeRecord;
 
 use crate::plan::{PodView, Removal, Rule};
 
-/// Whether pods of a node that wait for their end will wait for ever: somebody says that the node is
-/// out of service, and it is not ready.
+/// Whether terminating pods of a node will never end: the node has the out-of-service taint and is not ready.
 pub fn is_out_of_service(node: &NodeRecord) -> bool {
     !node.is_ready && node.is_out_of_service
 }
 
-/// The nodes that have to be asked about: those of pods that could go.
+/// The nodes to read: those of pods that could be deleted.
 pub fn nodes_to_ask<'a>(
     terminating: impl Iterator<Item = PodView<'a>>,
     node: impl Fn(&str) -> Option<NodeRecord>,
@@ -23,7 +22,7 @@ pub fn nodes_to_ask<'a>(
     out.map(str::to_owned).collect()
 }
 
-/// What goes: all that is terminating on nodes that the API server itself says are out of service.
+/// Selects all terminating pods on nodes that the API server reports as out of service.
 pub fn out_of_service<'a>(
     terminating: impl Iterator<Item = PodView<'a>>,
     proven: &BTreeSet<String>,

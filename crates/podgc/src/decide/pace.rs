@@ -1,30 +1,30 @@
-//! How many deletions are under way at a time: more while the API server keeps up, half as many each
-//! time it complains or fails.
+//! The number of concurrent deletions: it grows while the API server keeps up, and is halved each time the
+//! server throttles or fails.
 
 use std::time::Duration;
 
 use model::ports::cluster::ApiError;
 
-/// How long the server is left alone when it complains and does not say for how long.
+/// The pause if the server throttles without a duration.
 const PAUSE: Duration = Duration::from_secs(1);
-/// No pause is longer, whatever the server says.
+/// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// What an answer says about the server.
+/// What a response says about the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
-    /// It keeps up.
+    /// The server keeps up.
     Well,
-    /// Nothing: it was not asked, or the answer is about one pod.
+    /// Nothing: the server was not called, or the response concerns one pod.
     Nothing,
-    /// It fails, or does not answer.
+    /// The server fails, or does not answer.
     Strained,
-    /// It wants to be left alone, perhaps for so long.
+    /// The server throttles, perhaps with a duration.
     Throttled(Option<Duration>),
 }
 
 impl Sign {
-    /// What an error says.
+    /// The meaning of an error.
     pub fn of(error: &ApiError) -> Self {
         match error {
             ApiError::Throttled { retry_after } => Self::Throttled(*retry_after),
@@ -43,23 +43,23 @@ impl Sign {
 pub struct Pace {
     most: usize,
     limit: usize,
-    /// How many went well since the limit last changed.
+    /// Successes since the limit last changed.
     well: usize,
-    /// Until then complaints are about what was asked before the last one was heard.
+    /// Until then, throttled responses belong to requests sent before the last such response.
     paused_until: Duration,
-    /// The same of failures.
+    /// The same for failures.
     lowered_until: Duration,
 }
 
 impl Pace {
-    /// A pace of at most so many at a time.
+    /// A pace with at most `most` concurrent deletions.
     pub fn new(most: usize) -> Self {
         let most = most.max(1);
         let (paused_until, lowered_until) = (Duration::ZERO, Duration::ZERO);
         Self { most, limit: most, well: 0, paused_until, lowered_until }
     }
 
-    /// How many may be under way.
+    /// The current limit of concurrent deletions.
     pub fn limit(&self) -> usize {
         self.limit
     }
@@ -69,7 +69,7 @@ impl Pace {
         self.paused_until.saturating_sub(now)
     }
 
-    /// One was answered.
+    /// Records a response.
     pub fn saw(&mut self, sign: Sign, now: Duration) {
         match sign {
             Sign::Well => self.went_well(),
@@ -79,7 +79,7 @@ impl Pace {
         }
     }
 
-    /// As many as are allowed at a time must go well before one more is.
+    /// The limit grows by one after as many successes as the limit.
     fn went_well(&mut self) {
         self.well += 1;
         if self.well >= self.limit {
@@ -88,7 +88,7 @@ impl Pace {
         }
     }
 
-    /// The server failed. Nobody waits for it: a failure may be about one pod alone.
+    /// The server failed. Requests go on without a pause: the failure may concern one pod only.
     fn strained(&mut self, now: Duration) {
         self.well = 0;
         if now >= self.lowered_until {
@@ -97,7 +97,7 @@ impl Pace {
         }
     }
 
-    /// The server complained. Complaints about what was asked together count once.
+    /// The server throttled. Responses to concurrent requests count once.
     fn throttled(&mut self, now: Duration, retry_after: Option<Duration>) {
         let pause = retry_after.unwrap_or(PAUSE).min(LONGEST_PAUSE);
         if now >= self.paused_until {
@@ -116,7 +116,7 @@ mod tests {
 
     // behaviour: PGC-75, PGC-81
     #[test]
-    fn each_answer_is_a_sign_of_how_the_server_does() {
+    fn answers_are_classified_by_server_load() {
         let refused = |code| ApiError::Refused { code, message: String::new() };
         let retry_after = Some(SECOND);
         let rows = [
@@ -138,7 +138,7 @@ mod tests {
 
     // behaviour: PGC-81
     #[test]
-    fn failures_lower_it_and_never_raise_it() {
+    fn failures_only_lower_the_limit() {
         let mut pace = Pace::new(16);
         for _ in 0..16 {
             pace.saw(Sign::Strained, SECOND);
@@ -152,7 +152,7 @@ mod tests {
             pace.saw(Sign::Strained, SECOND * second);
         }
         assert_eq!(pace.limit(), 1);
-        // What went well before a failure does not count.
+        // Successes before a failure do not count.
         let mut pace = Pace::new(4);
         pace.saw(Sign::Strained, SECOND);
         pace.saw(Sign::Well, SECOND);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn complaints_halve_it_once_for_all_that_was_asked_together() {
+    fn throttling_halves_the_limit_once_per_batch() {
         let mut pace = Pace::new(16);
         pace.saw(Sign::Throttled(Some(SECOND * 3)), SECOND);
         assert_eq!((pace.limit(), pace.pause(SECOND)), (8, SECOND * 3));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn it_never_stops_and_never_waits_for_ever() {
+    fn limit_and_pause_stay_within_their_bounds() {
         let mut pace = Pace::new(0);
         assert_eq!(pace.limit(), 1);
         pace.saw(Sign::Throttled(Some(SECOND * 3600)), SECOND);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_raise_it_slowly_up_to_its_bound() {
+    fn successes_raise_the_limit_slowly_up_to_its_bound() {
         let mut pace = Pace::new(4);
         pace.saw(Sign::Throttled(None), SECOND);
         assert_eq!(pace.limit(), 2);

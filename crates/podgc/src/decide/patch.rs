@@ -1,11 +1,11 @@
-//! What a pod's status says before the pod is deleted.
+//! The status that is written before a pod is deleted.
 
 use jiff::Timestamp;
 use model::cluster::{Disruption, FailedStatus, PodPhase};
 
 use crate::plan::Pass;
 
-/// What is known of a pod's status.
+/// The known status of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownStatus {
     /// Its phase.
@@ -14,12 +14,12 @@ pub struct KnownStatus {
     pub generation: i64,
     /// `status.observedGeneration`.
     pub observed_generation: i64,
-    /// Since when it has a true condition `DisruptionTarget`.
+    /// Since when the condition `DisruptionTarget` is true.
     pub disrupted_since: Option<i64>,
 }
 
-/// The status that says that the pod failed; nothing for one that has ended, which must not become
-/// another end. Only pods that lost their node get a condition.
+/// The failed status; `None` for a terminated pod, whose phase must not change. Only pods that lost their node
+/// get a condition.
 pub fn failed_status(known: &KnownStatus, pass: Pass, now: Timestamp) -> Option<FailedStatus> {
     if known.phase.is_final() {
         return None;
@@ -30,7 +30,7 @@ pub fn failed_status(known: &KnownStatus, pass: Pass, now: Timestamp) -> Option<
         reason: "DeletionByPodGC",
         message: "PodGC: node no longer exists",
         observed_generation: known.generation,
-        // A condition that was true already stays so since it first was.
+        // A condition that is already true keeps its transition time.
         since: since.unwrap_or(now),
     });
     Some(FailedStatus { observed_generation: observed, disruption })
@@ -50,7 +50,7 @@ mod tests {
 
     // behaviour: PGC-50
     #[test]
-    fn a_pod_that_ended_is_never_made_to_fail() {
+    fn terminated_pod_is_never_marked_as_failed() {
         for phase in [PodPhase::Succeeded, PodPhase::Failed] {
             for pass in Pass::ALL {
                 assert_eq!(failed_status(&KnownStatus { phase, ..RUNNING }, pass, NOW), None);
@@ -60,7 +60,7 @@ mod tests {
 
     // behaviour: PGC-51
     #[test]
-    fn only_an_orphan_gets_a_condition() {
+    fn only_orphaned_pods_get_a_condition() {
         for pass in Pass::ALL {
             let status = failed_status(&RUNNING, pass, NOW).unwrap();
             assert_eq!(status.observed_generation, Some(2));
@@ -72,7 +72,7 @@ mod tests {
 
     // behaviour: PGC-52
     #[test]
-    fn a_condition_that_was_true_keeps_its_time() {
+    fn true_condition_keeps_its_transition_time() {
         let known = KnownStatus { disrupted_since: Some(10), ..RUNNING };
         let disruption = failed_status(&known, Pass::Orphaned, NOW).unwrap().disruption.unwrap();
         assert_eq!(disruption.since, Timestamp::constant(10, 0));
@@ -81,7 +81,7 @@ mod tests {
 
     // behaviour: PGC-53
     #[test]
-    fn an_observed_generation_that_is_right_is_not_written() {
+    fn current_observed_generation_is_not_written() {
         let known = KnownStatus { observed_generation: 2, ..RUNNING };
         let status = failed_status(&known, Pass::Unscheduled, NOW).unwrap();
         assert_eq!(status, FailedStatus::default());
@@ -89,7 +89,7 @@ mod tests {
 
     // behaviour: PGC-54
     #[test]
-    fn every_other_phase_is_made_to_fail() {
+    fn other_phases_are_marked_as_failed() {
         for phase in [PodPhase::Pending, PodPhase::Running, PodPhase::Unknown, PodPhase::Other] {
             let status = failed_status(&KnownStatus { phase, ..RUNNING }, Pass::Terminated, NOW);
             assert!(status.is_some(), "{phase}");

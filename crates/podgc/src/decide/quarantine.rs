@@ -1,16 +1,15 @@
-//! How long a node name must be missing before the API server is asked about it.
+//! How long a node name must be missing before its node is read from the API server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long, from the cycle that first missed it, as upstream.
+/// The duration, from the first cycle that missed the name, as upstream.
 pub const QUARANTINE: Duration = Duration::from_secs(40);
 
-/// Node names that wait, each with the time since when and until when. Times count from any fixed
-/// moment.
+/// Waiting node names, with start and end of their waits. Times count from any fixed moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quarantine {
-    /// How long a name waits.
+    /// The duration of a wait.
     time: Duration,
     waiting: BTreeMap<String, Wait>,
 }
@@ -21,7 +20,7 @@ struct Wait {
     until: Duration,
 }
 
-/// A name that has waited.
+/// A name whose wait has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
     /// How long it has been missing.
@@ -42,16 +41,15 @@ impl Quarantine {
         Self { time, waiting: BTreeMap::new() }
     }
 
-    /// Takes the names that pods have and the cache of nodes has not; answers which of them the API server
-    /// is to be asked about. One that waits already keeps its
-    /// earlier time. One that is due begins to wait anew at once, as in upstream's queue: whatever the
-    /// answer about it, it is not asked about again before the time is over.
+    /// Takes the names that pods have and the cache lacks; returns the names whose nodes are to be read. A
+    /// waiting name keeps its start. A due name begins to wait again at once, as in upstream's queue: whatever
+    /// the response, it is not read again before that wait has ended.
     pub fn due<'a>(
         &mut self,
         missing: impl Iterator<Item = &'a str>,
         now: Duration,
     ) -> BTreeMap<String, Due> {
-        // A name that nobody misses any more is forgotten, and with it its time.
+        // A name that is no longer missing is dropped with its time.
         let before = std::mem::take(&mut self.waiting);
         let mut due = BTreeMap::new();
         for name in missing {
@@ -71,13 +69,13 @@ impl Quarantine {
         due
     }
 
-    /// The names that will be due when they are asked for at that time, if they are still missed.
+    /// The names whose waits will have ended at `now`, if they are still missing.
     pub fn waited(&self, now: Duration) -> impl Iterator<Item = &str> {
         let over = self.waiting.iter().filter(move |(_, wait)| wait.until <= now);
         over.map(|(name, _)| name.as_str())
     }
 
-    /// Pods of these nodes were to go and had to be put off: the names are due again at once.
+    /// Deletions of pods of these nodes were deferred: the names are due again at once.
     pub fn put_off<'a>(&mut self, names: impl Iterator<Item = &'a str>, now: Duration) {
         for name in names {
             if let Some(wait) = self.waiting.get_mut(name) {
@@ -86,12 +84,12 @@ impl Quarantine {
         }
     }
 
-    /// How many names wait.
+    /// The number of waiting names.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Whether none waits.
+    /// Whether no name waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

@@ -12,7 +12,7 @@ fn due(quarantine: &mut Quarantine, missing: &[&str], now: u64) -> Vec<String> {
 
 // behaviour: PGC-23
 #[test]
-fn a_name_is_due_after_forty_seconds() {
+fn missing_node_is_due_after_forty_seconds() {
     let mut quarantine = Quarantine::default();
     for now in [0, 20, 39] {
         assert_eq!(due(&mut quarantine, &["n"], now), [""; 0], "{now}");
@@ -34,19 +34,19 @@ fn quarantine_lasts_as_long_as_configured() {
 
 // behaviour: PGC-32
 #[test]
-fn a_name_that_was_due_waits_anew() {
+fn due_node_name_waits_again() {
     let mut quarantine = Quarantine::default();
     assert_eq!(due(&mut quarantine, &["n"], 0), [""; 0]);
     assert_eq!(due(&mut quarantine, &["n"], 45), ["n"]);
     assert_eq!(due(&mut quarantine, &["n"], 60), [""; 0]);
     assert_eq!(due(&mut quarantine, &["n"], 84), [""; 0]);
     let found = quarantine.due(["n"].into_iter(), seconds(85));
-    assert_eq!(found["n"].missing_for, seconds(85), "counted from when it was first missed");
+    assert_eq!(found["n"].missing_for, seconds(85), "counted from the first cycle that missed it");
 }
 
 // behaviour: PGC-132
 #[test]
-fn a_name_whose_pods_were_put_off_is_due_again_at_once() {
+fn node_name_with_deferred_pods_is_due_again_at_once() {
     let mut quarantine = Quarantine::default();
     due(&mut quarantine, &["n", "m"], 0);
     assert_eq!(quarantine.waited(seconds(39)).count(), 0);
@@ -60,7 +60,7 @@ fn a_name_whose_pods_were_put_off_is_due_again_at_once() {
 
 // behaviour: PGC-24
 #[test]
-fn a_name_that_came_back_begins_from_nothing() {
+fn node_name_that_came_back_waits_from_zero() {
     let mut quarantine = Quarantine::default();
     due(&mut quarantine, &["n"], 0);
     assert_eq!(due(&mut quarantine, &[], 20), [""; 0]);
@@ -73,7 +73,7 @@ fn a_name_that_came_back_begins_from_nothing() {
 proptest! {
     // behaviour: PGC-23
     #[test]
-    fn no_name_is_due_that_was_not_missing_for_the_whole_time(
+    fn node_name_is_due_only_if_missing_for_the_whole_time(
         steps in proptest::collection::vec((1u64..50, proptest::collection::btree_set(0u8..4, 0..4)), 1..40)
     ) {
         let mut quarantine = Quarantine::default();

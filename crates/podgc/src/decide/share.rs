@@ -1,7 +1,7 @@
-//! How much of the cluster one cycle may remove.
+//! How many pods of the cluster one cycle may delete.
 
-/// How many pods a cycle may remove when it may remove that many percent of all: at least one, so
-/// that a small cluster gets clean too.
+/// How many pods a cycle may delete, from a percentage of all pods: at least one, so that a small cluster is
+/// cleaned too.
 pub fn most_removals(pods: usize, percent: f64) -> usize {
     #[expect(clippy::cast_precision_loss, reason = "far fewer pods than a float can count")]
     let share = pods as f64 * percent / 100.0;
@@ -14,14 +14,14 @@ pub fn most_removals(pods: usize, percent: f64) -> usize {
     most
 }
 
-/// How many more pods a cycle may remove; without a limit any number.
+/// How many more pods a cycle may delete; any number without a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allowance(pub Option<usize>);
 
 impl Allowance {
-    /// How many of those that a pass wants to remove it may, when so many more wait for the passes after
-    /// it. Half of what is left, rounded up, is kept for these as far as they need it: a pass that always
-    /// has something to remove must not keep the others from removing anything.
+    /// How many of the `wanted` pods a pass may delete while `waiting` pods wait for later passes. Half of the
+    /// rest, rounded up, is reserved for those as far as they need it: a pass that always has work must not
+    /// starve the others.
     pub fn take(&mut self, wanted: usize, waiting: usize) -> usize {
         let Some(left) = &mut self.0 else { return wanted };
         let kept = waiting.min(left.div_ceil(2));
@@ -37,8 +37,8 @@ mod tests {
 
     // behaviour: PGC-131
     #[test]
-    fn a_pass_leaves_half_to_those_after_it_as_far_as_they_need_it() {
-        // What is left, what a pass wants, what waits for the others; what it gets, what is left then.
+    fn pass_leaves_half_of_the_share_to_later_passes_that_need_it() {
+        // The rest, the wanted and the waiting pods; the granted number and the new rest.
         let rows = [
             (None, 500, 500, 500, None),
             (Some(10), 4, 0, 4, Some(6)),
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_rounded_down_but_never_to_nothing() {
+    fn share_is_rounded_down_to_at_least_one() {
         let rows =
             [(1000, 10.0, 100), (1009, 10.0, 100), (5, 10.0, 1), (0, 10.0, 1), (200, 0.5, 1)];
         for (pods, percent, most) in rows {

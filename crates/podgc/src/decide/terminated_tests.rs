@@ -5,7 +5,7 @@ use super::*;
 use crate::cache::Cache;
 use crate::plan::Order;
 
-/// A terminated pod of a small world, so that much is equal.
+/// A terminated pod with few possible values, so that many are equal.
 fn pods() -> impl Strategy<Value = Vec<PodRecord>> {
     let phase = prop_oneof![
         Just(PodPhase::Succeeded),
@@ -54,7 +54,7 @@ fn policy(threshold: i64) -> TerminatedPolicy {
 
 const NOW: Timestamp = Timestamp::constant(6, 0);
 
-/// What upstream's rule says: all terminated pods, sorted, the first of them.
+/// Upstream's rule: all terminated pods, sorted, the first of them.
 fn by_upstreams_rule(pods: &[PodRecord], threshold: usize) -> Vec<(String, String, i64)> {
     let mut terminated: Vec<&PodRecord> =
         pods.iter().filter(|pod| pod.phase.is_terminated()).collect();
@@ -63,7 +63,7 @@ fn by_upstreams_rule(pods: &[PodRecord], threshold: usize) -> Vec<(String, Strin
         (!evicted, pod.created, pod.name.clone(), pod.namespace.clone())
     });
     terminated.truncate(terminated.len().saturating_sub(threshold));
-    // Those that only wait for their finalizers keep their place and are not deleted once more.
+    // Pods that only wait for their finalizers keep their position and are not deleted again.
     terminated.retain(|pod| pod.deletion != Deletion::Forced || !pod.phase.is_final());
     terminated.iter().map(|pod| (pod.name.clone(), pod.namespace.clone(), pod.created)).collect()
 }
@@ -77,7 +77,7 @@ fn chosen(cache: &Cache, policy: &TerminatedPolicy) -> Vec<(String, String, i64)
 proptest! {
     // behaviour: PGC-1, PGC-5, PGC-8, PGC-11
     #[test]
-    fn the_threshold_chooses_what_upstreams_rule_chooses(pods in pods(), threshold in 1usize..12) {
+    fn threshold_selects_the_same_pods_as_upstream(pods in pods(), threshold in 1usize..12) {
         let cache = cache(&pods);
         let policy = policy(i64::try_from(threshold).unwrap());
         prop_assert_eq!(chosen(&cache, &policy), by_upstreams_rule(&pods, threshold));
@@ -85,7 +85,7 @@ proptest! {
 
     // behaviour: PGC-1
     #[test]
-    fn what_is_left_is_exactly_the_threshold_or_was_less(pods in pods(), threshold in 1usize..12) {
+    fn remaining_pods_equal_the_threshold_or_were_fewer(pods in pods(), threshold in 1usize..12) {
         let pods: Vec<PodRecord> =
             pods.into_iter().map(|pod| PodRecord { deletion: Deletion::None, ..pod }).collect();
         let cache = cache(&pods);
@@ -96,7 +96,7 @@ proptest! {
 
     // behaviour: PGC-90, PGC-91, PGC-92, PGC-93
     #[test]
-    fn every_rule_holds_afterwards_and_none_takes_more_than_it_must(
+    fn every_rule_holds_with_the_fewest_removals(
         pods in pods(), ttl in 1u64..6, per_namespace in 1u32..4, per_node in 1u32..4
     ) {
         let pods: Vec<PodRecord> =
@@ -142,7 +142,7 @@ proptest! {
     }
 
     #[test]
-    fn equal_inputs_give_equal_plans_in_whatever_order_they_were_heard(
+    fn plan_is_independent_of_the_event_order(
         pods in pods(), threshold in 1i64..12, seed in any::<u64>()
     ) {
         let mut shuffled = pods.clone();
@@ -156,14 +156,14 @@ proptest! {
 
 // behaviour: PGC-2
 #[test]
-fn without_a_rule_nothing_is_chosen() {
+fn no_rule_selects_no_pods() {
     let pod = PodRecord { phase: PodPhase::Failed, uid: "u".into(), ..PodRecord::default() };
     for threshold in [0, -1, i64::MIN] {
         assert_eq!(chosen(&cache(std::slice::from_ref(&pod)), &policy(threshold)), []);
     }
 }
 
-/// As many terminated pods as may stay, of which nobody has to look at more than the first that ended.
+/// As many terminated pods as may stay. The decision needs to read only the first that ended.
 struct Quiet;
 
 const ENDED_FIRST: PodView<'static> = PodView {
@@ -186,13 +186,13 @@ impl TerminatedPods for Quiet {
     }
 
     fn in_order(&self) -> Box<dyn Iterator<Item = PodView<'_>> + '_> {
-        panic!("nobody is to go, and yet pods are looked at")
+        panic!("no pod is to go, and yet pods are read")
     }
 
     fn by_finish(&self) -> Box<dyn Iterator<Item = PodView<'_>> + '_> {
         let first: PodView<'_> = ENDED_FIRST;
         Box::new(std::iter::once(first).chain(std::iter::once_with(|| {
-            panic!("the first to end may stay, and yet another one is looked at")
+            panic!("the first pod may stay, and yet another one is read")
         })))
     }
 
@@ -207,7 +207,7 @@ impl TerminatedPods for Quiet {
 
 // behaviour: PGC-130
 #[test]
-fn while_nothing_is_too_much_no_pod_is_looked_at_but_the_first_that_ended() {
+fn only_the_oldest_pod_is_read_below_the_threshold() {
     let policy = TerminatedPolicy {
         threshold: 12_500,
         ttl: Some(Duration::from_secs(6)),
@@ -219,7 +219,7 @@ fn while_nothing_is_too_much_no_pod_is_looked_at_but_the_first_that_ended() {
 
 // behaviour: PGC-90
 #[test]
-fn a_ttl_with_a_part_of_a_second_is_not_rounded_down() {
+fn fractional_ttl_is_not_rounded_down() {
     let ended = |finished| PodRecord {
         name: format!("p{finished}"),
         uid: format!("u{finished}").as_str().into(),

@@ -1,4 +1,4 @@
-//! Upstream's metrics of a queue: that of node names which pods have and nobody knows.
+//! Upstream's workqueue metrics, for node names that pods have and the cache lacks.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::registered;
 /// The name of the queue.
 const QUEUE: &str = "orphaned_pods_nodes";
 
-/// What is counted of the queue.
+/// The metrics.
 #[derive(Debug, Clone)]
 pub(crate) struct QueueMetrics {
     depth: IntGauge,
@@ -27,17 +27,16 @@ pub(crate) struct QueueMetrics {
     under_way: UnderWay,
 }
 
-/// The name that is being looked at, of which there is one at a time: what it took so far is measured
-/// whenever somebody asks.
+/// The name that is being processed, at most one: its duration so far is measured at each scrape.
 #[derive(Debug, Clone)]
 struct UnderWay {
-    /// Set by who looks, read by who asks for metrics. Never held across an await.
+    /// Written by the cycle, read by scrapes. Never held across an await.
     since: Arc<Mutex<Option<Instant>>>,
     unfinished: GaugeVec,
     longest: GaugeVec,
 }
 
-/// A look at a name, for as long as it lives.
+/// The processing of a name, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Looking<'a> {
     queue: &'a QueueMetrics,
@@ -51,7 +50,7 @@ impl QueueMetrics {
             Ok::<_, prometheus::Error>(registered(registry, counters)?.with_label_values(&[QUEUE]))
         };
         let time = |name: &str, help: &str| {
-            // Upstream's buckets: from ten nanoseconds, each ten times as large.
+            // Upstream's buckets: ten nanoseconds times powers of ten.
             let buckets = prometheus::exponential_buckets(1e-8, 10.0, 10)?;
             let opts = HistogramOpts::new(name, help).buckets(buckets);
             let times = registered(registry, HistogramVec::new(opts, &["name"]))?;
@@ -64,23 +63,26 @@ impl QueueMetrics {
             adds: count("workqueue_adds_total", "Names that became due in a queue.")?,
             retries: count(
                 "workqueue_retries_total",
-                "How often a name was to be put into a queue later.",
+                "Number of delayed additions of a name to a queue.",
             )?,
             waited: time(
                 "workqueue_queue_duration_seconds",
-                "How long names were due before they were looked at.",
+                "How long names were due before they were processed.",
             )?,
-            worked: time("workqueue_work_duration_seconds", "How long it took to look at a name.")?,
+            worked: time(
+                "workqueue_work_duration_seconds",
+                "How long the processing of a name took.",
+            )?,
             under_way: registered(registry, UnderWay::new())?,
         })
     }
 
-    /// So many pods asked for their node to be looked at later.
+    /// Counts pods whose node is to be read later.
     pub(crate) fn delayed(&self, pods: usize) {
         self.retries.inc_by(pods as u64);
     }
 
-    /// Names are to be looked at, which were due for so long.
+    /// Names are to be processed, which were due for these durations.
     pub(crate) fn due(&self, due_for: impl Iterator<Item = Duration>) {
         let mut count = 0;
         for time in due_for {
@@ -91,7 +93,7 @@ impl QueueMetrics {
         self.depth.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// One of them is looked at from now on.
+    /// Processing of one of them starts.
     pub(crate) fn looking(&self) -> Looking<'_> {
         let since = Instant::now();
         self.depth.dec();
@@ -114,11 +116,11 @@ impl UnderWay {
             since: Arc::default(),
             unfinished: gauge(
                 "workqueue_unfinished_work_seconds",
-                "How long it took so far to look at what is being looked at.",
+                "Seconds of work in progress that is not yet counted in work_duration.",
             )?,
             longest: gauge(
                 "workqueue_longest_running_processor_seconds",
-                "How long it took so far to look at what is looked at for longest.",
+                "Seconds that the longest running work is in progress.",
             )?,
         })
     }

@@ -5,16 +5,16 @@ use model::cluster::LeaseName;
 use podgc::election::{Election, ElectionPorts, ElectionSettings};
 use podgc::metrics::Metrics;
 use prometheus::Registry;
-use testkit::cluster::{Ask, MemoryCluster, Trouble};
+use testkit::cluster::{ApiCall, CallFault, MemoryCluster};
 use tokio::time::{Instant, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 pub(crate) fn name() -> LeaseName {
-    settings("anybody").lease
+    settings("any").lease
 }
 
-/// As it is held without flags: for 15 s, of which 10 s may pass without a renewal, tried every 2 s.
+/// The default settings: a lease of 15 s, a renewal deadline of 10 s, attempts every 2 s.
 fn settings(identity: &str) -> ElectionSettings {
     ElectionSettings::new(&config::pod_gc::Election::default(), identity)
 }
@@ -31,7 +31,7 @@ fn holder(cluster: &MemoryCluster) -> String {
 
 // behaviour: PGC-66
 #[tokio::test(start_paused = true)]
-async fn one_leads_and_another_waits_until_it_renews_no_more() {
+async fn second_process_leads_when_the_first_stops_renewing() {
     let cluster = MemoryCluster::default();
     let (a, b) = (election(&cluster, "a"), election(&cluster, "b"));
     a.win().await;
@@ -50,12 +50,12 @@ async fn one_leads_and_another_waits_until_it_renews_no_more() {
 
 // behaviour: PGC-67
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_cannot_renew_stops_before_another_may_begin() {
-    for trouble in [Trouble::Unreachable, Trouble::Refused(500), Trouble::Late(SECOND * 60)] {
+async fn leader_stops_before_its_unrenewed_lease_expires() {
+    for trouble in [CallFault::Unreachable, CallFault::Refused(500), CallFault::Late(SECOND * 60)] {
         let cluster = MemoryCluster::default();
         let a = election(&cluster, "a");
         a.win().await;
-        cluster.trouble(Ask::Lease, trouble, 1000);
+        cluster.inject_fault(ApiCall::Lease, trouble, 1000);
         let since = Instant::now();
         a.keep().await;
         assert!(since.elapsed() <= SECOND * 12, "{:?}", since.elapsed());
@@ -64,56 +64,56 @@ async fn a_leader_that_cannot_renew_stops_before_another_may_begin() {
 
 // behaviour: PGC-68
 #[tokio::test(start_paused = true)]
-async fn a_leader_survives_what_passes_in_time() {
+async fn leader_survives_short_failures() {
     let cluster = MemoryCluster::default();
     let a = election(&cluster, "a");
     a.win().await;
-    cluster.trouble(Ask::Lease, Trouble::Unreachable, 2);
-    cluster.trouble(Ask::Lease, Trouble::AnswerLost, 1);
+    cluster.inject_fault(ApiCall::Lease, CallFault::Unreachable, 2);
+    cluster.inject_fault(ApiCall::Lease, CallFault::AnswerLost, 1);
     timeout(SECOND * 60, a.keep()).await.unwrap_err();
     assert_eq!(holder(&cluster), "a");
 }
 
 // behaviour: PGC-69
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_given_back_is_taken_without_waiting() {
+async fn election_takes_a_released_lease_without_waiting() {
     let cluster = MemoryCluster::default();
     let (a, b) = (election(&cluster, "a"), election(&cluster, "b"));
     a.win().await;
-    // Events of one object are told apart by their time.
+    // Events of one object differ in their time.
     tokio::time::advance(SECOND).await;
-    a.give_back().await;
+    a.release_lease().await;
     assert_eq!(holder(&cluster), "");
     tokio::time::advance(SECOND).await;
     timeout(SECOND, b.win()).await.unwrap();
     assert_eq!(holder(&cluster), "b");
-    let told: Vec<String> = cluster.events().into_iter().map(|event| event.message).collect();
-    assert_eq!(told, ["a became leader", "a stopped leading", "b became leader"]);
+    let messages: Vec<String> = cluster.events().into_iter().map(|event| event.message).collect();
+    assert_eq!(messages, ["a became leader", "a stopped leading", "b became leader"]);
 }
 
 // behaviour: PGC-69
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_was_written_without_an_answer_is_given_back_too() {
-    for trouble in [Trouble::AnswerLost, Trouble::Late(SECOND * 60)] {
+async fn lease_written_without_an_answer_is_released() {
+    for trouble in [CallFault::AnswerLost, CallFault::Late(SECOND * 60)] {
         let cluster = MemoryCluster::default();
         let (a, b) = (election(&cluster, "a"), election(&cluster, "b"));
-        // The question what there is, and then the answer to the lease that is made.
-        cluster.trouble(Ask::Lease, Trouble::Late(Duration::ZERO), 1);
-        cluster.trouble(Ask::Lease, trouble, 1);
+        // The read of the lease, and then the response to its creation.
+        cluster.inject_fault(ApiCall::Lease, CallFault::Late(Duration::ZERO), 1);
+        cluster.inject_fault(ApiCall::Lease, trouble, 1);
         timeout(SECOND, a.win()).await.unwrap_err();
         assert!(!a.leads());
-        a.give_back().await;
+        a.release_lease().await;
         assert_eq!(holder(&cluster), "");
         timeout(SECOND, b.win()).await.unwrap();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_gives_back_what_is_not_theirs() {
+async fn foreign_lease_is_not_released() {
     let cluster = MemoryCluster::default();
     let (a, b) = (election(&cluster, "a"), election(&cluster, "b"));
     a.win().await;
     timeout(SECOND * 5, b.win()).await.unwrap_err();
-    b.give_back().await;
+    b.release_lease().await;
     assert_eq!(holder(&cluster), "a");
 }

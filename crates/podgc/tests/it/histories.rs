@@ -1,6 +1,6 @@
-//! Seeded histories: pods and nodes come and go while feeds stall, lists are old or unfinished, answers fail or are
-//! lost, and the controller is replaced. Whatever happens, nothing is removed that should not be, and in
-//! the end all is gone that should be.
+//! Seeded histories: pods and nodes are created and deleted while watches stall, lists are outdated or
+//! unfinished, responses fail or are lost, and the controller is replaced. In every history, no pod is deleted
+//! that should stay, and in the end all pods are deleted that should be.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,29 +10,29 @@ use model::cluster::{Deletion, NodeRecord, PodPhase, PodRecord, Uid};
 use model::verdict::Input;
 use podgc::plan::{Order, Rule};
 use podgc::task::PERIOD;
-use testkit::cluster::{Ask, Feed, MemoryCluster, RemovedPod, Trouble, node, pod};
+use testkit::cluster::{ApiCall, CallFault, Feed, MemoryCluster, RemovedPod, node, pod};
 use testkit::random::Random;
 
-use crate::world::{Looking, World, aged, settle, threshold};
+use crate::harness::{Harness, Looking, aged, settle, threshold};
 
-/// How many terminated pods may stay.
+/// The threshold of terminated pods.
 const THRESHOLD: usize = 6;
 const NODES: u64 = 4;
 const HISTORIES: u64 = 150;
 const STEPS: u32 = 40;
-/// How long a node must be missing before its pods go.
+/// How long a node must be missing before its pods are deleted.
 const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);
 
-/// What the history knows beside the cluster.
+/// The state of the history beyond the cluster.
 #[derive(Default)]
 struct Known {
     /// The nodes that exist.
     nodes: BTreeMap<String, NodeRecord>,
-    /// Since when the controller that works may miss a node.
+    /// Since when the current controller may miss a node.
     missing: BTreeMap<String, Timestamp>,
-    /// Those that it may have missed since the last cycle began.
+    /// The nodes that it may have missed since the last cycle began.
     missed: BTreeSet<String>,
-    /// The terminated pods that it may act on when the cycle begins, in the order in which they go.
+    /// The terminated pods that it may delete at the start of the cycle, in order.
     terminated: Vec<Uid>,
 }
 
@@ -43,10 +43,10 @@ impl Known {
         self.missed.clear();
     }
 
-    /// What the controller misses now.
-    fn look(&mut self, world: &Looking) {
-        for name in world.missing() {
-            self.missing.entry(name.clone()).or_insert_with(|| world.now());
+    /// Records what the controller misses now.
+    fn look(&mut self, harness: &Looking) {
+        for name in harness.missing() {
+            self.missing.entry(name.clone()).or_insert_with(|| harness.now());
             self.missed.insert(name);
         }
     }
@@ -60,7 +60,7 @@ fn node_name(random: &mut Random) -> String {
     format!("n{}", random.below(NODES))
 }
 
-/// Something happens to a pod.
+/// Changes a pod.
 fn life_of_pods(random: &mut Random, cluster: &MemoryCluster) {
     let what = random.below(8);
     if what < 4 {
@@ -93,7 +93,7 @@ fn life_of_pods(random: &mut Random, cluster: &MemoryCluster) {
     }
 }
 
-/// Something happens in the cluster.
+/// Changes the cluster.
 fn life(random: &mut Random, cluster: &MemoryCluster, known: &mut Known) {
     match random.below(12) {
         0..8 => life_of_pods(random, cluster),
@@ -112,7 +112,7 @@ fn life(random: &mut Random, cluster: &MemoryCluster, known: &mut Known) {
     }
 }
 
-/// Something goes wrong.
+/// Injects a fault.
 fn trouble(random: &mut Random, cluster: &MemoryCluster) {
     let feed = if random.below(2) == 0 { Feed::Pods } else { Feed::Nodes };
     let few = |random: &mut Random| usize::try_from(random.below(6)).unwrap();
@@ -121,68 +121,72 @@ fn trouble(random: &mut Random, cluster: &MemoryCluster) {
         2 => cluster.freeze(feed, false),
         3 => cluster.expire(feed, few(random)),
         listing @ (4 | 5) => {
-            // A list begins, now or once the feed goes on, and is held in the middle or before its end.
+            // A list begins, now or when the feed resumes, and is held in the middle or before its end.
             cluster.hold_lists(feed, Some(few(random) * 5));
             cluster.expire(feed, 0);
             cluster.freeze(feed, listing == 5);
         }
         6 => cluster.hold_lists(feed, None),
         _ => {
-            let ask = random.pick(&[Ask::Node, Ask::FailPod, Ask::RemovePod]);
+            let ask = random.pick(&[ApiCall::Node, ApiCall::FailPod, ApiCall::RemovePod]);
             let trouble = match random.below(6) {
-                0 => Trouble::Unreachable,
-                1 => Trouble::AnswerLost,
-                2 => Trouble::Refused(500),
-                3 => Trouble::Refused(409),
-                4 => Trouble::Throttled(Some(Duration::from_secs(random.below(5)))),
-                _ => Trouble::Late(Duration::from_secs(random.below(30))),
+                0 => CallFault::Unreachable,
+                1 => CallFault::AnswerLost,
+                2 => CallFault::Refused(500),
+                3 => CallFault::Refused(409),
+                4 => CallFault::Throttled(Some(Duration::from_secs(random.below(5)))),
+                _ => CallFault::Late(Duration::from_secs(random.below(30))),
             };
-            cluster.trouble(ask, trouble, 1 + u32::try_from(random.below(3)).unwrap());
+            cluster.inject_fault(ask, trouble, 1 + u32::try_from(random.below(3)).unwrap());
         }
     }
 }
 
-/// What must hold of every removal.
+/// The properties of every deletion.
 fn lawful(removed: &RemovedPod, known: &Known, seed: u64) {
     let pod = &removed.record;
-    let told = || format!("seed {seed}: {removed:?}");
-    let asked = (&removed.asked.uid, removed.asked.version);
-    assert!(pod.version.0.is_some() && asked == (&pod.uid, pod.version), "as seen: {}", told());
-    assert!(pod.phase.is_final(), "marked as failed before: {}", told());
+    let context = || format!("seed {seed}: {removed:?}");
+    let asked = (&removed.target.uid, removed.target.version);
+    assert!(pod.version.0.is_some() && asked == (&pod.uid, pod.version), "as seen: {}", context());
+    assert!(pod.phase.is_final(), "marked as failed before: {}", context());
     match removed.verdict.rule {
         Rule::OVER_THRESHOLD => {
             let place = known.terminated.iter().position(|uid| *uid == pod.uid);
             let excess = known.terminated.len().saturating_sub(THRESHOLD);
-            assert!(place.is_some_and(|place| place < excess), "{place:?} of {excess}: {}", told());
+            assert!(
+                place.is_some_and(|place| place < excess),
+                "{place:?} of {excess}: {}",
+                context()
+            );
             let numbers = [("terminated", known.terminated.len()), ("allowed", THRESHOLD)];
             let position = ("position", place.map_or(0, |place| place + 1));
             for (name, expected) in numbers.into_iter().chain([position]) {
                 let expected = Input::Number(i64::try_from(expected).unwrap());
                 let input = removed.verdict.detail.0.iter().find(|(known, _)| *known == name);
-                assert_eq!(input.map(|(_, input)| input), Some(&expected), "{name}: {}", told());
+                assert_eq!(input.map(|(_, input)| input), Some(&expected), "{name}: {}", context());
             }
         }
         Rule::NODE_GONE => {
-            assert!(!pod.node.is_empty(), "{}", told());
-            assert!(removed.node.is_none(), "its node lives: {}", told());
+            assert!(!pod.node.is_empty(), "{}", context());
+            assert!(removed.node.is_none(), "its node exists: {}", context());
             let since = known.missing.get(&pod.node);
             let missing_for = since.map(|since| removed.at.duration_since(*since));
-            assert!(missing_for >= Some(QUARANTINE), "missing for {missing_for:?}: {}", told());
+            assert!(missing_for >= Some(QUARANTINE), "missing for {missing_for:?}: {}", context());
         }
         Rule::NODE_OUT_OF_SERVICE => {
             let node = removed.node.as_ref();
             let is_out = node.is_some_and(|node| !node.is_ready && node.is_out_of_service);
-            assert!(is_out, "its node is in service: {}", told());
-            assert!(pod.deletion != Deletion::None, "{}", told());
+            assert!(is_out, "its node is in service: {}", context());
+            assert!(pod.deletion != Deletion::None, "{}", context());
         }
         Rule::NEVER_SCHEDULED => {
-            assert!(pod.deletion != Deletion::None && pod.node.is_empty(), "{}", told());
+            assert!(pod.deletion != Deletion::None && pod.node.is_empty(), "{}", context());
         }
-        other => panic!("{other}: {}", told()),
+        other => panic!("{other}: {}", context()),
     }
 }
 
-/// What stays, by the rules and without any cache, once nothing changes any more.
+/// The pods that stay by the rules, computed without a cache, once nothing changes any more.
 fn staying(cluster: &MemoryCluster, nodes: &BTreeMap<String, NodeRecord>) -> Vec<String> {
     let pods: Vec<PodRecord> = cluster.pods().iter().filter_map(|name| cluster.pod(name)).collect();
     let mut terminated: Vec<&PodRecord> =
@@ -206,24 +210,24 @@ fn staying(cluster: &MemoryCluster, nodes: &BTreeMap<String, NodeRecord>) -> Vec
     staying.map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect()
 }
 
-/// A cycle, with what happens to pods meanwhile, and what must hold of what it removed.
-async fn cycle(world: &mut World, known: &mut Known, random: &mut Random, seed: u64) {
+/// Runs a cycle with concurrent pod changes, and checks its deletions.
+async fn cycle(harness: &mut Harness, known: &mut Known, random: &mut Random, seed: u64) {
     known.begin();
     settle().await;
-    let looking = world.looking();
+    let looking = harness.looking();
     known.look(&looking);
     known.terminated = looking.terminated();
-    let (judged, cluster) = (world.cluster.removed().len(), world.cluster.clone());
+    let (judged, cluster) = (harness.cluster.removed().len(), harness.cluster.clone());
     let meanwhile = async {
         for _ in 0..random.below(3) {
-            // What is terminated is decided at the beginning of the cycle, on what is known then.
+            // Terminated pods are selected at the beginning of the cycle.
             tokio::time::sleep(Duration::from_millis(1 + random.below(4000))).await;
             life_of_pods(random, &cluster);
             settle().await;
             known.look(&looking);
         }
     };
-    tokio::join!(world.cycle(), meanwhile);
+    tokio::join!(harness.cycle(), meanwhile);
     for removed in &cluster.removed()[judged..] {
         lawful(removed, known, seed);
     }
@@ -234,7 +238,7 @@ async fn history(seed: u64) {
     let cluster = MemoryCluster::default();
     let mut known = Known::default();
     let settings = || threshold(i64::try_from(THRESHOLD).unwrap());
-    let mut world = World::on(cluster.clone(), settings(), Order::Creation);
+    let mut harness = Harness::on(cluster.clone(), settings(), Order::Creation);
     for _ in 0..STEPS {
         for _ in 0..random.below(4) {
             life(&mut random, &cluster, &mut known);
@@ -243,27 +247,27 @@ async fn history(seed: u64) {
             trouble(&mut random, &cluster);
         }
         if random.below(15) == 0 {
-            // Another one takes over; it knows nothing of what the first waited for.
-            world = World::on(cluster.clone(), settings(), Order::Creation);
+            // Another controller takes over; it has no state of the first.
+            harness = Harness::on(cluster.clone(), settings(), Order::Creation);
             known.missing.clear();
         }
-        cycle(&mut world, &mut known, &mut random, seed).await;
+        cycle(&mut harness, &mut known, &mut random, seed).await;
         tokio::time::sleep(PERIOD).await;
     }
-    cluster.end_troubles();
+    cluster.clear_faults();
     for feed in [Feed::Pods, Feed::Nodes] {
         cluster.hold_lists(feed, None);
         cluster.freeze(feed, false);
         cluster.expire(feed, 0);
     }
     let staying = staying(&cluster, &known.nodes);
-    world.cycles(Duration::from_mins(5)).await;
+    harness.cycles(Duration::from_mins(5)).await;
     assert_eq!(cluster.pods(), staying, "seed {seed}");
 }
 
 // behaviour: PGC-120
 #[tokio::test(start_paused = true)]
-async fn whatever_goes_wrong_only_what_should_go_goes_and_all_of_it_in_the_end() {
+async fn histories_delete_exactly_the_right_pods_despite_faults() {
     for seed in 0..HISTORIES {
         history(seed).await;
     }
@@ -272,14 +276,14 @@ async fn whatever_goes_wrong_only_what_should_go_goes_and_all_of_it_in_the_end()
 // behaviour: PGC-142
 #[tokio::test(start_paused = true)]
 async fn unfinished_relist_is_not_counted() {
-    let mut world = World::new(threshold(3));
-    let cluster = world.cluster.clone();
+    let mut harness = Harness::new(threshold(3));
+    let cluster = harness.cluster.clone();
     let evicted = |name: &str| PodRecord { is_evicted: true, ..aged(name, PodPhase::Failed, 200) };
     for name in ["a", "b", "c"] {
         cluster.create_pod(aged(name, PodPhase::Succeeded, 100));
     }
-    world.cycle().await;
-    // The watch is lost while all of them are replaced by pods that would go before them.
+    harness.cycle().await;
+    // The watch is lost while all of them are replaced by pods that sort before them.
     cluster.freeze(Feed::Pods, true);
     for name in ["a", "b", "c"] {
         cluster.drop_pod(name);
@@ -291,14 +295,14 @@ async fn unfinished_relist_is_not_counted() {
         cluster.hold_lists(Feed::Pods, Some(listed));
         cluster.expire(Feed::Pods, 0);
         cluster.freeze(Feed::Pods, false);
-        world.cycle().await;
-        assert_eq!(world.left(), ["x", "y", "z"], "after {listed} pods of the list");
+        harness.cycle().await;
+        assert_eq!(harness.left(), ["x", "y", "z"], "after {listed} pods of the list");
     }
-    // A change that follows the list counts once that is complete.
+    // A change after the list counts once the list is complete.
     cluster.create_pod(evicted("w"));
-    world.cycle().await;
-    assert_eq!(world.left(), ["w", "x", "y", "z"]);
+    harness.cycle().await;
+    assert_eq!(harness.left(), ["w", "x", "y", "z"]);
     cluster.hold_lists(Feed::Pods, None);
-    world.cycle().await;
-    assert_eq!(world.left().len(), 3);
+    harness.cycle().await;
+    assert_eq!(harness.left().len(), 3);
 }

@@ -1,64 +1,64 @@
-//! Seeded histories of two processes that take turns: whatever goes wrong with the lease, nobody deletes
-//! while somebody else has it, and the work is done in the end.
+//! Seeded histories of two processes that alternate: for any fault of the lease, no process deletes while
+//! another one leads, and the work is done in the end.
 
 use std::time::Duration;
 
 use model::cluster::PodPhase;
 use podgc::plan::Order;
-use testkit::cluster::{Ask, MemoryCluster, Trouble};
+use testkit::cluster::{ApiCall, CallFault, MemoryCluster};
 use testkit::random::Random;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::election::{election, name};
-use crate::world::{World, aged, threshold};
+use crate::harness::{Harness, aged, threshold};
 
 const HISTORIES: u64 = 40;
 const STEPS: u32 = 60;
 const PROCESSES: [&str; 2] = ["a", "b"];
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A process, as the program is one: it waits for the lease and works until that is lost. Then it ends,
-/// and with it what is under way, and whoever supervises it starts it again.
+/// A process like the program: it waits for the lease and works until the lease is lost. Then it exits, drops
+/// its calls in progress, and its supervisor starts it again.
 async fn process(cluster: MemoryCluster, who: &'static str) {
     for life in 0.. {
         let election = election(&cluster, &format!("{who}-{life}"));
         election.win().await;
-        let world = World::on(cluster.clone(), threshold(1), Order::Creation);
+        let harness = Harness::on(cluster.clone(), threshold(1), Order::Creation);
         tokio::select! {
             biased;
             () = election.keep() => {}
-            () = world.gc.run(world.stop.clone()) => unreachable!("nobody stops it"),
+            () = harness.gc.run(harness.stop.clone()) => unreachable!("it is not stopped"),
         }
         sleep(SECOND).await;
     }
 }
 
-/// Something goes wrong for one of them.
+/// Injects a fault for one of them.
 fn trouble(random: &mut Random, cluster: &MemoryCluster) {
     let who = random.pick(&PROCESSES);
     let seconds = |random: &mut Random| SECOND * u32::try_from(random.below(25)).unwrap();
     if random.below(3) == 0 {
-        cluster.trouble_of(who, Ask::RemovePod, Trouble::Late(seconds(random)), 5);
+        cluster.inject_fault_for(who, ApiCall::RemovePod, CallFault::Late(seconds(random)), 5);
         return;
     }
     let trouble = match random.below(4) {
-        0 => Trouble::Unreachable,
-        1 => Trouble::AnswerLost,
-        2 => Trouble::Refused(500),
-        _ => Trouble::Late(seconds(random)),
+        0 => CallFault::Unreachable,
+        1 => CallFault::AnswerLost,
+        2 => CallFault::Refused(500),
+        _ => CallFault::Late(seconds(random)),
     };
     let times = 1 + u32::try_from(random.below(20)).unwrap();
-    cluster.trouble_of(who, Ask::Lease, trouble, times);
+    cluster.inject_fault_for(who, ApiCall::Lease, trouble, times);
 }
 
-/// How often the lease changed hands.
+/// Returns how often the lease changed hands.
 async fn history(seed: u64) -> u32 {
     let mut random = Random::new(seed);
     let cluster = MemoryCluster::default();
     let mut processes = JoinSet::new();
     for who in PROCESSES {
-        processes.spawn(process(cluster.asked_by(who), who));
+        processes.spawn(process(cluster.as_client(who), who));
     }
     let mut made = 0;
     for _ in 0..STEPS {
@@ -71,7 +71,7 @@ async fn history(seed: u64) -> u32 {
         }
         sleep(SECOND * u32::try_from(random.below(10)).unwrap()).await;
     }
-    cluster.end_troubles();
+    cluster.clear_faults();
     sleep(SECOND * 120).await;
     for removed in cluster.removed() {
         let holder = removed.holders.first().map(String::as_str).unwrap_or_default();
@@ -84,7 +84,7 @@ async fn history(seed: u64) -> u32 {
 
 // behaviour: PGC-128
 #[tokio::test(start_paused = true)]
-async fn nobody_deletes_while_somebody_else_leads() {
+async fn only_the_leader_deletes() {
     let mut changes = 0;
     for seed in 0..HISTORIES {
         changes += history(seed).await;

@@ -1,5 +1,5 @@
-//! The pods that the feed reported, without any index: a complete list and what followed it. The controller
-//! may act on nothing else.
+//! The pods reported by the watch, without indexes: a complete list and later changes. The controller may act
+//! on nothing else.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,15 +13,15 @@ type Pods = BTreeMap<Uid, PodRecord>;
 #[derive(Debug, Default)]
 struct State {
     pods: Pods,
-    /// The list that is under way.
+    /// The unfinished list.
     list: Option<Pods>,
 }
 
-/// What was reported so far.
+/// The reported pods.
 #[derive(Debug, Default)]
 pub(crate) struct Reported(Mutex<State>);
 
-/// Between a feed and the cache.
+/// Stands between a watch and the cache.
 #[derive(Debug)]
 pub(crate) struct Tee {
     pub(crate) cache: Arc<SharedCache>,
@@ -29,13 +29,13 @@ pub(crate) struct Tee {
 }
 
 impl Sink<PodRecord, Uid> for Tee {
-    fn hear(&self, change: Change<PodRecord, Uid>) {
+    fn receive(&self, change: Change<PodRecord, Uid>) {
         self.reported.take(change.clone());
-        Sink::<PodRecord, Uid>::hear(&*self.cache, change);
+        Sink::<PodRecord, Uid>::receive(&*self.cache, change);
     }
 }
 
-/// Puts a pod there unless a newer version is.
+/// Stores a pod unless a newer version is stored.
 fn put(pods: &mut Pods, pod: PodRecord) {
     if pods.get(&pod.uid).is_none_or(|known| known.version <= pod.version) {
         pods.insert(pod.uid.clone(), pod);
@@ -66,7 +66,7 @@ impl Reported {
         }
     }
 
-    /// Terminated pods, in the order in which they go.
+    /// Terminated pods, in the order of deletions.
     pub(crate) fn terminated(&self) -> Vec<Uid> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut terminated: Vec<&PodRecord> =

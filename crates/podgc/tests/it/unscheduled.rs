@@ -1,44 +1,44 @@
 use model::cluster::{Deletion, PodPhase, PodRecord};
-use testkit::cluster::{Ask, node, pod};
+use testkit::cluster::{ApiCall, node, pod};
 
-use crate::world::{World, on_node, settings};
+use crate::harness::{Harness, on_node, settings};
 
 // behaviour: PGC-40
 #[tokio::test(start_paused = true)]
-async fn terminating_pods_without_a_node_go_and_only_those_that_ran_are_marked() {
-    let mut world = World::new(settings());
+async fn unscheduled_terminating_pods_are_deleted_and_marked_if_they_ran() {
+    let mut harness = Harness::new(settings());
     for (name, phase) in
         [("f", PodPhase::Failed), ("s", PodPhase::Succeeded), ("r", PodPhase::Running)]
     {
         let deletion = Deletion::Graceful;
-        world.cluster.create_pod(PodRecord { phase, deletion, ..pod(name) });
+        harness.cluster.create_pod(PodRecord { phase, deletion, ..pod(name) });
     }
-    world.cycle().await;
-    assert_eq!(world.left(), [""; 0]);
-    assert_eq!(world.cluster.asked(Ask::FailPod), ["default/r"]);
-    assert!(world.cluster.removed().iter().all(|removed| removed.disruption.is_none()));
-    assert_eq!(world.tried("unscheduled"), (3, 0));
+    harness.cycle().await;
+    assert_eq!(harness.left(), [""; 0]);
+    assert_eq!(harness.cluster.calls_of(ApiCall::FailPod), ["default/r"]);
+    assert!(harness.cluster.removed().iter().all(|removed| removed.disruption.is_none()));
+    assert_eq!(harness.tried("unscheduled"), (3, 0));
 }
 
 // behaviour: PGC-41
 #[tokio::test(start_paused = true)]
-async fn a_pod_without_a_node_that_nobody_deleted_stays() {
-    let mut world = World::new(settings());
-    world.cluster.create_pod(pod("a"));
-    world.cycle().await;
-    assert_eq!(world.left(), ["a"]);
+async fn undeleted_unscheduled_pod_stays() {
+    let mut harness = Harness::new(settings());
+    harness.cluster.create_pod(pod("a"));
+    harness.cycle().await;
+    assert_eq!(harness.left(), ["a"]);
 }
 
 // behaviour: PGC-42
 #[tokio::test(start_paused = true)]
-async fn a_terminating_pod_with_a_node_is_not_meant_even_when_its_node_is_gone() {
-    let mut world = World::new(settings());
-    world.cluster.put_node(node("n"));
+async fn scheduled_terminating_pod_is_not_unscheduled_when_its_node_is_gone() {
+    let mut harness = Harness::new(settings());
+    harness.cluster.put_node(node("n"));
     for node in ["n", "gone"] {
         let bound = on_node(node, PodPhase::Running, node);
-        world.cluster.create_pod(PodRecord { deletion: Deletion::Graceful, ..bound });
+        harness.cluster.create_pod(PodRecord { deletion: Deletion::Graceful, ..bound });
     }
-    world.cycle().await;
-    assert_eq!(world.left().len(), 2);
-    assert_eq!(world.tried("unscheduled"), (0, 0));
+    harness.cycle().await;
+    assert_eq!(harness.left().len(), 2);
+    assert_eq!(harness.tried("unscheduled"), (0, 0));
 }

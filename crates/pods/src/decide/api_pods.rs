@@ -1,4 +1,4 @@
-//! What the API server says of the pods of this node.
+//! The pods of this node, as received from the API server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,53 +13,53 @@ use super::merge::same_specification;
 /// A pod of the API server.
 #[derive(Debug, Clone)]
 struct Entry {
-    /// As it was update last.
+    /// The latest version.
     copy: Arc<Pod>,
-    /// As it is to be run: the same object as long as nothing changed but what is told of it.
+    /// The version to run: the same object as long as only the status or other irrelevant fields changed.
     wanted: Arc<Pod>,
     /// The number of the last change.
     number: u64,
 }
 
-/// The pods that are bound to this node, as far as was update.
+/// The pods that are bound to this node, as received so far.
 #[derive(Debug, Default)]
 pub struct ApiPods {
     pods: BTreeMap<PodUid, Entry>,
-    /// Those that could not be understood, and of which nothing was before. They are there all the same: nobody may
-    /// take what runs of them for unwanted.
+    /// Pods that could not be decoded and have no earlier version. They exist: their containers must not be treated
+    /// as orphaned.
     unread: BTreeSet<PodUid>,
-    /// What a list told so far that is not at its end.
+    /// The part of an incomplete list that was received so far.
     listing: Option<Listing>,
-    /// How many lists were told to their ends.
+    /// How many lists were received completely.
     listings: u64,
     /// Counts changes.
     number: u64,
-    /// Whether what containers say of their own restarts means nothing.
+    /// Whether restart rules of containers are ignored.
     drops_restart_rules: bool,
 }
 
-/// A list that is not at its end.
+/// An incomplete list.
 #[derive(Debug, Default)]
 struct Listing {
     pods: BTreeMap<PodUid, Arc<Pod>>,
     unread: BTreeSet<PodUid>,
 }
 
-/// What a change came to.
+/// The effect of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SourceUpdate {
-    /// Whether any pod is different in anything.
+    /// Whether any pod changed at all.
     pub changed: bool,
-    /// Whether the pods that are to be run are others, or others of their kind.
+    /// Whether the pods to run, or their specifications, changed.
     pub wanted: bool,
-    /// Whether others are there that could not be understood.
+    /// Whether the set of pods that could not be decoded changed.
     pub unread: bool,
 }
 
 impl ApiPods {
-    /// Takes in what was update. A list counts once it was told to its end: before that it is not known
-    /// who is gone, and two pods could have one name.
-    pub fn hear(&mut self, change: Change<Arc<Pod>, PodUid>) -> SourceUpdate {
+    /// Processes a change of the watch. A list takes effect once it is complete: before that, deleted pods are not
+    /// known, and two pods could have the same name.
+    pub fn receive(&mut self, change: Change<Arc<Pod>, PodUid>) -> SourceUpdate {
         match (change, &mut self.listing) {
             (Change::Restarted, listing) => {
                 *listing = Some(Listing::default());
@@ -72,7 +72,7 @@ impl ApiPods {
                 SourceUpdate::default()
             }
             (Change::Unread(uid), Some(listing)) => {
-                // As it was: it is not gone.
+                // Keep the earlier version: the pod still exists.
                 if let Some(known) = self.pods.get(&uid) {
                     listing.pods.entry(uid).or_insert_with(|| Arc::clone(&known.copy));
                 } else if !listing.pods.contains_key(&uid) {
@@ -125,7 +125,7 @@ impl ApiPods {
         let pod = of_the_api(pod);
         let uid = view::uid(&pod);
         let before = self.pods.get(&uid);
-        // A store that was put back to an older state gives a version twice: it alone does not tell.
+        // A server restored from a backup may use a resource version twice, so the version alone is not enough.
         let is_known = |before: &Entry| {
             view::version(&before.copy) == view::version(&pod) && before.copy == pod
         };
@@ -143,12 +143,12 @@ impl ApiPods {
         update
     }
 
-    /// From now on, what containers say of their own restarts means nothing.
+    /// From now on, restart rules of containers are ignored.
     pub fn drop_restart_rules(&mut self) {
         self.drops_restart_rules = true;
     }
 
-    /// The pod without what means nothing here.
+    /// The pod without the fields that are ignored on this node.
     fn as_run(&self, pod: &Arc<Pod>) -> Arc<Pod> {
         if !self.drops_restart_rules || restart::own_rules(pod).is_empty() {
             return Arc::clone(pod);
@@ -164,39 +164,39 @@ impl ApiPods {
         SourceUpdate { changed: true, wanted: !view::is_mirror(&gone.copy), unread: false }
     }
 
-    /// How many changes there were.
+    /// The number of the latest change.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Whether all pods were told once.
+    /// Whether a complete list was received.
     pub fn is_complete(&self) -> bool {
         self.listings > 0
     }
 
-    /// How often all pods were told from the beginning, to the end.
+    /// How many complete lists were received.
     pub fn listings(&self) -> u64 {
         self.listings
     }
 
-    /// The pods that are to be run here. Mirrors only show pods of other sources.
+    /// The pods to run. Mirror pods only show pods of other sources.
     pub fn wanted(&self) -> Vec<Arc<Pod>> {
         let entries = self.pods.values().filter(|entry| !view::is_mirror(&entry.copy));
         entries.map(|entry| Arc::clone(&entry.wanted)).collect()
     }
 
-    /// The pods of which only that is known that they are there.
+    /// The pods that exist but could not be decoded.
     pub fn unread(&self) -> &BTreeSet<PodUid> {
         &self.unread
     }
 
-    /// The mirrors of static pods.
+    /// The mirror pods.
     pub fn mirrors(&self) -> Vec<Arc<Pod>> {
         let entries = self.pods.values().filter(|entry| view::is_mirror(&entry.copy));
         entries.map(|entry| Arc::clone(&entry.copy)).collect()
     }
 
-    /// What the API server has of a pod; of a static pod, whose name is given, that is its mirror.
+    /// The API server's copy of a pod; for a static pod, whose name is passed, its mirror pod.
     pub fn copy(&self, uid: &PodUid, fixed: Option<&PodName>) -> Option<Arc<Pod>> {
         let own = self.pods.get(uid).filter(|entry| !view::is_mirror(&entry.copy));
         let shows = |mirror: &Pod| {
@@ -207,7 +207,7 @@ impl ApiPods {
         own.or_else(mirror).map(|entry| Arc::clone(&entry.copy))
     }
 
-    /// The pods that changed after that many changes; static pods by their own uids.
+    /// The pods that changed after the change `number`; static pods by their own uids.
     pub fn changed_since(&self, number: u64) -> Vec<PodUid> {
         let newer = self.pods.iter().filter(|(_, entry)| entry.number > number);
         newer
@@ -218,7 +218,7 @@ impl ApiPods {
     }
 }
 
-/// A pod with the mark of its source: whoever writes another one into the API must not make it a pod of
+/// Sets the source annotation of a pod: a client that writes another value must not turn it into a pod of
 /// a manifest.
 fn of_the_api(pod: Arc<Pod>) -> Arc<Pod> {
     let mark =

@@ -33,11 +33,11 @@ fn listed(pods: &[Arc<Pod>]) -> ApiPods {
 }
 
 fn list(all: &mut ApiPods, pods: &[Arc<Pod>]) -> SourceUpdate {
-    assert_eq!(all.hear(Change::Restarted), NOTHING);
+    assert_eq!(all.receive(Change::Restarted), NOTHING);
     for pod in pods {
-        assert_eq!(all.hear(Change::Applied(Arc::clone(pod))), NOTHING);
+        assert_eq!(all.receive(Change::Applied(Arc::clone(pod))), NOTHING);
     }
-    all.hear(Change::Complete)
+    all.receive(Change::Complete)
 }
 
 fn names(pods: &[Arc<Pod>]) -> Vec<&str> {
@@ -75,7 +75,7 @@ fn status_update_changes_the_pod_when_a_readiness_gate_changes() {
     ];
     for (version, (conditions, expected)) in (2..).zip(rows) {
         let pod = with(version, conditions);
-        assert_eq!(all.hear(Change::Applied(Arc::clone(&pod))), expected, "{conditions:?}");
+        assert_eq!(all.receive(Change::Applied(Arc::clone(&pod))), expected, "{conditions:?}");
         if expected == WANTED {
             assert_eq!(all.wanted()[0].status, pod.status, "the worker gets the condition");
         }
@@ -84,22 +84,22 @@ fn status_update_changes_the_pod_when_a_readiness_gate_changes() {
 
 // behaviour: API-1
 #[test]
-fn nothing_is_known_before_the_first_list_is_at_its_end() {
+fn nothing_is_known_before_the_first_list_is_complete() {
     let mut all = ApiPods::default();
-    all.hear(Change::Restarted);
-    all.hear(Change::Applied(at("a", 1)));
+    all.receive(Change::Restarted);
+    all.receive(Change::Applied(at("a", 1)));
     assert!(!all.is_complete() && all.wanted().is_empty());
-    assert_eq!(all.hear(Change::Complete), WANTED);
+    assert_eq!(all.receive(Change::Complete), WANTED);
     assert!(all.is_complete());
     assert_eq!(names(&all.wanted()), ["a"]);
     let mut empty = ApiPods::default();
-    assert_eq!(list(&mut empty, &[]), WANTED, "that there is nothing is news too");
+    assert_eq!(list(&mut empty, &[]), WANTED, "an empty list is a change too");
     assert_eq!(list(&mut empty, &[]), NOTHING);
 }
 
 // behaviour: ACT-49
 #[test]
-fn what_containers_say_of_their_own_restarts_is_dropped_where_it_means_nothing() {
+fn container_restart_rules_are_dropped_when_disabled() {
     let rules = |version| {
         let mut ruled = Arc::unwrap_or_clone(at("a", version));
         let main = Container { restart_policy: Some("Never".to_owned()), ..Container::default() };
@@ -115,31 +115,31 @@ fn what_containers_say_of_their_own_restarts_is_dropped_where_it_means_nothing()
     all.drop_restart_rules();
     list(&mut all, &[rules(1)]);
     assert_eq!(policy(&all), None);
-    assert_eq!(all.hear(Change::Applied(rules(2))), CHANGED, "it asks for the same");
+    assert_eq!(all.receive(Change::Applied(rules(2))), CHANGED, "the specification is the same");
     let copy = all.copy(&view::uid(&rules(2)), None).unwrap();
-    assert!(copy.spec == rules(2).spec, "what the API server has is left alone");
+    assert!(copy.spec == rules(2).spec, "the copy is unchanged");
 }
 
 // behaviour: API-2
 #[test]
-fn a_later_list_takes_the_place_of_what_was_known_at_its_end() {
+fn relist_replaces_known_pods_once_complete() {
     let mut all = listed(&[at("a", 1), at("b", 2)]);
-    all.hear(Change::Restarted);
-    all.hear(Change::Applied(at("b", 2)));
-    all.hear(Change::Applied(at("c", 3)));
-    assert_eq!(names(&all.wanted()), ["a", "b"], "as before, until the end");
-    assert_eq!(all.hear(Change::Complete), WANTED);
+    all.receive(Change::Restarted);
+    all.receive(Change::Applied(at("b", 2)));
+    all.receive(Change::Applied(at("c", 3)));
+    assert_eq!(names(&all.wanted()), ["a", "b"], "as before, until the list is complete");
+    assert_eq!(all.receive(Change::Complete), WANTED);
     assert_eq!(names(&all.wanted()), ["b", "c"]);
-    all.hear(Change::Restarted);
-    all.hear(Change::Applied(at("z", 4)));
-    // The connection broke in the middle.
+    all.receive(Change::Restarted);
+    all.receive(Change::Applied(at("z", 4)));
+    // The connection broke within the list.
     assert_eq!(list(&mut all, &[at("b", 2), at("c", 3)]), NOTHING);
     assert_eq!(names(&all.wanted()), ["b", "c"]);
 }
 
 // behaviour: STW-36
 #[test]
-fn a_version_that_is_given_twice_hides_nothing() {
+fn reused_resource_version_hides_no_change() {
     let with = |phase: &str| {
         let mut pod = Arc::unwrap_or_clone(at("a", 7));
         pod.status = Some(PodStatus { phase: Some(phase.to_owned()), ..PodStatus::default() });
@@ -147,13 +147,13 @@ fn a_version_that_is_given_twice_hides_nothing() {
     };
     let mut all = listed(&[with("Running")]);
     assert_eq!(list(&mut all, &[with("Running")]), NOTHING);
-    assert_eq!(list(&mut all, &[with("Pending")]), CHANGED, "as the store has it by now");
+    assert_eq!(list(&mut all, &[with("Pending")]), CHANGED, "the current version of the store");
     assert!(all.copy(&view::uid(&with("Pending")), None) == Some(with("Pending")));
 }
 
 // behaviour: API-3
 #[test]
-fn a_new_status_is_no_new_pod_unless_it_says_that_the_pod_is_over() {
+fn new_status_changes_the_pod_only_when_terminal() {
     let mut all = listed(&[at("a", 1)]);
     let before = all.wanted().remove(0);
     let with_phase = |phase: &str, version| {
@@ -161,89 +161,93 @@ fn a_new_status_is_no_new_pod_unless_it_says_that_the_pod_is_over() {
         pod.status = Some(PodStatus { phase: Some(phase.to_owned()), ..PodStatus::default() });
         Arc::new(pod)
     };
-    assert_eq!(all.hear(Change::Applied(with_phase("Running", 2))), CHANGED);
+    assert_eq!(all.receive(Change::Applied(with_phase("Running", 2))), CHANGED);
     assert!(Arc::ptr_eq(&before, &all.wanted()[0]));
     let copy = all.copy(&"uid-of-a".into(), None).unwrap();
     assert_eq!(copy.status.as_ref().unwrap().phase.as_deref(), Some("Running"));
-    assert_eq!(all.hear(Change::Applied(with_phase("Running", 2))), NOTHING, "the same again");
-    assert_eq!(all.hear(Change::Applied(with_phase("Failed", 3))), WANTED);
+    assert_eq!(all.receive(Change::Applied(with_phase("Running", 2))), NOTHING, "the same again");
+    assert_eq!(all.receive(Change::Applied(with_phase("Failed", 3))), WANTED);
     let mut evicted = Arc::unwrap_or_clone(with_phase("Failed", 4));
     evicted.status.get_or_insert_default().reason = Some("Evicted".to_owned());
-    assert_eq!(all.hear(Change::Applied(Arc::new(evicted))), WANTED);
+    assert_eq!(all.receive(Change::Applied(Arc::new(evicted))), WANTED);
     let mut going = Arc::unwrap_or_clone(with_phase("Failed", 5));
     going.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
-    assert_eq!(all.hear(Change::Applied(Arc::new(going))), WANTED);
-    assert_eq!(all.hear(Change::Gone("uid-of-a".into())), WANTED);
-    assert_eq!(all.hear(Change::Gone("uid-of-a".into())), NOTHING);
+    assert_eq!(all.receive(Change::Applied(Arc::new(going))), WANTED);
+    assert_eq!(all.receive(Change::Gone("uid-of-a".into())), WANTED);
+    assert_eq!(all.receive(Change::Gone("uid-of-a".into())), NOTHING);
 }
 
 // behaviour: API-4
 #[test]
-fn a_mirror_is_not_run_and_is_the_copy_of_its_static_pod() {
+fn mirror_is_not_run_and_is_the_copy_of_its_static_pod() {
     let mut all = listed(&[at("a", 1), mirror("m", "static-uid", 2)]);
     assert_eq!(names(&all.wanted()), ["a"]);
     assert_eq!(names(&all.mirrors()), ["m"]);
     let name = PodName::new("default", "m");
     let copy = |fixed: Option<&PodName>| all.copy(&"static-uid".into(), fixed);
     assert_eq!(view::uid(&copy(Some(&name)).unwrap()), "uid-of-m".into());
-    assert_eq!(copy(None), None, "there is no such static pod");
+    assert_eq!(copy(None), None, "no such static pod");
     assert_eq!(all.copy(&"uid-of-m".into(), None), None);
     let before = all.number();
-    assert_eq!(all.hear(Change::Applied(mirror("m", "static-uid", 3))), CHANGED);
+    assert_eq!(all.receive(Change::Applied(mirror("m", "static-uid", 3))), CHANGED);
     assert_eq!(all.changed_since(before), ["static-uid".into()]);
-    assert_eq!(all.hear(Change::Gone("uid-of-m".into())), CHANGED);
+    assert_eq!(all.receive(Change::Gone("uid-of-m".into())), CHANGED);
 }
 
 // behaviour: API-14
 #[test]
-fn a_pod_that_cannot_be_understood_stays_as_it_was() {
+fn undecodable_update_keeps_the_known_pod() {
     let mut all = listed(&[at("a", 1), at("b", 2)]);
-    assert_eq!(all.hear(Change::Unread("uid-of-a".into())), NOTHING);
-    all.hear(Change::Restarted);
-    all.hear(Change::Unread("uid-of-a".into()));
-    all.hear(Change::Unread("uid-of-c".into()));
-    assert_eq!(all.hear(Change::Complete), SourceUpdate { unread: true, ..WANTED });
+    assert_eq!(all.receive(Change::Unread("uid-of-a".into())), NOTHING);
+    all.receive(Change::Restarted);
+    all.receive(Change::Unread("uid-of-a".into()));
+    all.receive(Change::Unread("uid-of-c".into()));
+    assert_eq!(all.receive(Change::Complete), SourceUpdate { unread: true, ..WANTED });
     assert_eq!(names(&all.wanted()), ["a"]);
     let newer = at("a", 5);
-    all.hear(Change::Restarted);
-    all.hear(Change::Applied(Arc::clone(&newer)));
-    all.hear(Change::Unread("uid-of-a".into()));
-    all.hear(Change::Complete);
-    assert_eq!(all.copy(&"uid-of-a".into(), None), Some(newer), "the last that was understood");
+    all.receive(Change::Restarted);
+    all.receive(Change::Applied(Arc::clone(&newer)));
+    all.receive(Change::Unread("uid-of-a".into()));
+    all.receive(Change::Complete);
+    assert_eq!(
+        all.copy(&"uid-of-a".into(), None),
+        Some(newer),
+        "the last version that was decoded"
+    );
 }
 
 // behaviour: API-38
 #[test]
-fn a_pod_that_was_never_understood_is_there_all_the_same() {
+fn undecodable_new_pod_is_listed_as_unread() {
     let mut all = ApiPods::default();
     let unread = |all: &ApiPods| all.unread().iter().map(ToString::to_string).collect::<Vec<_>>();
     let others = |update| SourceUpdate { unread: true, ..update };
-    all.hear(Change::Restarted);
+    all.receive(Change::Restarted);
     for name in ["a", "b", "c"] {
-        all.hear(Change::Unread(format!("uid-of-{name}").into()));
+        all.receive(Change::Unread(format!("uid-of-{name}").into()));
     }
-    all.hear(Change::Gone("uid-of-b".into()));
-    all.hear(Change::Applied(at("c", 3)));
-    assert_eq!(unread(&all), [""; 0], "not before the end of the list");
-    assert_eq!(all.hear(Change::Complete), others(WANTED));
+    all.receive(Change::Gone("uid-of-b".into()));
+    all.receive(Change::Applied(at("c", 3)));
+    assert_eq!(unread(&all), [""; 0], "not before the list is complete");
+    assert_eq!(all.receive(Change::Complete), others(WANTED));
     assert_eq!((names(&all.wanted()), unread(&all)), (vec!["c"], vec!["uid-of-a".to_owned()]));
-    // It comes, becomes readable, and goes.
-    assert_eq!(all.hear(Change::Unread("uid-of-d".into())), others(NOTHING));
-    assert_eq!(all.hear(Change::Unread("uid-of-d".into())), NOTHING, "that is known");
-    assert_eq!(all.hear(Change::Applied(at("d", 4))), others(WANTED));
-    assert_eq!(all.hear(Change::Unread("uid-of-d".into())), NOTHING, "as it was");
-    assert_eq!(all.hear(Change::Gone("uid-of-a".into())), others(NOTHING));
+    // It is added, becomes readable, and is removed.
+    assert_eq!(all.receive(Change::Unread("uid-of-d".into())), others(NOTHING));
+    assert_eq!(all.receive(Change::Unread("uid-of-d".into())), NOTHING, "already known");
+    assert_eq!(all.receive(Change::Applied(at("d", 4))), others(WANTED));
+    assert_eq!(all.receive(Change::Unread("uid-of-d".into())), NOTHING, "unchanged");
+    assert_eq!(all.receive(Change::Gone("uid-of-a".into())), others(NOTHING));
     assert_eq!(unread(&all), [""; 0]);
-    // All are told anew.
-    all.hear(Change::Unread("uid-of-e".into()));
-    all.hear(Change::Restarted);
-    all.hear(Change::Complete);
+    // All are listed again.
+    all.receive(Change::Unread("uid-of-e".into()));
+    all.receive(Change::Restarted);
+    all.receive(Change::Complete);
     assert_eq!(unread(&all), [""; 0]);
 }
 
 // behaviour: API-5
 #[test]
-fn no_pod_of_the_api_can_pass_for_one_of_a_manifest() {
+fn api_pod_cannot_pose_as_a_manifest_pod() {
     let mut posing = Arc::unwrap_or_clone(at("a", 1));
     let marks = posing.metadata.annotations.get_or_insert_default();
     marks.insert(annotations::CONFIG_SOURCE.to_owned(), "file".to_owned());
@@ -254,7 +258,7 @@ fn no_pod_of_the_api_can_pass_for_one_of_a_manifest() {
 
 // behaviour: API-4
 #[test]
-fn pod_with_the_mirror_annotation_alone_is_no_mirror() {
+fn mirror_annotation_alone_makes_no_mirror() {
     let unowned = |mut pod: Pod| {
         pod.metadata.owner_references = None;
         Arc::new(pod)
@@ -270,6 +274,6 @@ fn pod_with_the_mirror_annotation_alone_is_no_mirror() {
     assert_eq!(view::pod_name(&copy), name, "the status of the static pod is for its mirror alone");
     let before = all.number();
     let changed = unowned(Arc::unwrap_or_clone(mirror("forged", "static-uid", 9)));
-    assert_eq!(all.hear(Change::Applied(changed)), CHANGED);
+    assert_eq!(all.receive(Change::Applied(changed)), CHANGED);
     assert_eq!(all.changed_since(before), ["uid-of-forged".into()]);
 }

@@ -1,22 +1,22 @@
-//! Which of several manifests has a pod's name when more than one wants it.
+//! Decides which of several manifests gets a pod name that more than one uses.
 
 use std::collections::BTreeMap;
 
 use model::ids::{PodName, PodUid};
 
-/// A manifest that wants a pod.
+/// The claim of a manifest to a pod name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     /// The pod's name.
     pub pod: PodName,
     /// The pod's uid.
     pub uid: PodUid,
-    /// How well founded it is: who has the name already has the most.
+    /// Its priority: the manifest whose pod already has the name has the highest.
     pub strength: u8,
 }
 
-/// For each claim, the one that keeps it from its name or uid. The strongest wins, and of equal ones
-/// the first; so a copy of a manifest never takes the place of a pod that is there.
+/// For each claim, the one that it lost its name or uid to. The highest priority wins, and of equal ones
+/// the first; so a copy of a manifest never replaces an existing pod.
 pub fn contest(claims: &[Claim]) -> Vec<Option<usize>> {
     let mut order: Vec<usize> = (0..claims.len()).collect();
     order.sort_by_key(|index| std::cmp::Reverse(claims[*index].strength));
@@ -46,7 +46,7 @@ mod tests {
 
     // behaviour: SRC-34
     #[test]
-    fn the_strongest_has_the_name_and_of_equals_the_first() {
+    fn strongest_claim_wins_and_first_of_equals() {
         let rows = [
             (vec![claim("x", "a", 0), claim("y", "b", 0)], vec![None, None]),
             (vec![claim("x", "a", 0), claim("x", "b", 0)], vec![None, Some(0)]),
@@ -65,7 +65,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn names_and_uids_are_had_once_and_nobody_loses_to_a_loser(
+        fn names_and_uids_are_unique_and_only_winners_displace_claims(
             wanted in proptest::collection::vec((0u8..3, 0u8..4, 0u8..3), 0..8),
         ) {
             let claims: Vec<Claim> = wanted

@@ -1,25 +1,28 @@
-//! Pods that may only run for so long.
+//! Pods with `activeDeadlineSeconds`.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use podspec::view;
 
-/// When a pod's time is up: `activeDeadlineSeconds` after its first sandbox was made. That is known to the runtime, so
-/// a restart of the agent grants no more time; and when it began to the API server, so a runtime that lost what it knew
-/// does not either. One of which nothing could be made has begun when it was first told of.
-pub fn deadline(pod: &Pod, status: &PodStatus, told: Option<Timestamp>) -> Option<Timestamp> {
+/// When a pod's active deadline expires: `activeDeadlineSeconds` after the creation of its first sandbox, which the
+/// runtime reports, so a restart of the agent grants no more time. The start time in the API server covers a runtime
+/// that lost its state. A pod without either started when the agent first saw it.
+pub fn deadline(
+    pod: &Pod,
+    status: &RuntimePodStatus,
+    first_seen: Option<Timestamp>,
+) -> Option<Timestamp> {
     let seconds = view::spec(pod)?.active_deadline_seconds?;
     let of_api = pod.status.as_ref().and_then(|status| status.start_time.as_ref());
     let sandboxes = status.sandboxes.iter().map(|sandbox| sandbox.created_at);
-    let began = sandboxes.chain(of_api.map(|began| began.0)).min().or(told)?;
+    let began = sandboxes.chain(of_api.map(|began| began.0)).min().or(first_seen)?;
     began.checked_add(SignedDuration::from_secs(seconds)).ok()
 }
 
-/// Whether a pod that has finished did so when its time was up: then that was the reason, also to an agent that comes
-/// later.
-pub fn outlasted(pod: &Pod, status: &PodStatus, deadline: Timestamp) -> bool {
-    // Sidecars end after the others, whenever that is.
+/// Whether a terminated pod exceeded its deadline. An agent that restarted later must report the same reason.
+pub fn exceeded_deadline(pod: &Pod, status: &RuntimePodStatus, deadline: Timestamp) -> bool {
+    // Sidecars terminate after the other containers, at any time.
     let init = view::init_containers(pod).iter().filter(|init| !view::is_sidecar(init));
     let all = view::containers(pod).iter().chain(init);
     let ends = all.filter_map(|one| status.latest(&one.name)?.finished_at);
@@ -54,7 +57,7 @@ mod tests {
 
     // behaviour: WRK-16
     #[test]
-    fn the_time_counts_from_the_beginning_or_the_first_sandbox() {
+    fn deadline_counts_from_start_time_or_first_sandbox() {
         let rows = [
             (None, vec![sandbox(100)], (Some(90), None), None),
             (Some(30), vec![], (None, None), None),
@@ -67,22 +70,22 @@ mod tests {
             (Some(30), vec![sandbox(100)], (None, Some(90)), Some(at(130))),
             (Some(i64::MAX), vec![sandbox(100)], (None, None), None),
         ];
-        for (seconds, sandboxes, (of_api, told), expected) in rows {
+        for (seconds, sandboxes, (of_api, first_seen), expected) in rows {
             let mut pod = Pod::default();
             pod.status.get_or_insert_default().start_time = of_api.map(at).map(Time);
             pod.spec.get_or_insert_default().active_deadline_seconds = seconds;
-            let status = PodStatus { sandboxes, ..PodStatus::empty("uid".into()) };
+            let status = RuntimePodStatus { sandboxes, ..RuntimePodStatus::empty("uid".into()) };
             assert_eq!(
-                deadline(&pod, &status, told.map(at)),
+                deadline(&pod, &status, first_seen.map(at)),
                 expected,
-                "{seconds:?} {of_api:?} {told:?}"
+                "{seconds:?} {of_api:?} {first_seen:?}"
             );
         }
     }
 
     // behaviour: WRK-16
     #[test]
-    fn a_pod_whose_last_container_ended_when_its_time_was_up_ended_for_that() {
+    fn pod_exceeds_deadline_when_its_last_container_ended_after_it() {
         let pod = testkit::pods::pod("web").sidecar("side", "x", [""]);
         let pod = pod.init_container("init", "x", [""]).container("a", "x", [""]);
         let pod = pod.container("b", "x", [""]).build();
@@ -93,14 +96,14 @@ mod tests {
         };
         for (a, b, expected) in [(90, 99, false), (90, 100, true), (101, 90, true)] {
             let containers = vec![ended("a", a), ended("b", b)];
-            let status = PodStatus { containers, ..PodStatus::empty("uid".into()) };
-            assert_eq!(outlasted(&pod, &status, at(100)), expected, "{a} {b}");
+            let status = RuntimePodStatus { containers, ..RuntimePodStatus::empty("uid".into()) };
+            assert_eq!(exceeded_deadline(&pod, &status, at(100)), expected, "{a} {b}");
         }
         for (name, expected) in [("init", true), ("side", false)] {
             let containers = vec![ended(name, 100)];
-            let status = PodStatus { containers, ..PodStatus::empty("uid".into()) };
-            assert_eq!(outlasted(&pod, &status, at(100)), expected, "{name}");
+            let status = RuntimePodStatus { containers, ..RuntimePodStatus::empty("uid".into()) };
+            assert_eq!(exceeded_deadline(&pod, &status, at(100)), expected, "{name}");
         }
-        assert!(!outlasted(&pod, &PodStatus::empty("uid".into()), at(100)));
+        assert!(!exceeded_deadline(&pod, &RuntimePodStatus::empty("uid".into()), at(100)));
     }
 }

@@ -11,8 +11,8 @@
 //!    └─ removed, the start is not over ──> RemovedBeforeFirstList
 //! ```
 //!
-//! An entry stores the listing, which is what the sources say now, beside the state, which is what was done
-//! about it. The two disagree only while an event of the pod is outstanding.
+//! An entry stores the listing (the current state of the sources) and the state (the progress of the node). The two
+//! disagree only while an event of the pod is outstanding.
 
 mod copies;
 mod entry;
@@ -34,7 +34,7 @@ pub use events::{AdmissionDecision, IntakeCommand, IntakeEvent, PodChecks, Room}
 pub use passes::Passes;
 pub use queries::IndexEntry;
 
-/// All pods that the node takes in. Owned by the sync loop.
+/// All pods of the node. Owned by the sync loop.
 #[derive(Debug, Default)]
 pub struct Intake {
     pods: BTreeMap<PodUid, Entry>,

@@ -7,14 +7,14 @@ use k8s_openapi::api::core::v1::Pod;
 use model::ids::{PodName, PodUid};
 use podspec::{annotations, view};
 
-/// Annotations that sources write themselves: a difference in them is no change of the pod.
+/// Annotations that sources write themselves: a difference in them does not count as a change of the pod.
 const LOCAL_ANNOTATIONS: [&str; 3] =
     [annotations::CONFIG_SOURCE, annotations::CONFIG_MIRROR, annotations::CONFIG_SEEN];
 
 /// The pods of one source.
 pub type PodSet = BTreeMap<PodUid, Arc<Pod>>;
 
-/// What a new set means for the old one, in the order in which it is to be told.
+/// Changes from an old set to a new one, in the order in which they are processed.
 #[derive(Debug, Default, PartialEq)]
 pub struct Changes {
     /// No longer in the set.
@@ -23,19 +23,18 @@ pub struct Changes {
     pub added: Vec<Arc<Pod>>,
     /// Specified differently.
     pub updated: Vec<Arc<Pod>>,
-    /// Asked to go.
+    /// Deletion was requested.
     pub deleted: Vec<Arc<Pod>>,
-    /// Left out: another pod of the set has the same name.
+    /// Rejected: another pod of the set has the same name.
     pub refused: Vec<(PodName, PodUid)>,
 }
 
-/// Compares what a source says now with what it said before; answers the changes and what to
-/// remember.
+/// Compares the previous set of a source with a new one; returns the changes and the set to remember.
 pub fn merge(old: &PodSet, new: impl IntoIterator<Item: Into<Arc<Pod>>>) -> (Changes, PodSet) {
     let mut changes = Changes::default();
     let mut set = PodSet::new();
     let new: Vec<Arc<Pod>> = new.into_iter().map(Into::into).collect();
-    // Whoever has a name already keeps it, wherever in the list it stands.
+    // A pod that already holds a name keeps it, wherever in the list it is.
     let known = new.iter().filter(|pod| {
         let before = old.get(&view::uid(pod));
         before.is_some_and(|before| view::pod_name(before) == view::pod_name(pod))
@@ -57,7 +56,7 @@ pub fn merge(old: &PodSet, new: impl IntoIterator<Item: Into<Arc<Pod>>>) -> (Cha
         let pod = match old.get(&uid) {
             Some(known) if same_specification(known, &pod) => Arc::clone(known),
             Some(known) if view::pod_name(known) != view::pod_name(&pod) => {
-                // The same uid under another name: the one goes, the other comes.
+                // The same uid under another name: remove the old pod and add the new one.
                 changes.removed.push(Arc::clone(known));
                 changes.added.push(Arc::clone(&pod));
                 pod
@@ -79,8 +78,9 @@ pub fn merge(old: &PodSet, new: impl IntoIterator<Item: Into<Arc<Pod>>>) -> (Cha
     (changes, set)
 }
 
-/// Whether two versions of a pod ask for the same. Of the status these parts count, which other clients may write:
-/// whether the pod is over, whether it was evicted, and the conditions of its readiness gates.
+/// Whether two versions of a pod have the same specification. These parts of the status count, because other
+/// clients may write them: whether the pod is terminal, whether it was evicted, and the conditions of its
+/// readiness gates.
 pub(crate) fn same_specification(old: &Arc<Pod>, new: &Arc<Pod>) -> bool {
     if Arc::ptr_eq(old, new) {
         return true;
@@ -92,7 +92,7 @@ pub(crate) fn same_specification(old: &Arc<Pod>, new: &Arc<Pod>) -> bool {
     };
     view::pod_name(old) == view::pod_name(new)
         && old.spec == new.spec
-        && view::is_over(old) == view::is_over(new)
+        && view::is_terminal(old) == view::is_terminal(new)
         && view::is_evicted(old) == view::is_evicted(new)
         && gate_statuses(old).eq(gate_statuses(new))
         && old.metadata.labels == new.metadata.labels
@@ -101,7 +101,7 @@ pub(crate) fn same_specification(old: &Arc<Pod>, new: &Arc<Pod>) -> bool {
         && annotations(old) == annotations(new)
 }
 
-/// The statuses of the conditions that the readiness gates of a pod name. `Ready` depends on nothing else of them.
+/// The statuses of the conditions that a pod's readiness gates name. `Ready` depends on no other part of them.
 fn gate_statuses(pod: &Pod) -> impl Iterator<Item = Option<&str>> {
     let gates = view::spec(pod).and_then(|spec| spec.readiness_gates.as_deref());
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref());
@@ -147,7 +147,7 @@ mod tests {
 
     // behaviour: SRC-2
     #[test]
-    fn an_unchanged_set_is_no_change() {
+    fn unchanged_set_yields_no_changes() {
         let pods = || vec![pod("a", "a", ""), pod("b", "b", "")];
         let (_, old) = merge(&PodSet::new(), pods());
         let (changes, set) = merge(&old, pods());
@@ -157,7 +157,7 @@ mod tests {
 
     // behaviour: SRC-3
     #[test]
-    fn annotations_that_sources_write_do_not_count() {
+    fn source_annotations_are_ignored() {
         let annotated = |name: &str, value: &str| {
             let mut pod = pod("a", "a", "");
             let annotations = pod.metadata.annotations.get_or_insert_default();
@@ -176,7 +176,7 @@ mod tests {
 
     // behaviour: SRC-4
     #[test]
-    fn a_pod_that_is_asked_to_go_is_deleted_and_not_updated() {
+    fn pod_with_deletion_timestamp_is_deleted_and_not_updated() {
         let (_, old) = merge(&PodSet::new(), vec![pod("a", "a", "")]);
         let mut going = pod("a", "a", "");
         going.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
@@ -187,7 +187,7 @@ mod tests {
 
     // behaviour: SRC-5
     #[test]
-    fn the_second_pod_of_a_name_is_refused() {
+    fn second_pod_of_a_name_is_rejected() {
         let (changes, set) = merge(&PodSet::new(), vec![pod("a", "x", ""), pod("b", "x", "")]);
         assert_eq!(uids(&changes.added), ["a"]);
         assert_eq!(changes.refused, [(PodName::new("default", "x"), "b".into())]);
@@ -196,7 +196,7 @@ mod tests {
 
     // behaviour: SRC-6
     #[test]
-    fn a_pod_that_is_there_keeps_its_name_against_one_that_comes_before_it() {
+    fn known_pod_keeps_its_name_against_earlier_list_entry() {
         let (_, old) = merge(&PodSet::new(), vec![pod("z", "x", "")]);
         let (changes, set) = merge(&old, vec![pod("a", "x", ""), pod("z", "x", "")]);
         assert_eq!(changes.refused, [(PodName::new("default", "x"), "a".into())]);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_changes_its_name_goes_and_comes() {
+    fn renamed_pod_is_removed_and_added() {
         let (_, old) = merge(&PodSet::new(), vec![pod("a", "before", "")]);
         let (changes, set) = merge(&old, vec![pod("a", "after", "")]);
         assert_eq!(
@@ -221,7 +221,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_changes_lead_from_the_old_set_to_the_new_one(
+        fn changes_lead_from_old_set_to_new_one(
             old in proptest::collection::btree_map(0u8..6, 0u8..3, 0..6),
             new in proptest::collection::btree_map(0u8..6, 0u8..3, 0..6),
         ) {

@@ -1,4 +1,4 @@
-//! Mirror pods: how the API server shows the static pods of a node.
+//! Mirror pods: the objects that show a node's static pods in the API server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use podspec::{annotations, view};
 /// The static pods of the node.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StaticPods {
-    /// Those that are wanted and run.
+    /// Static pods that should run.
     pub wanted: Vec<Arc<Pod>>,
-    /// Those of which something is still there, wanted or not.
+    /// Static pods that still have remains on the node, wanted or not.
     pub present: BTreeMap<PodUid, PodName>,
-    /// Whether every source was heard. Before that nobody knows whose mirror is left over.
-    pub all_heard: bool,
+    /// Whether every source has published a set. Before that, no mirror pod can be called left over.
+    pub all_sources_ready: bool,
 }
 
-/// What must be done about a mirror.
+/// A step that a mirror pod needs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum MirrorStep {
     /// Make the mirror of this static pod.
@@ -30,14 +30,14 @@ pub enum MirrorStep {
 }
 
 impl MirrorStep {
-    /// Whose mirror it is about.
+    /// The pod name of the mirror pod.
     pub fn name(&self) -> PodName {
         match self {
             Self::Create(pod) | Self::Delete(pod, _) => view::pod_name(pod),
         }
     }
 
-    /// The uid of the static pod that gets a mirror, or of the mirror that goes.
+    /// The uid of the static pod that gets a mirror pod, or of the mirror pod to delete.
     pub fn uid(&self) -> PodUid {
         match self {
             Self::Create(pod) | Self::Delete(pod, _) => view::uid(pod),
@@ -45,8 +45,8 @@ impl MirrorStep {
     }
 }
 
-/// What must be done so that each static pod has its mirror and no mirror is left over. While a static pod
-/// ends, its mirror stays, also if the next one of its name waits already.
+/// The steps after which each static pod has its mirror pod and none is left over. While a static pod
+/// terminates, its mirror pod stays, also if the next static pod of its name waits already.
 pub fn mirror_steps(pods: &StaticPods, mirrors: &[Arc<Pod>]) -> Vec<MirrorStep> {
     let by_name: BTreeMap<PodName, &Arc<Pod>> =
         mirrors.iter().map(|mirror| (view::pod_name(mirror), mirror)).collect();
@@ -69,9 +69,9 @@ pub fn mirror_steps(pods: &StaticPods, mirrors: &[Arc<Pod>]) -> Vec<MirrorStep> 
         shown.insert(name);
     }
     let ending: BTreeSet<&PodName> = pods.present.values().collect();
-    let left_over = by_name
-        .iter()
-        .filter(|(name, _)| pods.all_heard && !shown.contains(*name) && !ending.contains(*name));
+    let left_over = by_name.iter().filter(|(name, _)| {
+        pods.all_sources_ready && !shown.contains(*name) && !ending.contains(*name)
+    });
     let left_over = left_over.map(|(_, mirror)| (*mirror).clone());
     steps.extend(left_over.map(|mirror| MirrorStep::Delete(mirror, "static-pod-is-gone")));
     steps
@@ -82,11 +82,11 @@ pub fn mirror_steps(pods: &StaticPods, mirrors: &[Arc<Pod>]) -> Vec<MirrorStep> 
 pub struct OwnerNode<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Its uid, which changes when it is registered anew.
+    /// Its uid, which changes when the node is registered again.
     pub uid: &'a str,
 }
 
-/// The mirror of a static pod that was first seen then. The API server gives it a uid of its own.
+/// The mirror pod of a static pod that was first seen at `seen`. The API server assigns its uid.
 pub fn mirror_of(pod: &Pod, node: OwnerNode<'_>, seen: Timestamp) -> Pod {
     let given = &pod.metadata;
     let mut marks = given.annotations.clone().unwrap_or_default();

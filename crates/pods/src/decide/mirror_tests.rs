@@ -28,7 +28,7 @@ fn present(pods: &[(&str, &str)]) -> BTreeMap<PodUid, PodName> {
 
 // behaviour: API-20, API-21, API-22, API-23
 #[test]
-fn each_static_pod_has_its_mirror_and_no_other_is_left() {
+fn each_static_pod_gets_one_mirror_and_others_are_deleted() {
     let web = fixed("web", "u1");
     let create = MirrorStep::Create(Arc::clone(&web));
     let (good, other) = (mirror("web", "u1"), mirror("web", "u0"));
@@ -45,7 +45,7 @@ fn each_static_pod_has_its_mirror_and_no_other_is_left() {
             true,
             vec![delete(&other, "mirror-of-another")],
         ),
-        ("the former still ends", vec![&web], vec![("u0", "web")], vec![&other], true, vec![]),
+        ("the former one terminates", vec![&web], vec![("u0", "web")], vec![&other], true, vec![]),
         (
             "being deleted",
             vec![&web],
@@ -55,12 +55,12 @@ fn each_static_pod_has_its_mirror_and_no_other_is_left() {
             vec![delete(&gone, "mirror-is-deleted")],
         ),
         ("left over", vec![], vec![], vec![&good], true, vec![delete(&good, "static-pod-is-gone")]),
-        ("perhaps left over", vec![], vec![], vec![&good], false, vec![]),
-        ("ends", vec![], vec![("u1", "web")], vec![&good], true, vec![]),
+        ("not all sources are ready", vec![], vec![], vec![&good], false, vec![]),
+        ("terminates", vec![], vec![("u1", "web")], vec![&good], true, vec![]),
     ];
-    for (row, wanted, there, mirrors, all_heard, expected) in rows {
+    for (row, wanted, there, mirrors, all_sources_ready, expected) in rows {
         let wanted = wanted.into_iter().cloned().collect();
-        let pods = StaticPods { wanted, present: present(&there), all_heard };
+        let pods = StaticPods { wanted, present: present(&there), all_sources_ready };
         let mirrors: Vec<Arc<Pod>> = mirrors.into_iter().cloned().collect();
         assert_eq!(mirror_steps(&pods, &mirrors), expected, "{row}");
     }
@@ -68,7 +68,7 @@ fn each_static_pod_has_its_mirror_and_no_other_is_left() {
 
 // behaviour: API-24
 #[test]
-fn a_mirror_is_the_static_pod_with_its_marks_and_its_node() {
+fn mirror_has_the_spec_annotations_and_owner_node() {
     let node = OwnerNode { name: "node", uid: "node-uid" };
     let web = fixed("web", "u1");
     let mirror = mirror_of(&web, node, Timestamp::UNIX_EPOCH);
@@ -83,8 +83,8 @@ fn a_mirror_is_the_static_pod_with_its_marks_and_its_node() {
         ("Node", "node", "node-uid")
     );
     assert_eq!(owner.controller, Some(true));
-    assert_eq!(mirror.metadata.uid, None, "the API server gives it one");
+    assert_eq!(mirror.metadata.uid, None, "the API server assigns it");
     assert_eq!(mirror.spec, web.spec);
     let pods = StaticPods { wanted: vec![web], ..StaticPods::default() };
-    assert_eq!(mirror_steps(&pods, &[Arc::new(mirror)]), [], "and it is the right one");
+    assert_eq!(mirror_steps(&pods, &[Arc::new(mirror)]), [], "the mirror is correct");
 }

@@ -1,5 +1,5 @@
-//! Which steps are repeated for a pod after one of them panicked, and when. Times are counted from any one
-//! beginning.
+//! Decides which steps of a pod are repeated after one of them panicked, and when. Times are relative to a fixed
+//! origin.
 
 use std::collections::BTreeMap;
 use std::mem::discriminant;
@@ -7,26 +7,26 @@ use std::time::Duration;
 
 use model::ids::PodUid;
 
-/// How long a pod waits after a panic, at first and at most.
+/// The first and the maximum wait of a pod after a panic.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
-/// After this time without a panic the wait begins at the first one again.
+/// After this time without a panic the wait is reset.
 const FORGIVEN: Duration = Duration::from_mins(10);
 
-/// A step that can be repeated. Of each kind a pod has one at most: otherwise the steps of a pod that panics each
-/// time would grow without end.
+/// A step that can be repeated. A pod has at most one step of each kind: otherwise the steps of a pod that always
+/// panics would grow without bound.
 pub trait Repeatable: Sized {
     /// Whether this step replaces an earlier one.
     fn replaces(&self, earlier: &Self) -> bool {
         discriminant(self) == discriminant(earlier)
     }
 
-    /// Takes in an earlier step that this one replaces.
+    /// Merges an earlier step that this one replaces.
     fn merge(&mut self, earlier: Self);
 }
 
-/// The steps of each pod that wait, in their order.
+/// The waiting steps of each pod, in order.
 #[derive(Debug)]
 pub struct PodRetries<S>(BTreeMap<PodUid, Entry<S>>);
 
@@ -44,7 +44,7 @@ impl<S> Default for PodRetries<S> {
 }
 
 impl<S: Repeatable> PodRetries<S> {
-    /// A step of a pod panicked.
+    /// Records that a step of a pod panicked.
     pub fn panicked(&mut self, uid: &PodUid, step: S, now: Duration) {
         self.0.retain(|_, entry| !entry.steps.is_empty() || now < entry.until + FORGIVEN);
         let last = self.0.get(uid).map(|entry| entry.wait);
@@ -62,20 +62,20 @@ impl<S: Repeatable> PodRetries<S> {
         self.0.get(uid).is_some_and(|entry| !entry.steps.is_empty())
     }
 
-    /// Keeps a further step of a pod that waits.
+    /// Stores a further step of a pod that waits.
     pub fn keep(&mut self, uid: &PodUid, step: S) {
         if let Some(entry) = self.0.get_mut(uid).filter(|entry| !entry.steps.is_empty()) {
             add(&mut entry.steps, step);
         }
     }
 
-    /// When the first of them is repeated.
+    /// When the next step is due.
     pub fn next(&self) -> Option<Duration> {
         let waiting = self.0.values().filter(|entry| !entry.steps.is_empty());
         waiting.map(|entry| entry.until).min()
     }
 
-    /// The steps that have waited; how long they did is remembered for the next panic.
+    /// Takes the steps that are due; the length of their wait is kept for the next panic.
     pub fn take_due(&mut self, now: Duration) -> Vec<(PodUid, Vec<S>)> {
         let due = self.0.iter_mut().filter(|(_, one)| !one.steps.is_empty() && one.until <= now);
         due.map(|(uid, entry)| (uid.clone(), std::mem::take(&mut entry.steps))).collect()

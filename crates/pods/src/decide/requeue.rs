@@ -1,4 +1,4 @@
-//! When a pod is looked at again.
+//! When a pod is synced again.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use jiff::Timestamp;
 
 pub use model::wait::Retry;
 
-/// How long to wait after a failure, and for a network.
+/// The delay after a failure, and while the network is not ready.
 const FAILURE: Duration = Duration::from_secs(10);
 const NETWORK: Duration = Duration::from_secs(1);
 
-/// The part of a wait that chance may add to it.
+/// The maximum jitter, as a fraction of the delay.
 const MOST_JITTER: f64 = 0.5;
 
-/// How long until the next run. `jitter` lies between 0 and 1 and stretches the wait by up to half,
-/// so that pods that began together do not stay together.
+/// The delay until the next job. `jitter` is between 0 and 1 and extends the delay by up to half,
+/// so that pods that started together spread out.
 pub fn requeue_after(retry: Retry, resync: Duration, jitter: f64, now: Timestamp) -> Duration {
     let until = |at: Timestamp| Duration::try_from(at.duration_since(now)).unwrap_or_default();
     let wait = match retry {
@@ -27,7 +27,7 @@ pub fn requeue_after(retry: Retry, resync: Duration, jitter: f64, now: Timestamp
     wait.mul_f64(1.0 + MOST_JITTER * jitter.clamp(0.0, 1.0))
 }
 
-/// When to look at a pod again whose time is up then, if not before.
+/// Limits the delay of a pod to its active deadline.
 pub fn no_later(retry: Retry, deadline: Option<Timestamp>, now: Timestamp) -> Retry {
     let Some(deadline) = deadline else { return retry };
     let longest = requeue_after(retry, Duration::MAX / 2, 1.0, now);
@@ -41,7 +41,7 @@ mod tests {
 
     // behaviour: WRK-13
     #[test]
-    fn each_outcome_has_its_wait() {
+    fn each_outcome_has_its_delay() {
         let now = Timestamp::from_second(1000).unwrap();
         let at = |seconds: i64| Retry::At(Timestamp::from_second(1000 + seconds).unwrap());
         let rows = [
@@ -64,7 +64,7 @@ mod tests {
 
     // behaviour: WRK-16
     #[test]
-    fn nobody_waits_beyond_the_end_of_a_pods_time() {
+    fn requeue_is_no_later_than_the_active_deadline() {
         let now = Timestamp::from_second(1000).unwrap();
         let at = |seconds: i64| Timestamp::from_second(1000 + seconds).unwrap();
         let rows = [

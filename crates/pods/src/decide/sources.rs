@@ -1,4 +1,4 @@
-//! What all sources say, together: whose pod has a name when two sources want it.
+//! Merges the sets of all sources, and decides which pod gets a name that two sources use.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -31,9 +31,9 @@ impl fmt::Display for SourceName {
     }
 }
 
-/// A pod that is not taken, because another one has its name or uid.
+/// A pod that is rejected because another one has its name or uid.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct RejectedPod {
     /// Its name.
     pub pod: PodName,
     /// Its uid.
@@ -42,7 +42,7 @@ pub struct Refused {
     pub holder: Option<SourceName>,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for RejectedPod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.holder {
             None => f.write_str("another pod of this source has the same name or uid"),
@@ -51,15 +51,15 @@ impl fmt::Display for Refused {
     }
 }
 
-/// What is new of one source.
+/// A change of one source.
 #[derive(Debug, PartialEq)]
 pub struct SourceChange {
-    /// Which source.
+    /// The source.
     pub source: SourceName,
     /// What changed; its own `refused` is empty.
     pub changes: Changes,
-    /// Pods that were not taken and that were not named before.
-    pub refused: Vec<Refused>,
+    /// Pods that are newly rejected.
+    pub refused: Vec<RejectedPod>,
 }
 
 impl SourceChange {
@@ -68,63 +68,67 @@ impl SourceChange {
     }
 }
 
-/// The sets of all sources. No two pods in them have one uid, and no two of manifests have one name. A
-/// pod of the API server may have the name of one of a manifest: it is a pod of its own, or the mirror
-/// of that one.
+/// The sets of all sources. No two pods in them have the same uid, and no two pods of manifests have the same name.
+/// A pod of the API server may have the name of a pod of a manifest: it is a separate pod, or the mirror
+/// pod of that one.
 #[derive(Debug)]
 pub struct Merged {
-    sources: BTreeMap<SourceName, Told>,
-    /// Sources that may get what they were refused.
+    sources: BTreeMap<SourceName, SourceState>,
+    /// Sources with rejected pods that may be accepted now.
     to_recheck: VecDeque<SourceName>,
 }
 
 #[derive(Debug, Default)]
-struct Told {
-    /// The latest word of the source, refused pods included.
+struct SourceState {
+    /// The latest set of the source, rejected pods included.
     latest: Option<Arc<Vec<Arc<Pod>>>>,
     set: PodSet,
-    refused: Vec<Refused>,
+    refused: Vec<RejectedPod>,
 }
 
 impl Merged {
-    /// Of these sources, none of which has said anything yet.
+    /// Merges these sources, none of which has published a set yet.
     pub fn new(sources: impl IntoIterator<Item = SourceName>) -> Self {
-        let sources = sources.into_iter().map(|source| (source, Told::default())).collect();
+        let sources = sources.into_iter().map(|source| (source, SourceState::default())).collect();
         Self { sources, to_recheck: VecDeque::new() }
     }
 
-    /// Whether every source has said something.
-    pub fn all_told(&self) -> bool {
-        self.sources.values().all(|told| told.latest.is_some())
+    /// Whether every source has published a set.
+    pub fn all_ready(&self) -> bool {
+        self.sources.values().all(|state| state.latest.is_some())
     }
 
     /// A pod that is wanted.
     pub fn get(&self, uid: &PodUid) -> Option<&Arc<Pod>> {
-        self.sources.values().find_map(|told| told.set.get(uid))
+        self.sources.values().find_map(|state| state.set.get(uid))
     }
 
     /// All pods that are wanted.
     pub fn pods(&self) -> impl Iterator<Item = (&PodUid, &Arc<Pod>)> {
-        self.sources.values().flat_map(|told| &told.set)
+        self.sources.values().flat_map(|state| &state.set)
     }
 
-    /// Pods that are wanted and were not taken.
-    pub fn refused(&self) -> impl Iterator<Item = (SourceName, &Refused)> {
+    /// Rejected pods.
+    pub fn refused(&self) -> impl Iterator<Item = (SourceName, &RejectedPod)> {
         self.sources
             .iter()
-            .flat_map(|(source, told)| told.refused.iter().map(|refused| (*source, refused)))
+            .flat_map(|(source, state)| state.refused.iter().map(|refused| (*source, refused)))
     }
 
-    /// Takes in what a source says. The first word of a source is a change even if it is empty;
-    /// later, nothing new is none.
-    pub fn tell(&mut self, source: SourceName, pods: Arc<Vec<Arc<Pod>>>) -> Option<SourceChange> {
-        let told = self.sources.get_mut(&source)?;
-        let is_first = told.latest.replace(pods).is_none();
+    /// Takes the latest set of a source. The first set of a source is a change even if it is empty;
+    /// later, an equal set is none.
+    pub fn set_latest(
+        &mut self,
+        source: SourceName,
+        pods: Arc<Vec<Arc<Pod>>>,
+    ) -> Option<SourceChange> {
+        let state = self.sources.get_mut(&source)?;
+        let is_first = state.latest.replace(pods).is_none();
         let change = self.merge(source)?;
         (is_first || !change.is_empty()).then_some(change)
     }
 
-    /// What follows for other sources from what one said; to be asked until there is nothing.
+    /// The next change that follows for other sources; callers repeat this until it returns `None`.
     pub fn follow_up(&mut self) -> Option<SourceChange> {
         while let Some(source) = self.to_recheck.pop_front() {
             let change = self.merge(source)?;
@@ -135,27 +139,27 @@ impl Merged {
         None
     }
 
-    /// Compares the latest word of a source with its set.
+    /// Compares the latest set of a source with the pods accepted from it.
     fn merge(&mut self, source: SourceName) -> Option<SourceChange> {
-        let told = self.sources.get(&source)?;
-        let latest = told.latest.clone()?;
+        let state = self.sources.get(&source)?;
+        let latest = state.latest.clone()?;
         let mut clashes = Vec::new();
         let taken = self.taken_by_others(source);
         let free = latest.iter().filter(|pod| {
             let holder = taken.holder(pod);
             if holder.is_some() {
-                clashes.push(Refused { pod: view::pod_name(pod), uid: view::uid(pod), holder });
+                clashes.push(RejectedPod { pod: view::pod_name(pod), uid: view::uid(pod), holder });
             }
             holder.is_none()
         });
         let free: Vec<Arc<Pod>> = free.cloned().collect();
-        let (mut changes, set) = merge(&told.set, free);
+        let (mut changes, set) = merge(&state.set, free);
         let own = std::mem::take(&mut changes.refused).into_iter();
-        clashes.extend(own.map(|(pod, uid)| Refused { pod, uid, holder: None }));
-        let told = self.sources.get_mut(&source)?;
-        told.set = set;
-        let before = std::mem::take(&mut told.refused);
-        told.refused.clone_from(&clashes);
+        clashes.extend(own.map(|(pod, uid)| RejectedPod { pod, uid, holder: None }));
+        let state = self.sources.get_mut(&source)?;
+        state.set = set;
+        let before = std::mem::take(&mut state.refused);
+        state.refused.clone_from(&clashes);
         clashes.retain(|clash| !before.iter().any(|before| before.uid == clash.uid));
         if !changes.removed.is_empty() {
             self.recheck_others(source);
@@ -163,23 +167,23 @@ impl Merged {
         Some(SourceChange { source, changes, refused: clashes })
     }
 
-    /// Whose name is free now may have been wanted elsewhere. This comes to an end: a source that is
-    /// looked at again takes only what is free, and gets what stands earlier in its own list.
+    /// A name that is free now may be used by a rejected pod of another source. This terminates: a source that is
+    /// rechecked takes only free names, and then names from its own list in order.
     fn recheck_others(&mut self, source: SourceName) {
         let to_recheck = &mut self.to_recheck;
-        for (other, told) in &self.sources {
-            if *other != source && !told.refused.is_empty() && !to_recheck.contains(other) {
+        for (other, state) in &self.sources {
+            if *other != source && !state.refused.is_empty() && !to_recheck.contains(other) {
                 to_recheck.push_back(*other);
             }
         }
     }
 
-    fn taken_by_others(&self, source: SourceName) -> Taken {
-        let mut taken = Taken::default();
-        for (other, told) in self.sources.iter().filter(|(other, _)| **other != source) {
-            for (uid, pod) in &told.set {
+    fn taken_by_others(&self, source: SourceName) -> HeldNames {
+        let mut taken = HeldNames::default();
+        for (other, state) in self.sources.iter().filter(|(other, _)| **other != source) {
+            for (uid, pod) in &state.set {
                 taken.uids.insert(uid.clone(), *other);
-                // Names of the API server are others than those of manifests.
+                // Names of pods of the API server do not clash with those of manifests.
                 if source != SourceName::Api && *other != SourceName::Api {
                     taken.names.insert(view::pod_name(pod), *other);
                 }
@@ -189,15 +193,15 @@ impl Merged {
     }
 }
 
-/// What belongs to pods of other sources.
+/// Names and uids of the pods of other sources.
 #[derive(Debug, Default)]
-struct Taken {
+struct HeldNames {
     names: BTreeMap<PodName, SourceName>,
     uids: BTreeMap<PodUid, SourceName>,
 }
 
-impl Taken {
-    /// Who has what this pod wants to have.
+impl HeldNames {
+    /// The source that holds the name or uid of this pod.
     fn holder(&self, pod: &Pod) -> Option<SourceName> {
         let by_name = || self.names.get(&view::pod_name(pod));
         self.uids.get(&view::uid(pod)).or_else(by_name).copied()

@@ -1,11 +1,11 @@
-//! Whether a new version of a manifest replaces the last good one. One that the node cannot run does not
-//! end a pod that it can run.
+//! Decides whether a new version of a manifest replaces the last good one. A version that the node cannot run
+//! does not terminate a pod that it can run.
 
 use k8s_openapi::api::core::v1::Pod;
 use podspec::view;
 
 /// Why a new version of a file is held back, if it is. Without a last good version, or with one that is
-/// not supported either, nothing is lost: the pod is rejected where everybody sees it.
+/// not supported either, the version is published, and the pod is rejected with its usual event.
 pub fn held_back(
     new: &Pod,
     last_good: Option<&Pod>,
@@ -16,7 +16,7 @@ pub fn held_back(
     unsupported(last_good).is_none().then_some(message)
 }
 
-/// The same for a set of pods: the first of them, by its name, that is held back. A set is replaced as a whole.
+/// The same for a set of pods: the problem of the first pod that is held back. A set is replaced as a whole.
 pub fn set_held_back(
     new: &[Pod],
     last_good: &[&Pod],

@@ -1,4 +1,4 @@
-//! The life of a pod on the node, as a state machine over all pods.
+//! The lifecycle of a pod on the node, as a state machine over all pods.
 //!
 //! ```text
 //!             update                  deleted, killed,           all ended            cleaned up
@@ -9,8 +9,8 @@
 //!                                                                                    forgotten <─────┘
 //! ```
 //!
-//! A pod only moves forward; what appears of it when it has finished is ended in its turn. At most one job
-//! runs for a pod; whatever is asked meanwhile is merged into the next one. A grace only ever shrinks.
+//! A pod only moves forward; remains that appear after it has finished are terminated again. At most one job
+//! runs for a pod; updates that arrive meanwhile are merged into the next job. A grace period only ever shrinks.
 
 mod working;
 
@@ -27,21 +27,21 @@ use crate::decide::requeue::Retry;
 
 pub use working::{Config, Lifecycle, Working};
 
-/// The shortest grace.
+/// The minimum grace period.
 const LEAST_GRACE: Duration = Duration::from_secs(1);
 
-/// What a worker works on.
+/// What a worker manages.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Target {
-    /// A pod that a source gave us.
+    /// A pod from a source.
     Pod(Arc<Pod>),
-    /// Something of a pod that nobody gave us, found in the runtime. It can only be ended.
+    /// A pod that no source lists, found in the runtime. It can only be terminated.
     RuntimeOnly(PodName),
 }
 
 impl Target {
-    /// Whether it has its name for itself. What only the runtime knows may be an earlier version of
-    /// a static pod, and that one must not meet the next.
+    /// Whether the pod must be the only one of its name. A pod found in the runtime may be an earlier version of
+    /// a static pod, which must not run beside the next version.
     fn holds_its_name(&self) -> bool {
         match self {
             Self::Pod(pod) => view::is_static(pod),
@@ -57,46 +57,46 @@ impl Target {
     }
 }
 
-/// What is asked of a pod's worker.
+/// An update for a pod's worker.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Update {
     /// The pod is new.
     Create(Arc<Pod>),
-    /// The pod changed, or should be looked at.
+    /// The pod changed, or needs a sync.
     Update(Arc<Pod>),
-    /// Look at the pod.
+    /// Sync the pod.
     Sync,
-    /// The pod must end.
+    /// Terminate the pod.
     Kill {
-        /// What to end.
+        /// The pod to terminate.
         target: Target,
-        /// How long it may take; else the pod says.
+        /// The grace period; `None` for that of the pod.
         grace: Option<Duration>,
-        /// Whether the node needs what the pod uses.
+        /// Whether the pod is evicted, because the node needs its resources.
         evict: bool,
     },
 }
 
-/// What happened.
+/// An input of the state machine.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// Something is asked of a pod's worker.
-    Asked(PodUid, Update),
+    /// An update for a pod's worker.
+    Updated(PodUid, Update),
     /// The job of a pod ended.
     Ended(PodUid, Outcome),
-    /// The wait of a pod is over.
+    /// The wait of a pod ended.
     Due(PodUid),
-    /// Something of a pod lives whose worker was finished: a call that was given up took effect late.
+    /// Something of a pod runs although its worker has finished: an abandoned call took effect late.
     Appeared(PodUid),
-    /// These pods are wanted; no others.
+    /// Exactly these pods are desired.
     Desired(BTreeSet<PodUid>),
 }
 
 impl Event {
-    /// The pod it is about, if it is about one.
+    /// The pod that the event is about, unless it is about all.
     pub fn pod(&self) -> Option<&PodUid> {
         match self {
-            Self::Asked(uid, _) | Self::Ended(uid, _) | Self::Due(uid) | Self::Appeared(uid) => {
+            Self::Updated(uid, _) | Self::Ended(uid, _) | Self::Due(uid) | Self::Appeared(uid) => {
                 Some(uid)
             }
             Self::Desired(_) => None,
@@ -107,29 +107,29 @@ impl Event {
 /// How a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It did what it should.
+    /// The job did its work.
     Done,
     /// A sync found that the pod has finished by itself.
     Finished,
-    /// It failed, or must be done again.
+    /// The job failed, or must be repeated.
     Again(Retry),
-    /// It was told to stop.
+    /// The job was cancelled.
     Cancelled,
 }
 
 /// A job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Job {
-    /// Make the pod as specified.
+    /// Sync the pod.
     Sync(Arc<Pod>),
-    /// End all of it that runs.
+    /// Stop everything of the pod that runs.
     Terminate(Target, Duration),
-    /// Clean up after it.
+    /// Clean up after the pod.
     CleanUp(Arc<Pod>),
 }
 
 impl Job {
-    /// The pod, unless only the runtime knows it.
+    /// The pod, unless it is known to the runtime only.
     pub fn pod(&self) -> Option<&Arc<Pod>> {
         match self {
             Self::Sync(pod) | Self::CleanUp(pod) | Self::Terminate(Target::Pod(pod), _) => {
@@ -140,25 +140,25 @@ impl Job {
     }
 }
 
-/// What to do.
+/// An output of the state machine.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Run a job for a pod.
     Start(PodUid, Job),
-    /// Tell the running job to stop: there is something more urgent.
+    /// Cancel the running job: a more urgent one waits.
     Cancel(PodUid),
-    /// Wake the pod up later.
+    /// Wake the pod up after a wait.
     Requeue(PodUid, Retry),
     /// Nothing of the pod runs any more.
     Terminated(PodUid),
     /// The pod's worker is finished.
     Finished(PodUid),
-    /// Nothing is remembered of the pod any more.
+    /// The state of the pod was dropped.
     Forgotten(PodUid),
 }
 
 impl Command {
-    /// The pod it is about.
+    /// The pod that the command is about.
     pub fn pod(&self) -> &PodUid {
         match self {
             Self::Start(uid, _)
@@ -171,10 +171,10 @@ impl Command {
     }
 }
 
-/// Where a pod is in its life.
+/// The stage of a pod's lifecycle.
 #[derive(Debug, Clone, PartialEq)]
 enum Stage {
-    /// A static pod whose name is still taken by another.
+    /// A static pod while another pod has its name.
     Waiting,
     Syncing,
     Terminating {
@@ -195,27 +195,27 @@ enum Work {
 #[derive(Debug, Clone)]
 struct Worker {
     target: Target,
-    /// The name under which it waits for its turn, whatever it is called later.
+    /// The name that it queued up with, even if the pod's name changes later.
     name: PodName,
     stage: Stage,
-    /// The job that runs.
+    /// The running job.
     running: Option<Work>,
-    /// Whether something was asked that the running job does not know of.
+    /// Whether an update arrived after the running job began.
     pending: bool,
-    /// A pod with this uid came again while this one was ending: start over when it has ended.
+    /// A pod with this uid was created again while this one terminates: start over afterwards.
     restart: bool,
-    /// Why it ends, as far as what is left of it depends on that.
-    because: Option<Because>,
-    /// Whether nobody wants it any more.
+    /// Why the pod ends, as far as its remains depend on that.
+    end_reason: Option<EndReason>,
+    /// Whether no source lists the pod any more.
     orphan: bool,
 }
 
 /// Why a pod ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Because {
-    /// The node needs what it uses.
+enum EndReason {
+    /// The node needs its resources.
     Evicted,
-    /// Nobody wants it any more.
+    /// The pod was deleted, or its source removed it.
     Deleted,
 }
 
@@ -223,54 +223,53 @@ enum Because {
 #[derive(Debug, Clone, Default)]
 pub struct Workers {
     known: BTreeMap<PodUid, Worker>,
-    /// Static pods by name, in order of arrival, behind pods that came only to be ended; the first one
-    /// has the name. A pod leaves when it has finished.
+    /// Static pods by name, in order of arrival, after pods that are only to be terminated; the first one
+    /// holds the name. A pod leaves when it has finished.
     queues: BTreeMap<PodName, VecDeque<PodUid>>,
-    /// Those whose `orphan` has changed, until somebody asks.
-    other_orphans: Vec<PodUid>,
+    /// Pods whose `orphan` changed since the last [`Self::take_changed_orphans`].
+    changed_orphans: Vec<PodUid>,
 }
 
 impl Workers {
-    /// Takes in what happened; answers what to do, in this order.
+    /// Processes an event; returns the commands in the order in which they are to be executed.
     pub fn step(&mut self, event: Event) -> Vec<Command> {
         let mut commands = Vec::new();
         match event {
-            Event::Asked(uid, update) => self.asked(&uid, update, &mut commands),
+            Event::Updated(uid, update) => self.updated(&uid, update, &mut commands),
             Event::Ended(uid, outcome) => self.ended(&uid, outcome, &mut commands),
-            Event::Due(uid) => self.asked(&uid, Update::Sync, &mut commands),
+            Event::Due(uid) => self.updated(&uid, Update::Sync, &mut commands),
             Event::Appeared(uid) => self.appeared(&uid, &mut commands),
             Event::Desired(desired) => self.desired(&desired, &mut commands),
         }
         commands
     }
 
-    /// Whether something of the pod may run: it has a worker that has not ended it.
+    /// Whether something of the pod may run: it has a worker that has not terminated it.
     pub fn may_run(&self, uid: &PodUid) -> bool {
         let stage = self.known.get(uid).map(|worker| &worker.stage);
         stage.is_some_and(|stage| !matches!(stage, Stage::Terminated | Stage::Finished))
     }
 
-    /// How far the pod is, as far as what is left of it depends on that. One that will start over keeps
-    /// what is left of its earlier self until then; and nothing goes before it was told how it ended, which
-    /// nobody could say afterwards.
+    /// The state of the pod, as far as its remains depend on that. A pod that starts over keeps its remains until then.
+    /// Remains are kept until the final status is computed, because they are its only evidence.
     pub fn state(&self, uid: &PodUid) -> Option<WorkerState> {
         let worker = self.known.get(uid)?;
-        let is_told = worker.stage == Stage::Finished;
-        let because = worker.because.filter(|_| !worker.restart && is_told);
+        let is_finished = worker.stage == Stage::Finished;
+        let reason = worker.end_reason.filter(|_| !worker.restart && is_finished);
         Some(WorkerState {
-            evicted: because == Some(Because::Evicted),
-            deleted: because == Some(Because::Deleted),
+            evicted: reason == Some(EndReason::Evicted),
+            deleted: reason == Some(EndReason::Deleted),
             terminated: matches!(worker.stage, Stage::Terminated | Stage::Finished),
         })
     }
 
-    /// The name under which the pod's worker began.
+    /// The name that the pod's worker was created with.
     pub fn name(&self, uid: &PodUid) -> Option<&PodName> {
         self.known.get(uid).map(|worker| &worker.name)
     }
 
     /// Whether the pod has a worker.
-    pub fn knows(&self, uid: &PodUid) -> bool {
+    pub fn has_worker(&self, uid: &PodUid) -> bool {
         self.known.contains_key(uid)
     }
 
@@ -284,7 +283,7 @@ impl Workers {
         self.known.keys()
     }
 
-    fn asked(&mut self, uid: &PodUid, update: Update, commands: &mut Vec<Command>) {
+    fn updated(&mut self, uid: &PodUid, update: Update, commands: &mut Vec<Command>) {
         if !self.known.contains_key(uid) {
             let target = match &update {
                 Update::Create(pod) | Update::Update(pod) => Target::Pod(Arc::clone(pod)),
@@ -292,54 +291,54 @@ impl Workers {
                 Update::Sync => return,
             };
             let ends = matches!(update, Update::Kill { .. });
-            self.welcome(uid, target, ends);
+            self.add(uid, target, ends);
         } else if let Update::Create(_) = &update {
-            let worker = self.known.get_mut(uid).expect("it was just found");
+            let worker = self.known.get_mut(uid).expect("the worker exists");
             if !matches!(worker.stage, Stage::Waiting | Stage::Syncing) {
                 worker.restart = true;
                 return;
             }
         }
-        let worker = self.known.get_mut(uid).expect("it was found or made above");
-        let mut asked_grace = None;
+        let worker = self.known.get_mut(uid).expect("the worker was found or created above");
+        let mut requested_grace = None;
         let (mut killed, mut evict) = (false, false);
         match update {
             Update::Create(pod) | Update::Update(pod) => worker.target = Target::Pod(pod),
             Update::Sync => {}
             Update::Kill { grace, target, evict: evicted } => {
                 (killed, evict) = (true, evicted);
-                asked_grace = grace;
-                // A known specification says more than what the runtime remembers.
+                requested_grace = grace;
+                // The specification of a source is more complete than what the runtime returns.
                 if let Target::Pod(_) = target {
                     worker.target = target;
                 }
             }
         }
-        let goes = killed || must_go(&worker.target);
-        let before = worker.because;
-        if goes && matches!(worker.stage, Stage::Waiting | Stage::Syncing) {
-            let deleted = is_unwanted(&worker.target).then_some(Because::Deleted);
-            worker.because = deleted.or(evict.then_some(Because::Evicted));
+        let ends = killed || must_end(&worker.target);
+        let before = worker.end_reason;
+        if ends && matches!(worker.stage, Stage::Waiting | Stage::Syncing) {
+            let deleted = is_deleted(&worker.target).then_some(EndReason::Deleted);
+            worker.end_reason = deleted.or(evict.then_some(EndReason::Evicted));
         }
         if is_evicted(&worker.target) {
-            worker.because = worker.because.or(Some(Because::Evicted));
+            worker.end_reason = worker.end_reason.or(Some(EndReason::Evicted));
         }
         match &mut worker.stage {
-            // Told once more: what is left of it may go now.
-            Stage::Finished if before != worker.because => {
+            // Report it again: its remains may be removed now.
+            Stage::Finished if before != worker.end_reason => {
                 commands.push(Command::Finished(uid.clone()));
             }
-            Stage::Waiting if goes => {
+            Stage::Waiting if ends => {
                 commands.push(Command::Terminated(uid.clone()));
                 self.finish(uid, commands);
             }
-            Stage::Syncing if goes => {
-                let grace = grace(None, &worker.target, asked_grace);
+            Stage::Syncing if ends => {
+                let grace = grace(None, &worker.target, requested_grace);
                 worker.stage = Stage::Terminating { grace };
                 self.wake(uid, true, commands);
             }
             Stage::Terminating { grace: stored } => {
-                let shorter = grace(Some(*stored), &worker.target, asked_grace);
+                let shorter = grace(Some(*stored), &worker.target, requested_grace);
                 let shrinks = shorter < *stored;
                 *stored = shorter;
                 self.wake(uid, shrinks, commands);
@@ -349,12 +348,12 @@ impl Workers {
         }
     }
 
-    fn welcome(&mut self, uid: &PodUid, target: Target, ends: bool) {
+    fn add(&mut self, uid: &PodUid, target: Target, ends: bool) {
         let (mut stage, name) = (Stage::Syncing, target.name());
         if target.holds_its_name() {
             let queue = self.queues.entry(name.clone()).or_default();
             if ends {
-                // What runs and only has to end does so at once, and whoever waits for the name waits for that.
+                // A pod that only terminates starts at once; others wait for the name until it has terminated.
                 queue.push_front(uid.clone());
             } else {
                 queue.push_back(uid.clone());
@@ -370,15 +369,15 @@ impl Workers {
             running: None,
             pending: false,
             restart: false,
-            because: None,
+            end_reason: None,
             orphan: false,
         };
         self.known.insert(uid.clone(), worker);
     }
 
-    /// Runs the job that the pod's stage asks for, now or after the one that runs.
+    /// Starts the job for the pod's stage, now or after the running job.
     fn wake(&mut self, uid: &PodUid, urgent: bool, commands: &mut Vec<Command>) {
-        let worker = self.known.get_mut(uid).expect("only known pods are woken");
+        let worker = self.known.get_mut(uid).expect("the worker exists");
         if worker.running.is_some() {
             if urgent {
                 commands.push(Command::Cancel(uid.clone()));
@@ -413,8 +412,8 @@ impl Workers {
             (Stage::Syncing, Outcome::Done) if !moved_on => {
                 commands.push(Command::Requeue(uid.clone(), Retry::Resync));
             }
-            // The job that ended may have been the sync before. Whatever was asked during a
-            // termination, such as to look at the death of its containers, is settled by its end.
+            // The job that ended may have been the sync before. Updates that arrive during a
+            // termination, such as for the exit of its containers, need no further job.
             (Stage::Terminating { .. }, Outcome::Done) if ran == Some(Work::Terminate) => {
                 worker.stage = Stage::Terminated;
                 commands.push(Command::Terminated(uid.clone()));
@@ -442,7 +441,7 @@ impl Workers {
         self.leave_queue(uid, &name, commands);
     }
 
-    /// Ends what appeared of a pod that had ended, as what nobody wants; others of its name wait for that.
+    /// Terminates the remains that appeared after a pod had finished; others of its name wait for that.
     fn appeared(&mut self, uid: &PodUid, commands: &mut Vec<Command>) {
         let Some(worker) = self.known.get_mut(uid) else { return };
         if worker.stage != Stage::Finished {
@@ -455,7 +454,7 @@ impl Workers {
         self.wake(uid, false, commands);
     }
 
-    /// Gives the name free; the next static pod of it starts.
+    /// Releases the name; the next static pod of that name starts.
     fn leave_queue(&mut self, uid: &PodUid, name: &PodName, commands: &mut Vec<Command>) {
         let Some(queue) = self.queues.get_mut(name) else { return };
         queue.retain(|queued| queued != uid);
@@ -471,12 +470,12 @@ impl Workers {
         }
     }
 
-    /// Ends what nobody wants, and forgets what has ended.
+    /// Terminates pods that are not desired, and forgets those that have finished.
     fn desired(&mut self, desired: &BTreeSet<PodUid>, commands: &mut Vec<Command>) {
         for (uid, worker) in &mut self.known {
             let orphan = !desired.contains(uid);
             if std::mem::replace(&mut worker.orphan, orphan) != orphan {
-                self.other_orphans.push(uid.clone());
+                self.changed_orphans.push(uid.clone());
             }
         }
         let leaving: Vec<PodUid> = self
@@ -495,42 +494,46 @@ impl Workers {
                 }
                 _ if desired.contains(&uid) => {}
                 Stage::Waiting | Stage::Syncing => {
-                    self.asked(&uid, Update::Kill { target, grace: None, evict: false }, commands);
+                    self.updated(
+                        &uid,
+                        Update::Kill { target, grace: None, evict: false },
+                        commands,
+                    );
                     if let Some(worker) = self.known.get_mut(&uid) {
-                        worker.because = Some(Because::Deleted);
+                        worker.end_reason = Some(EndReason::Deleted);
                     }
                 }
-                // Under way, or waiting for its next try.
+                // It is terminating already, or waits for its next attempt.
                 Stage::Terminating { .. } | Stage::Terminated => {}
             }
         }
     }
 }
 
-/// Whether nobody wants the pod any more, as far as it says itself.
-fn is_unwanted(target: &Target) -> bool {
+/// Whether the pod is deleted, or known to the runtime only.
+fn is_deleted(target: &Target) -> bool {
     match target {
         Target::RuntimeOnly(_) => true,
         Target::Pod(pod) => view::is_being_deleted(pod),
     }
 }
 
-/// Whether the API says that the pod was evicted, such as an earlier agent or somebody else did.
+/// Whether the API server shows the pod as evicted, by an earlier agent or another client.
 fn is_evicted(target: &Target) -> bool {
     matches!(target, Target::Pod(pod) if view::is_evicted(pod))
 }
 
-/// Whether the pod says itself that it must end.
-fn must_go(target: &Target) -> bool {
+/// Whether the pod must terminate by its own state.
+fn must_end(target: &Target) -> bool {
     match target {
         Target::RuntimeOnly(_) => true,
-        Target::Pod(pod) => view::is_being_deleted(pod) || view::is_over(pod),
+        Target::Pod(pod) => view::is_being_deleted(pod) || view::is_terminal(pod),
     }
 }
 
-/// The grace of a pod that ends: the shortest of what was said so far. What the specification says
-/// counts only while nobody said anything else.
-fn grace(stored: Option<Duration>, target: &Target, asked: Option<Duration>) -> Duration {
+/// The grace period of a terminating pod: the shortest one requested so far. That of the specification
+/// applies only if none was requested.
+fn grace(stored: Option<Duration>, target: &Target, requested: Option<Duration>) -> Duration {
     let seconds = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
     let (deletion, specified) = match target {
         Target::RuntimeOnly(_) => (None, None),
@@ -539,7 +542,7 @@ fn grace(stored: Option<Duration>, target: &Target, asked: Option<Duration>) -> 
             view::spec(pod).and_then(|spec| spec.termination_grace_period_seconds).map(seconds),
         ),
     };
-    let shortest = [stored, deletion, asked].into_iter().flatten().min();
+    let shortest = [stored, deletion, requested].into_iter().flatten().min();
     shortest.or(specified).unwrap_or(LEAST_GRACE).max(LEAST_GRACE)
 }
 

@@ -1,8 +1,8 @@
-//! What appears of pods that have finished.
+//! Remains that appear after a pod has finished.
 
 use super::*;
 
-/// A pod that runs, ends when it is asked to and is cleaned up after.
+/// The events of a pod that runs, is terminated and cleaned up.
 fn finishes(pod: &Pod) -> Vec<Event> {
     let done = || Event::Ended(view::uid(pod), Outcome::Done);
     vec![create(pod), done(), kill(pod, None), done(), done()]
@@ -10,7 +10,7 @@ fn finishes(pod: &Pod) -> Vec<Event> {
 
 // behaviour: WRK-35
 #[test]
-fn what_appears_of_a_pod_that_has_finished_is_ended_as_what_nobody_wants() {
+fn remains_of_a_finished_pod_are_terminated_as_orphans() {
     let pod = api_pod("a");
     let appeared = || Event::Appeared("a".into());
     let mut workers = Workers::default();
@@ -21,18 +21,18 @@ fn what_appears_of_a_pod_that_has_finished_is_ended_as_what_nobody_wants() {
     assert!(!workers.is_finished(&"a".into()) && workers.may_run(&"a".into()));
     let story = vec![ended("a", Outcome::Done), ended("a", Outcome::Done), desired(&["a"])];
     assert_eq!(play(&mut workers, story), ["terminated a", "clean a", "finished a"]);
-    // As often as something does.
+    // Every time.
     assert_eq!(play(&mut workers, vec![appeared()]), ["terminate a 1"]);
     let mut unfinished: Vec<Event> = runs(&pod).into();
     unfinished.extend([appeared(), kill(&pod, None), appeared(), ended("a", Outcome::Done)]);
     unfinished.extend([appeared(), ended("a", Outcome::Done)]);
-    assert_eq!(tell(unfinished), tell(finishes(&pod)), "who is at work sees it");
-    assert_eq!(tell(vec![appeared()]), [""; 0], "what has no worker is a stranger");
+    assert_eq!(run(unfinished), run(finishes(&pod)), "a working worker finds it itself");
+    assert_eq!(run(vec![appeared()]), [""; 0], "remains without a worker are an orphan");
 }
 
 // behaviour: WRK-10, WRK-35
 #[test]
-fn a_pod_that_comes_again_waits_for_what_appeared_of_its_earlier_life() {
+fn recreated_pod_waits_for_remains_of_its_earlier_life() {
     let pod = static_pod("a");
     let mut workers = Workers::default();
     play(&mut workers, finishes(&pod));
@@ -46,7 +46,7 @@ fn a_pod_that_comes_again_waits_for_what_appeared_of_its_earlier_life() {
 
 // behaviour: WRK-18, WRK-35
 #[test]
-fn a_static_pod_waits_for_what_appeared_of_another_of_its_name() {
+fn static_pod_waits_for_remains_of_another_of_its_name() {
     let (old, new) = (static_pod("old"), static_pod("new"));
     let mut workers = Workers::default();
     play(&mut workers, finishes(&old));

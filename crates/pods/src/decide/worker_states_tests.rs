@@ -1,13 +1,13 @@
-//! What the workers say of pods whose remains somebody looks at.
+//! The worker states that garbage collection reads.
 
 use super::*;
 
 fn evict(pod: &Pod) -> Event {
     let target = Target::Pod(Arc::new(pod.clone()));
-    Event::Asked(view::uid(pod), Update::Kill { target, grace: None, evict: true })
+    Event::Updated(view::uid(pod), Update::Kill { target, grace: None, evict: true })
 }
 
-/// Evicted, deleted, terminated; nothing for a pod without a worker.
+/// Whether evicted, deleted and terminated; `None` for a pod without a worker.
 fn state(workers: &Workers) -> Option<[bool; 3]> {
     let state = workers.state(&"a".into())?;
     Some([state.evicted, state.deleted, state.terminated])
@@ -15,9 +15,9 @@ fn state(workers: &Workers) -> Option<[bool; 3]> {
 
 // behaviour: GC-1, GC-2, GC-3, GC-23, GC-57
 #[test]
-fn why_a_pod_ends_is_remembered_until_it_is_forgotten() {
+fn end_reason_is_kept_until_the_pod_is_forgotten() {
     let pod = api_pod("a");
-    // what ends it, and whether it was evicted or deleted
+    // the end, and whether it counts as evicted or deleted
     let rows = [
         (evict(&pod), [true, false]),
         (kill(&pod, None), [false, false]),
@@ -33,10 +33,10 @@ fn why_a_pod_ends_is_remembered_until_it_is_forgotten() {
             play(&mut workers, vec![ended("a", Outcome::Done)]);
         }
         play(&mut workers, vec![ends.clone()]);
-        assert_eq!(state(&workers), Some([false; 3]), "{ends:?}: it ends");
+        assert_eq!(state(&workers), Some([false; 3]), "{ends:?}: it terminates");
         play(&mut workers, vec![ended("a", Outcome::Done)]);
-        let untold = Some([false, false, true]);
-        assert_eq!(state(&workers), untold, "{ends:?}: it was not told yet how it ended");
+        let unreported = Some([false, false, true]);
+        assert_eq!(state(&workers), unreported, "{ends:?}: its final status is not computed yet");
         play(&mut workers, vec![ended("a", Outcome::Done)]);
         assert_eq!(state(&workers), Some([evicted, deleted, true]), "{ends:?}");
         play(&mut workers, vec![desired(&[])]);
@@ -45,7 +45,7 @@ fn why_a_pod_ends_is_remembered_until_it_is_forgotten() {
 }
 
 #[test]
-fn of_what_only_the_runtime_knows_nothing_is_told() {
+fn runtime_only_pod_has_no_end_reason() {
     let mut workers = Workers::default();
     play(&mut workers, vec![found("a")]);
     assert_eq!(state(&workers), Some([false, false, false]));
@@ -54,7 +54,7 @@ fn of_what_only_the_runtime_knows_nothing_is_told() {
 }
 
 #[test]
-fn a_finished_pod_that_is_deleted_later_stays_as_it_is_until_it_is_forgotten() {
+fn finished_pod_that_is_deleted_keeps_its_state_until_forgotten() {
     let pod = api_pod("a");
     let mut workers = Workers::default();
     let finished = vec![
@@ -70,7 +70,7 @@ fn a_finished_pod_that_is_deleted_later_stays_as_it_is_until_it_is_forgotten() {
 
 // behaviour: GC-6
 #[test]
-fn a_pod_that_comes_again_while_it_ends_keeps_what_is_left_of_it() {
+fn pod_recreated_while_terminating_keeps_its_remains() {
     let pod = static_pod("a");
     let mut workers = Workers::default();
     play(&mut workers, vec![create(&pod), ended("a", Outcome::Done), desired(&[])]);
@@ -87,30 +87,30 @@ fn over(mut pod: Pod, phase: &str, reason: &str) -> Pod {
 
 // behaviour: GC-7
 #[test]
-fn a_pod_was_evicted_if_the_api_says_so_whenever_it_does() {
+fn evicted_status_in_the_api_marks_the_pod_evicted() {
     let pod = api_pod("a");
     let done = || ended("a", Outcome::Done);
     let rows =
         [("Failed", "Evicted", true), ("Failed", "", false), ("Succeeded", "Evicted", false)];
     for (phase, reason, evicted) in rows {
-        let told = over(pod.clone(), phase, reason);
-        // To an agent that has just started, and of a pod that runs.
-        for beginning in [vec![create(&told)], vec![create(&pod), done(), update(&told)]] {
+        let terminal = over(pod.clone(), phase, reason);
+        // For an agent that has just started, and for a running pod.
+        for beginning in [vec![create(&terminal)], vec![create(&pod), done(), update(&terminal)]] {
             let mut workers = Workers::default();
             play(&mut workers, beginning);
             play(&mut workers, vec![done(), done()]);
             assert_eq!(state(&workers), Some([evicted, false, true]), "{phase} {reason}");
         }
-        // Of one that has finished by itself.
+        // For a pod that has finished by itself.
         let mut workers = Workers::default();
         play(&mut workers, vec![create(&pod), ended("a", Outcome::Finished), done(), done()]);
         assert_eq!(state(&workers), Some([false, false, true]));
-        let told = play(&mut workers, vec![update(&told), update(&told)]);
+        let commands = play(&mut workers, vec![update(&terminal), update(&terminal)]);
         let expected: &[&str] = if evicted { &["finished a"] } else { &[] };
-        assert_eq!(told, expected, "{phase} {reason}: once");
+        assert_eq!(commands, expected, "{phase} {reason}: once");
         assert_eq!(state(&workers), Some([evicted, false, true]), "{phase} {reason}");
     }
-    // Nobody wants it, too.
+    // It is also orphaned.
     let mut workers = Workers::default();
     let gone = over(deleted(pod, 5), "Failed", "Evicted");
     play(&mut workers, vec![create(&gone), done(), done()]);

@@ -33,16 +33,16 @@ fn deleted(mut pod: Pod, grace: i64) -> Pod {
 }
 
 fn create(pod: &Pod) -> Event {
-    Event::Asked(view::uid(pod), Update::Create(Arc::new(pod.clone())))
+    Event::Updated(view::uid(pod), Update::Create(Arc::new(pod.clone())))
 }
 
 fn update(pod: &Pod) -> Event {
-    Event::Asked(view::uid(pod), Update::Update(Arc::new(pod.clone())))
+    Event::Updated(view::uid(pod), Update::Update(Arc::new(pod.clone())))
 }
 
 fn kill(pod: &Pod, grace: Option<u64>) -> Event {
     let target = Target::Pod(Arc::new(pod.clone()));
-    Event::Asked(view::uid(pod), Update::Kill { target, grace: grace.map(seconds), evict: false })
+    Event::Updated(view::uid(pod), Update::Kill { target, grace: grace.map(seconds), evict: false })
 }
 
 fn ended(uid: &str, outcome: Outcome) -> Event {
@@ -53,7 +53,7 @@ fn desired(uids: &[&str]) -> Event {
     Event::Desired(uids.iter().map(|uid| PodUid::from(*uid)).collect())
 }
 
-/// Commands as short words.
+/// Commands as text.
 fn words(commands: &[Command]) -> Vec<String> {
     commands
         .iter()
@@ -76,24 +76,24 @@ fn play(workers: &mut Workers, events: Vec<Event>) -> Vec<String> {
     events.into_iter().flat_map(|event| words(&workers.step(event))).collect()
 }
 
-/// The same from the beginning.
-fn tell(events: Vec<Event>) -> Vec<String> {
+/// The commands of new workers.
+fn run(events: Vec<Event>) -> Vec<String> {
     play(&mut Workers::default(), events)
 }
 
-/// The beginning of a pod that runs.
+/// The first events of a running pod.
 fn runs(pod: &Pod) -> [Event; 2] {
     [create(pod), Event::Ended(view::uid(pod), Outcome::Done)]
 }
 
 fn found(uid: &str) -> Event {
     let target = Target::RuntimeOnly(PodName::new("default", "web"));
-    Event::Asked(uid.into(), Update::Kill { target, grace: None, evict: false })
+    Event::Updated(uid.into(), Update::Kill { target, grace: None, evict: false })
 }
 
 // behaviour: WRK-1
 #[test]
-fn a_pod_lives_from_its_creation_to_its_end() {
+fn pod_is_synced_terminated_cleaned_and_forgotten() {
     let pod = api_pod("a");
     let mut workers = Workers::default();
     let story = vec![
@@ -118,59 +118,59 @@ fn a_pod_lives_from_its_creation_to_its_end() {
         "forgotten a",
     ];
     assert_eq!(play(&mut workers, story), expected);
-    assert!(!workers.knows(&"a".into()));
+    assert!(!workers.has_worker(&"a".into()));
 }
 
 #[test]
-fn a_pod_that_has_finished_by_itself_is_terminated() {
+fn pod_that_finished_by_itself_is_terminated() {
     let pod = api_pod("a");
     let story = vec![create(&pod), ended("a", Outcome::Finished), ended("a", Outcome::Done)];
-    assert_eq!(tell(story), ["sync a", "terminate a 30", "terminated a", "clean a"]);
+    assert_eq!(run(story), ["sync a", "terminate a 30", "terminated a", "clean a"]);
 }
 
 // behaviour: WRK-2
 #[test]
-fn what_is_asked_while_a_job_runs_is_done_once_afterwards() {
+fn updates_during_a_job_are_merged_into_one_job() {
     let pod = api_pod("a");
     let story = vec![
         create(&pod),
         update(&pod),
         update(&pod),
-        Event::Asked("a".into(), Update::Sync),
+        Event::Updated("a".into(), Update::Sync),
         ended("a", Outcome::Done),
         ended("a", Outcome::Done),
     ];
-    assert_eq!(tell(story), ["sync a", "sync a", "requeue a Resync"]);
+    assert_eq!(run(story), ["sync a", "sync a", "requeue a Resync"]);
 }
 
 // behaviour: WRK-3
 #[test]
-fn a_kill_cancels_the_running_sync_and_is_never_lost() {
+fn kill_cancels_the_running_sync_and_is_never_lost() {
     let pod = api_pod("a");
     for outcome in [Outcome::Done, Outcome::Cancelled, Outcome::Again(Retry::Failure)] {
         let story = vec![create(&pod), kill(&pod, None), update(&pod), ended("a", outcome)];
-        assert_eq!(tell(story), ["sync a", "cancel a", "terminate a 30"]);
+        assert_eq!(run(story), ["sync a", "cancel a", "terminate a 30"]);
     }
 }
 
 #[test]
-fn what_is_asked_during_a_termination_does_not_make_it_happen_again() {
+fn updates_during_termination_do_not_repeat_it() {
     let pod = api_pod("a");
     let mut story: Vec<Event> = runs(&pod).into();
     story.extend([
         kill(&pod, None),
-        Event::Asked("a".into(), Update::Sync),
+        Event::Updated("a".into(), Update::Sync),
         ended("a", Outcome::Done),
-        Event::Asked("a".into(), Update::Sync),
+        Event::Updated("a".into(), Update::Sync),
         ended("a", Outcome::Done),
     ]);
     let expected =
         ["sync a", "requeue a Resync", "terminate a 30", "terminated a", "clean a", "finished a"];
-    assert_eq!(tell(story), expected);
+    assert_eq!(run(story), expected);
 }
 
 #[test]
-fn failures_are_tried_again_in_the_same_stage() {
+fn failures_are_retried_in_the_same_stage() {
     let pod = api_pod("a");
     let again = || ended("a", Outcome::Again(Retry::Failure));
     let story = vec![
@@ -200,30 +200,30 @@ fn failures_are_tried_again_in_the_same_stage() {
         "clean a",
         "finished a",
     ];
-    assert_eq!(tell(story), expected);
+    assert_eq!(run(story), expected);
 }
 
 // behaviour: WRK-4
 #[test]
-fn a_grace_comes_from_who_asks_then_the_deletion_then_the_specification() {
+fn grace_is_taken_from_the_request_then_deletion_then_specification() {
     let rows = [
         ("specification", kill(&api_pod("a"), None), 30),
         ("deletion", update(&deleted(api_pod("a"), 5)), 5),
-        ("asked", kill(&api_pod("a"), Some(2)), 2),
+        ("requested", kill(&api_pod("a"), Some(2)), 2),
         ("deletion of 0", update(&deleted(api_pod("a"), 0)), 1),
-        ("asked 0", kill(&api_pod("a"), Some(0)), 1),
+        ("requested 0", kill(&api_pod("a"), Some(0)), 1),
         ("longer than the specification", kill(&api_pod("a"), Some(60)), 60),
     ];
     for (name, event, grace) in rows {
         let story = vec![create(&api_pod("a")), ended("a", Outcome::Done), event];
         let expected = format!("terminate a {grace}");
-        assert_eq!(tell(story).last(), Some(&expected), "{name}");
+        assert_eq!(run(story).last(), Some(&expected), "{name}");
     }
 }
 
 // behaviour: WRK-5
 #[test]
-fn a_shorter_grace_restarts_the_termination_and_a_longer_one_does_nothing() {
+fn shorter_grace_restarts_termination_and_longer_one_does_not() {
     let pod = api_pod("a");
     let mut story: Vec<Event> = runs(&pod).into();
     story.extend([
@@ -241,36 +241,36 @@ fn a_shorter_grace_restarts_the_termination_and_a_longer_one_does_nothing() {
         "terminate a 5",
         "terminate a 5",
     ];
-    assert_eq!(tell(story), expected);
+    assert_eq!(run(story), expected);
 }
 
 // behaviour: WRK-6
 #[test]
-fn a_pod_with_a_terminal_phase_or_a_deletion_is_terminated_at_first_sight() {
+fn terminal_or_deleted_pod_is_terminated_when_first_seen() {
     for phase in ["Failed", "Succeeded"] {
         let mut pod = api_pod("a");
         pod.status = Some(PodStatus { phase: Some(phase.to_owned()), ..PodStatus::default() });
-        assert_eq!(tell(vec![create(&pod)]), ["terminate a 30"]);
+        assert_eq!(run(vec![create(&pod)]), ["terminate a 30"]);
     }
     let pod = deleted(api_pod("a"), 3);
-    assert_eq!(tell(vec![create(&pod)]), ["terminate a 3"]);
+    assert_eq!(run(vec![create(&pod)]), ["terminate a 3"]);
 }
 
 // behaviour: WRK-7
 #[test]
-fn what_only_the_runtime_knows_is_ended_and_forgotten_without_cleaning_up() {
+fn runtime_only_pod_is_terminated_and_forgotten_without_clean_up() {
     let story = vec![
-        Event::Asked("a".into(), Update::Sync),
+        Event::Updated("a".into(), Update::Sync),
         found("a"),
         ended("a", Outcome::Done),
         desired(&[]),
     ];
-    assert_eq!(tell(story), ["terminate a 1", "terminated a", "finished a", "forgotten a"]);
+    assert_eq!(run(story), ["terminate a 1", "terminated a", "finished a", "forgotten a"]);
 }
 
 // behaviour: WRK-26
 #[test]
-fn a_pod_that_is_known_ends_as_it_says_whoever_found_it() {
+fn known_pod_terminates_with_its_own_grace_when_found_in_the_runtime() {
     let pod = api_pod("a");
     let mut workers = Workers::default();
     play(&mut workers, runs(&pod).into());
@@ -281,7 +281,7 @@ fn a_pod_that_is_known_ends_as_it_says_whoever_found_it() {
 
 // behaviour: WRK-8
 #[test]
-fn a_static_pod_waits_until_the_one_of_its_name_has_finished() {
+fn static_pod_waits_until_the_previous_one_of_its_name_finished() {
     let (old, new) = (static_pod("old"), static_pod("new"));
     let story = vec![
         create(&old),
@@ -300,12 +300,12 @@ fn a_static_pod_waits_until_the_one_of_its_name_has_finished() {
         "finished old",
         "sync new",
     ];
-    assert_eq!(tell(story), expected);
+    assert_eq!(run(story), expected);
 }
 
 // behaviour: WRK-18
 #[test]
-fn a_static_pod_waits_for_what_the_runtime_still_has_of_its_earlier_self() {
+fn static_pod_waits_for_its_earlier_version_in_the_runtime() {
     let new = static_pod("new");
     let story = vec![found("old"), create(&new), ended("old", Outcome::Again(Retry::Failure))];
     let expected = ["terminate old 1", "requeue old Failure"];
@@ -314,16 +314,16 @@ fn a_static_pod_waits_for_what_the_runtime_still_has_of_its_earlier_self() {
     let story = vec![Event::Due("old".into()), ended("old", Outcome::Done)];
     let expected = ["terminate old 1", "terminated old", "finished old", "sync new"];
     assert_eq!(play(&mut workers, story), expected);
-    // What is found late is ended at once all the same.
+    // An orphan found later is terminated immediately, too.
     let mut story: Vec<Event> = runs(&new).into();
     story.extend([found("old"), create(&static_pod("next")), kill(&new, None)]);
     let expected = ["sync new", "requeue new Resync", "terminate old 1", "terminate new 30"];
-    assert_eq!(tell(story), expected);
+    assert_eq!(run(story), expected);
 }
 
 // behaviour: WRK-18, WRK-26
 #[test]
-fn two_earlier_selves_that_are_known_both_end_as_they_say() {
+fn two_known_earlier_versions_terminate_with_their_own_grace() {
     let story = vec![
         kill(&static_pod("1"), None),
         kill(&static_pod("2"), None),
@@ -344,12 +344,12 @@ fn two_earlier_selves_that_are_known_both_end_as_they_say() {
         "finished 1",
         "sync 3",
     ];
-    assert_eq!(tell(story), expected);
+    assert_eq!(run(story), expected);
 }
 
 // behaviour: WRK-8, WRK-9
 #[test]
-fn static_pods_of_one_name_start_in_the_order_they_came_and_skip_those_that_went() {
+fn static_pods_of_one_name_start_in_order_and_skip_removed_ones() {
     let mut story = vec![
         create(&static_pod("1")),
         create(&static_pod("2")),
@@ -370,31 +370,31 @@ fn static_pods_of_one_name_start_in_the_order_they_came_and_skip_those_that_went
         "finished 1",
         "sync 3",
     ];
-    assert_eq!(tell(story), expected);
+    assert_eq!(run(story), expected);
 }
 
 #[test]
-fn who_waits_for_a_name_waits_for_a_stranger_that_came_later_too() {
+fn waiting_static_pod_also_waits_for_an_orphan_found_later() {
     let (first, next) = (static_pod("1"), static_pod("2"));
     let mut story: Vec<Event> = runs(&first).into();
     story.extend([create(&next), found("4"), kill(&first, None)]);
     story.extend([ended("1", Outcome::Done), ended("1", Outcome::Done), ended("4", Outcome::Done)]);
-    let told = tell(story);
-    let place = |said: &str| told.iter().position(|line| line == said);
-    assert!(place("finished 1").is_some() && place("sync 2").is_some(), "{told:?}");
-    assert_eq!(place("sync 2"), Some(told.len() - 1), "{told:?}");
-    assert!(place("sync 2") > place("finished 4") && place("finished 4").is_some(), "{told:?}");
+    let lines = run(story);
+    let place = |text: &str| lines.iter().position(|line| line == text);
+    assert!(place("finished 1").is_some() && place("sync 2").is_some(), "{lines:?}");
+    assert_eq!(place("sync 2"), Some(lines.len() - 1), "{lines:?}");
+    assert!(place("sync 2") > place("finished 4") && place("finished 4").is_some(), "{lines:?}");
 }
 
 #[test]
-fn pods_from_the_api_do_not_wait_for_one_another() {
+fn api_pods_do_not_wait_for_each_other() {
     let story = vec![create(&api_pod("1")), create(&api_pod("2"))];
-    assert_eq!(tell(story), ["sync 1", "sync 2"]);
+    assert_eq!(run(story), ["sync 1", "sync 2"]);
 }
 
 // behaviour: WRK-10
 #[test]
-fn a_pod_that_comes_again_while_it_ends_is_forgotten_so_that_it_can_start_over() {
+fn pod_recreated_while_terminating_is_forgotten_and_starts_over() {
     let pod = static_pod("a");
     let mut story: Vec<Event> = runs(&pod).into();
     story.extend([
@@ -416,12 +416,12 @@ fn a_pod_that_comes_again_while_it_ends_is_forgotten_so_that_it_can_start_over()
         "forgotten a",
         "sync a",
     ];
-    assert_eq!(tell(story), expected);
+    assert_eq!(run(story), expected);
 }
 
 // behaviour: WRK-11
 #[test]
-fn a_finished_pod_that_is_still_wanted_is_not_started_again() {
+fn finished_pod_that_is_still_desired_is_not_restarted() {
     let pod = static_pod("a");
     let story = vec![
         create(&pod),
@@ -429,16 +429,16 @@ fn a_finished_pod_that_is_still_wanted_is_not_started_again() {
         ended("a", Outcome::Done),
         ended("a", Outcome::Done),
         desired(&["a"]),
-        Event::Asked("a".into(), Update::Sync),
+        Event::Updated("a".into(), Update::Sync),
         update(&pod),
     ];
     let expected = ["sync a", "terminate a 30", "terminated a", "clean a", "finished a"];
-    assert_eq!(tell(story), expected);
+    assert_eq!(run(story), expected);
 }
 
 // behaviour: WRK-12
 #[test]
-fn what_nobody_wants_any_more_ends() {
+fn orphaned_pod_is_terminated() {
     let pod = api_pod("a");
     let mut workers = Workers::default();
     let story = vec![create(&pod), ended("a", Outcome::Done), desired(&[])];
@@ -468,7 +468,7 @@ fn any_event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// What a pod's jobs may look like, checked from the outside.
+/// The jobs of a pod, checked against the invariants.
 #[derive(Default)]
 struct Watched {
     busy: bool,
@@ -484,16 +484,16 @@ proptest! {
     ) {
         let mut workers = Workers::default();
         let mut watched: BTreeMap<PodUid, Watched> = BTreeMap::new();
-        // All pods have one name; 4 is one that only the runtime knows.
+        // All pods have one name; 4 is a pod known to the runtime only.
         for event in events {
-            // Only a job that runs can end.
+            // Only a running job can end.
             if let Event::Ended(uid, _) = &event {
                 match watched.get_mut(uid) {
                     Some(pod) if pod.busy => pod.busy = false,
                     _ => continue,
                 }
             }
-            // What appeared of a pod that has finished is ended in its turn: the only way back.
+            // Remains of a finished pod are terminated: the only step back.
             if let Event::Appeared(uid) = &event
                 && let Some(pod) = watched.get_mut(uid)
                 && pod.stage == 4
@@ -507,7 +507,7 @@ proptest! {
                             *other == uid || !(1..4).contains(&pod.stage)
                         });
                         let pod = watched.entry(uid.clone()).or_default();
-                        // What is found and ended starts nothing.
+                        // An orphan only terminates.
                         let begins = pod.stage == 0 && matches!(job, Job::Sync(_));
                         prop_assert!(alone || !begins, "{uid} begins while its name is taken");
                         prop_assert!(!pod.busy, "two jobs at a time");
@@ -522,7 +522,7 @@ proptest! {
                             }
                             Job::CleanUp(_) => 3,
                         };
-                        prop_assert!(stage >= pod.stage, "backwards from {} to {stage}", pod.stage);
+                        prop_assert!(stage >= pod.stage, "stage went back from {} to {stage}", pod.stage);
                         pod.stage = stage;
                     }
                     Command::Finished(uid) => {

@@ -1,7 +1,7 @@
 //! Pods that the API server binds to this node.
 //!
-//! They come with their defaults and their uids, and are told as they are. Before all of them were told
-//! once, nothing is: nobody may take a pod of the API for one that is gone.
+//! These pods have their defaults and uids, and are published unchanged. Nothing is published before the first list is
+//! complete: otherwise consumers could take a pod of the API server for a deleted one.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,24 +22,24 @@ use crate::decide::api_pods::ApiPods;
 pub struct ApiSource {
     node: String,
     api: Arc<dyn PodApi>,
-    told: Told,
+    sink: ApiSink,
 }
 
-/// What was heard, and whom it is told.
+/// The pods received from the API server, and the channels they are published on.
 #[derive(Debug)]
-struct Told {
+struct ApiSink {
     state: Arc<Mutex<ApiPods>>,
     /// Read by the merged sources.
     pods: watch::Sender<Option<PodList>>,
     /// Read by the merged sources.
     unread: watch::Sender<Arc<BTreeSet<PodUid>>>,
-    /// Counts changes; read by those who have [`ApiCopies`].
+    /// Counts changes; read by the holders of [`ApiCopies`].
     changes: watch::Sender<u64>,
-    /// Nothing of the API is refused here; kept open for who listens.
+    /// Pods of the API server are never rejected here; the channel stays open for its readers.
     _refusals: watch::Sender<RefusalList>,
 }
 
-/// The pods of the API server as they were heard last, with what it says of them. Clones show the same.
+/// The latest copies of the pods in the API server, with their statuses. Clones share the same state.
 #[derive(Debug, Clone)]
 pub struct ApiCopies {
     /// Written by the source alone. Never held across an await.
@@ -48,60 +48,60 @@ pub struct ApiCopies {
     changes: watch::Receiver<u64>,
 }
 
-/// A source of the pods of a node, what it tells, and what is known of them.
+/// Creates a source of the pods of a node, the channels it publishes on, and access to the latest copies.
 pub fn api_source(node: String, api: Arc<dyn PodApi>) -> (ApiSource, SourceWatch, ApiCopies) {
     let state = Arc::<Mutex<ApiPods>>::default();
-    let (pods, told_pods) = watch::channel(None);
-    let (refusals, told_refusals) = watch::channel(RefusalList::default());
-    let (unread, told_unread) = watch::channel(Arc::default());
-    let (changes, heard_changes) = watch::channel(0);
-    let copies = ApiCopies { state: Arc::clone(&state), changes: heard_changes };
-    let told = Told { state, pods, unread, changes, _refusals: refusals };
+    let (pods, pods_receiver) = watch::channel(None);
+    let (refusals, refusals_receiver) = watch::channel(RefusalList::default());
+    let (unread, unread_receiver) = watch::channel(Arc::default());
+    let (changes, changes_receiver) = watch::channel(0);
+    let copies = ApiCopies { state: Arc::clone(&state), changes: changes_receiver };
+    let sink = ApiSink { state, pods, unread, changes, _refusals: refusals };
     let watch = SourceWatch {
-        pods: told_pods,
-        refusals: told_refusals,
-        unread: Some(told_unread),
+        pods: pods_receiver,
+        refusals: refusals_receiver,
+        unread: Some(unread_receiver),
         copies: None,
     };
-    (ApiSource { node, api, told }, watch, copies)
+    (ApiSource { node, api, sink }, watch, copies)
 }
 
 impl ApiSource {
-    /// From now on, what containers say of their own restarts is not told.
+    /// From now on, restart rules of containers are removed from published pods.
     pub fn drop_restart_rules(&self) {
-        lock(&self.told.state).drop_restart_rules();
+        lock(&self.sink.state).drop_restart_rules();
     }
 
-    /// Follows until told to stop.
+    /// Follows the pods until `stop` is cancelled.
     pub async fn run(self, stop: CancellationToken) {
         stop.run_until_cancelled(self.follow()).await;
     }
 
-    /// Follows for ever, from the beginning: all pods are told anew.
+    /// Follows the pods for ever, beginning with a complete list.
     pub async fn follow(&self) {
-        self.api.follow_pods_of(&self.node, &self.told).await;
+        self.api.follow_pods_of(&self.node, &self.sink).await;
     }
 }
 
-impl Sink<Arc<Pod>, PodUid> for Told {
-    fn hear(&self, change: Change<Arc<Pod>, PodUid>) {
+impl Sink<Arc<Pod>, PodUid> for ApiSink {
+    fn receive(&self, change: Change<Arc<Pod>, PodUid>) {
         let is_end = matches!(change, Change::Complete);
         let mut state = lock(&self.state);
-        let heard = state.hear(change);
-        let (number, wanted) = (state.number(), heard.wanted.then(|| state.wanted()));
-        let unread = heard.unread.then(|| state.unread().clone());
+        let update = state.receive(change);
+        let (number, wanted) = (state.number(), update.wanted.then(|| state.wanted()));
+        let unread = update.unread.then(|| state.unread().clone());
         drop(state);
-        // Before the pods: who has heard all of them must know who is not among them.
+        // Before the pods: a reader of the complete set must know which pods are missing in it.
         if let Some(unread) = unread {
             self.unread.send_replace(Arc::new(unread));
         }
-        // Who compares with what was answered must know that all was told.
-        if heard.changed || is_end {
+        // Readers that compare with the responses to their writes must see the end of a list.
+        if update.changed || is_end {
             self.changes.send_replace(number);
         }
         if let Some(wanted) = wanted {
             if is_end {
-                info!(pods = wanted.len(), "the API server has told its pods of this node");
+                info!(pods = wanted.len(), "Received all pods of this node from the API server");
             }
             self.pods.send_replace(Some(Arc::new(wanted)));
         }
@@ -109,36 +109,36 @@ impl Sink<Arc<Pod>, PodUid> for Told {
 }
 
 impl ApiCopies {
-    /// What the API server has of a pod; of a static pod, whose name is given, that is its mirror.
+    /// The API server's copy of a pod; for a static pod, whose name is passed, its mirror pod.
     pub fn copy(&self, uid: &PodUid, fixed: Option<&PodName>) -> Option<Arc<Pod>> {
         lock(&self.state).copy(uid, fixed)
     }
 
-    /// The mirrors of static pods; `None` before all pods were told once.
+    /// The mirror pods; `None` before the first complete list.
     pub fn mirrors(&self) -> Option<Vec<Arc<Pod>>> {
         let state = lock(&self.state);
         state.is_complete().then(|| state.mirrors())
     }
 
-    /// The pods that changed after that many changes, static pods by their own uids; and how many
-    /// changes there were.
+    /// The pods that changed after the change `number`, static pods by their own uids; and the number of the
+    /// latest change.
     pub fn changed_since(&self, number: u64) -> (Vec<PodUid>, u64) {
         let state = lock(&self.state);
         (state.changed_since(number), state.number())
     }
 
-    /// How often all pods were told from the beginning, to the end.
+    /// How many complete lists were received.
     pub fn listings(&self) -> u64 {
         lock(&self.state).listings()
     }
 
-    /// The number of changes so far, and to wait for the next.
+    /// A receiver of the number of changes.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.clone()
     }
 }
 
-/// A panic while the lock was held cannot leave half a pod behind: entries are replaced whole.
+/// A panic while the lock was held cannot leave a partial pod behind: entries are replaced whole.
 fn lock(state: &Mutex<ApiPods>) -> MutexGuard<'_, ApiPods> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }

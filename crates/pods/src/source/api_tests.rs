@@ -10,12 +10,12 @@ use tokio::time::timeout;
 use super::*;
 use crate::source::{SourceName, Sources};
 
-/// A source that runs, and what it tells.
+/// A running source, its merged sets and its copies.
 fn started(server: &MemoryPods) -> (Sources, ApiCopies, JoinSet<()>) {
-    let (source, told, copies) = api_source("node".to_owned(), Arc::new(server.clone()));
+    let (source, watch, copies) = api_source("node".to_owned(), Arc::new(server.clone()));
     let mut tasks = JoinSet::new();
     tasks.spawn(source.run(CancellationToken::new()));
-    (Sources::new(vec![(SourceName::Api, told)]), copies, tasks)
+    (Sources::new(vec![(SourceName::Api, watch)]), copies, tasks)
 }
 
 fn bound(name: &str) -> Pod {
@@ -27,12 +27,15 @@ fn named(name: &str) -> PodName {
 }
 
 async fn next(sources: &mut Sources) -> crate::source::SourceChange {
-    timeout(Duration::from_secs(5), sources.changed()).await.expect("no news").expect("no end")
+    timeout(Duration::from_secs(5), sources.changed())
+        .await
+        .expect("a change")
+        .expect("the source runs")
 }
 
 // behaviour: API-1, API-6
 #[tokio::test(start_paused = true)]
-async fn pods_of_this_node_come_change_and_go_with_their_own_uids() {
+async fn pods_of_this_node_are_added_changed_and_removed_with_their_uids() {
     let server = MemoryPods::default();
     let uid = server.make(bound("a"));
     server.make(pod("elsewhere").on_node("other").build());
@@ -55,7 +58,7 @@ async fn pods_of_this_node_come_change_and_go_with_their_own_uids() {
 
 // behaviour: API-7
 #[tokio::test(start_paused = true)]
-async fn while_the_api_server_is_away_the_pods_stay_and_then_all_is_heard() {
+async fn pods_are_kept_while_api_server_is_unreachable_and_relisted_afterwards() {
     let server = MemoryPods::default();
     server.make(bound("stays"));
     server.make(bound("goes"));
@@ -77,7 +80,7 @@ async fn while_the_api_server_is_away_the_pods_stay_and_then_all_is_heard() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_was_never_reached_says_nothing() {
+async fn unreachable_server_publishes_nothing() {
     let server = MemoryPods::default();
     server.away(true);
     let (mut sources, copies, _tasks) = started(&server);
@@ -88,7 +91,7 @@ async fn a_server_that_was_never_reached_says_nothing() {
 
 // behaviour: STW-36
 #[tokio::test(start_paused = true)]
-async fn that_all_was_told_anew_is_heard_even_if_nothing_changed() {
+async fn relist_notifies_readers_without_a_change() {
     let server = MemoryPods::default();
     server.make(bound("a"));
     let (mut sources, copies, _tasks) = started(&server);
@@ -96,7 +99,7 @@ async fn that_all_was_told_anew_is_heard_even_if_nothing_changed() {
     let (before, mut changes) = (copies.listings(), copies.changes());
     changes.mark_unchanged();
     server.restore(server.backup());
-    let heard = timeout(Duration::from_secs(5), changes.changed()).await;
-    heard.expect("it is heard").expect("no end");
+    let next_change = timeout(Duration::from_secs(5), changes.changed()).await;
+    next_change.expect("a notification").expect("the source runs");
     assert_eq!(copies.listings(), before + 1);
 }

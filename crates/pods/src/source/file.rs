@@ -1,7 +1,7 @@
 //! Pods from manifests: a file, or all files of a directory.
 //!
-//! The kernel's notices make changes known at once; a look every `fileCheckFrequency` finds what they
-//! missed. Both lead to the same look at everything, which reads only what changed.
+//! Changes are found at once by watching the directory; a scan every `fileCheckFrequency` finds changes that the
+//! watch missed. Both run the same scan, which reads only changed files.
 
 mod manifest;
 mod watching;
@@ -30,47 +30,47 @@ use super::refusal::{self, Refusal, RefusalList};
 use super::{CopyTimes, PodList, SourceWatch, SupportCheck, copies};
 use crate::decide::claims::contest;
 
-use manifest::{Manifest, Reading};
+use manifest::{Manifest, ReadContext};
 use watching::Watching;
 
-/// How long changes are gathered before anybody looks. An editor that writes, renames and sets the
-/// mode makes one change, and a file that is replaced is not taken for a file that is gone.
+/// How long changes are gathered before a scan. An editor that writes, renames and sets the
+/// mode makes one change, and a replaced file is not taken for a deleted one.
 const GATHER: Duration = Duration::from_millis(40);
 
-/// How many manifests are read and kept at a time.
+/// How many manifests are read and stored concurrently.
 const READ_AT_A_TIME: usize = 16;
 
-/// Looking more often than this would be all that the agent does.
+/// The minimum scan period: more frequent scans would keep the agent busy.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
 
-/// Where and how often to look.
+/// Settings of the file source.
 #[derive(Debug, Clone)]
 pub struct FileSourceSettings {
     /// `staticPodPath`: a file, or a directory whose files are read in the order of their names.
     pub path: PathBuf,
-    /// `fileCheckFrequency`: how often to look without being told of a change.
+    /// `fileCheckFrequency`: the period of scans without a change.
     pub period: Duration,
     /// The name of this node, which becomes part of the pods' names.
     pub node_name: String,
     /// The directory for the last good versions, for this source alone.
     pub last_good: PathBuf,
-    /// Tells when a pod was first seen.
+    /// The clock for the time at which a pod was first seen.
     pub clock: Arc<dyn WallClock>,
-    /// What the node can run: no other version replaces the last good one.
+    /// Checks what the node can run: a manifest that it cannot run does not replace the last good version.
     pub support: Arc<dyn SupportCheck>,
 }
 
-/// Reads manifests when they change, and now and then.
+/// Reads manifests when they change, and periodically.
 #[derive(Debug)]
 pub struct FileSource {
     settings: FileSourceSettings,
     files: Arc<dyn HostFiles>,
     last_good: LastGood,
     watching: Watching,
-    /// What each file said last, so that a file is read into a pod only when it changed, and a file
-    /// that became unreadable keeps its pod. Boxed: a map has room for more than it holds.
+    /// The last content of each file: a file is decoded only when it changed, and a file that became unreadable
+    /// keeps its pod. Boxed: a map has room for more than it holds.
     known: BTreeMap<PathBuf, Box<Manifest>>,
-    /// What is wrong with the path itself.
+    /// A problem with the path itself.
     problem: Problem,
     /// Read by the sync loop; closed when the source ends.
     pods: watch::Sender<Option<PodList>>,
@@ -78,19 +78,19 @@ pub struct FileSource {
     copies: watch::Sender<CopyTimes>,
 }
 
-/// Why nobody knows which manifests there are.
+/// Why the manifests cannot be listed.
 #[derive(Debug, thiserror::Error)]
 enum LookError {
-    #[error("cannot look for manifests")]
+    #[error("list manifests")]
     Files(#[source] FileError),
     #[error("{} is neither a file nor a directory", .0.display())]
     Special(PathBuf),
 }
 
-/// The manifests there are, with their versions where those are known.
+/// The manifest files found, with their versions if those are known.
 type Manifests = BTreeMap<PathBuf, Option<FileVersion>>;
 
-/// Makes a source of the manifests at a path.
+/// Creates a source of the manifests at a path.
 pub fn file_source(
     settings: FileSourceSettings,
     files: Arc<dyn HostFiles>,
@@ -115,17 +115,17 @@ pub fn file_source(
 }
 
 impl FileSource {
-    /// Reads the manifests until told to stop.
+    /// Reads the manifests until `stop` is cancelled.
     pub async fn run(mut self, stop: CancellationToken) {
         let period = self.settings.period.max(SHORTEST_PERIOD);
         let reading = async {
             loop {
                 self.look().await;
-                // Over in time or not, the next look sees it all.
+                // The result does not matter: the next scan finds all changes.
                 timeout(period, self.gather()).await.ok();
             }
         };
-        // Biased: stopping comes once.
+        // Biased: `stop` is cancelled once.
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -133,55 +133,55 @@ impl FileSource {
         }
     }
 
-    /// Waits for a change, and a moment for more of them.
+    /// Waits for a change, and then a moment for further changes.
     async fn gather(&mut self) {
-        self.watching.heard().await;
+        self.watching.changed().await;
         let end = Instant::now() + GATHER;
-        while timeout_at(end, self.watching.heard()).await.is_ok() {}
+        while timeout_at(end, self.watching.changed()).await.is_ok() {}
     }
 
-    /// Looks at all manifests, reads those that changed, and tells what they say if that is new.
+    /// Scans all manifests, reads those that changed, and publishes their pods if they changed.
     async fn look(&mut self) {
-        // Before the look: what changes after it is heard.
+        // Before the scan, so that a change after it is noticed.
         self.watching.renew(&*self.files).await;
         let manifests = match self.manifests().await {
             Ok(found) => found,
-            // The pods stay as they were: a directory that cannot be read says nothing about them.
+            // Keep the pods: an unreadable directory does not show which manifests were deleted.
             Err(error) => {
-                if self.problem.is_news(&error) {
+                if self.problem.is_new(&error) {
                     let path = self.settings.path.display();
-                    warn!(%path, error = %Chain(&error), "no news of static pods");
+                    warn!(%path, error = %Chain(&error), "Cannot read static pod path, keeping pods");
                 }
-                self.tell_refusals();
+                self.publish_refusals();
                 return;
             }
         };
         let had_problem = self.problem.text().is_some();
-        self.problem.is_over();
+        self.problem.clear();
         let is_first = self.pods.borrow().is_none();
         if !is_first && !had_problem && self.is_as_known(&manifests) {
             return;
         }
-        let mut is_news = is_first;
+        let mut changed = is_first;
         if is_first {
             let origins: Vec<Origin> = manifests.keys().cloned().map(Origin::File).collect();
             self.last_good.forget_others(&origins).await;
         }
-        is_news |= self.forget_all_but(&manifests).await;
-        is_news |= self.refresh(manifests).await;
-        if is_news || self.known.values().any(|manifest| manifest.is_unsettled()) {
+        changed |= self.forget_all_but(&manifests).await;
+        changed |= self.refresh(manifests).await;
+        if changed || self.known.values().any(|manifest| manifest.is_unsettled()) {
             let pods = self.settle().await;
-            if is_news {
+            if changed {
                 copies::add(&self.copies, &self.copy_times());
                 self.pods.send_replace(Some(Arc::new(pods)));
             }
         }
         copies::set(&self.copies, self.copy_times());
-        self.tell_refusals();
+        self.publish_refusals();
     }
 
-    /// Decides whose pod has its name when several manifests want it, and puts on disk what has. All
-    /// pods in the order of their manifests, those that wanted a name in vain behind the others.
+    /// Decides which pod gets a name that several manifests use, and stores the manifests of the winners. Returns all
+    /// pods in the order of their manifests, those that did not get their name after the others.
     async fn settle(&mut self) -> Vec<Arc<Pod>> {
         let (wanting, claims): (Vec<&mut Manifest>, Vec<_>) = self
             .known
@@ -215,8 +215,8 @@ impl FileSource {
         self.known.values().filter_map(|manifest| manifest.copy()).collect()
     }
 
-    /// Tells what is wrong, if that is new.
-    fn tell_refusals(&self) {
+    /// Publishes the problems of manifests, if they changed.
+    fn publish_refusals(&self) {
         let path = self.problem.text().map(|message| Refusal {
             manifest: self.settings.path.display().to_string(),
             message: message.to_owned(),
@@ -225,11 +225,11 @@ impl FileSource {
             last_good_stays: !self.known.is_empty(),
         });
         let manifests = self.known.values().filter_map(|manifest| manifest.refusal());
-        refusal::tell(&self.refusals, path.into_iter().chain(manifests).collect());
+        refusal::publish(&self.refusals, path.into_iter().chain(manifests).collect());
     }
 
-    /// Whether these are the manifests that are known, with nothing to do about any of them: mostly so,
-    /// which is why it is asked first. Both are in the order of their paths.
+    /// Whether exactly these manifests are known and none needs work. This is the usual case, so it is checked first.
+    /// Both are in the order of their paths.
     fn is_as_known(&self, manifests: &Manifests) -> bool {
         self.known.len() == manifests.len()
             && self.known.iter().zip(manifests).all(|((known, manifest), (path, version))| {
@@ -237,7 +237,7 @@ impl FileSource {
             })
     }
 
-    /// Reads what changed, some at a time: what is new waits for the disk. Whether pods did.
+    /// Reads changed manifests, some concurrently. Returns whether pods changed.
     async fn refresh(&mut self, manifests: Manifests) -> bool {
         for path in manifests.keys() {
             let known = self.known.entry(path.clone());
@@ -246,24 +246,24 @@ impl FileSource {
         let node_name = &self.settings.node_name;
         let now = self.settings.clock.now();
         let (files, support) = (&*self.files, &*self.settings.support);
-        let reading = Reading { files, last_good: &self.last_good, node_name, now, support };
+        let reading = ReadContext { files, last_good: &self.last_good, node_name, now, support };
         // Both are in the order of their paths, and of the same paths.
         let both = self.known.values_mut().zip(manifests.into_values());
         let mut under_way = FuturesUnordered::new();
-        let mut is_news = false;
+        let mut changed = false;
         for (manifest, version) in both.filter(|(manifest, version)| manifest.needs(*version)) {
             if under_way.len() == READ_AT_A_TIME {
-                is_news |= under_way.next().await == Some(true);
+                changed |= under_way.next().await == Some(true);
             }
             under_way.push(manifest.refresh(version, &reading).boxed());
         }
         while let Some(one) = under_way.next().await {
-            is_news |= one;
+            changed |= one;
         }
-        is_news
+        changed
     }
 
-    /// Forgets manifests that are gone. Whether pods went with them.
+    /// Forgets deleted manifests. Returns whether one of them had a pod.
     async fn forget_all_but(&mut self, manifests: &Manifests) -> bool {
         let is_gone = |path: &PathBuf| !manifests.contains_key(path);
         let gone: Vec<PathBuf> = self.known.keys().filter(|path| is_gone(path)).cloned().collect();
@@ -276,7 +276,7 @@ impl FileSource {
         had_pods
     }
 
-    /// The manifests there are. One that is gone is missed twice before that is believed: editors
+    /// Lists the manifests. A missing one counts as deleted only if it is missing twice: editors
     /// move a file away before they put the new one in its place.
     async fn manifests(&self) -> Result<Manifests, LookError> {
         let manifests = self.find().await?;
@@ -288,7 +288,7 @@ impl FileSource {
         self.find().await
     }
 
-    /// What there is.
+    /// Lists the manifests once.
     async fn find(&self) -> Result<Manifests, LookError> {
         let path = &self.settings.path;
         let found = match self.files.look(path).await {
@@ -304,16 +304,16 @@ impl FileSource {
             FileKind::Directory => {}
         }
         let entries = self.files.entries(path).await.map_err(LookError::Files)?.into_iter();
-        // They come in order, of which a map can be made with fewer comparisons than by insertion.
+        // Entries are sorted, and building a map from a sorted list is faster than inserting.
         let manifests = entries
             .filter(|entry| !entry.name.as_encoded_bytes().starts_with(b"."))
             .filter_map(|entry| {
                 let version = match entry.found {
                     Ok(found) if found.kind == FileKind::File => Some(found.version),
-                    // No recursion; and what vanished or dangles is no manifest.
+                    // No recursion; an entry that vanished or is a dangling link is no manifest.
                     Ok(_) => return None,
                     Err(error) if error.is_not_found() => return None,
-                    // It may well be one: reading it says what is wrong and leaves its pod as it was.
+                    // It may be a manifest: reading it reports the problem and keeps its pod.
                     Err(_) => None,
                 };
                 Some((path.join(entry.name), version))

@@ -18,20 +18,20 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::kept::Kept;
 use super::last_good::{Digest, LastGood, digest};
 use super::problem::Problem;
 use super::refusal::{self, Refusal, RefusalList};
+use super::stored_manifest::StoredManifest;
 use super::{CopyTimes, PodList, SourceWatch, SupportCheck, copies};
 use crate::decide::support::set_held_back;
 
-/// How long an answer may take.
+/// The timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Asking more often than this would be all that the agent does.
+/// The minimum period of requests: more frequent ones would keep the agent busy.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
 
-/// What to ask, and how often.
+/// Settings of the HTTP source.
 #[derive(Debug, Clone)]
 pub struct HttpSourceSettings {
     /// `staticPodURL`.
@@ -44,30 +44,30 @@ pub struct HttpSourceSettings {
     pub node_name: String,
     /// The directory for the last good version, for this source alone.
     pub last_good: PathBuf,
-    /// Tells when a pod was first seen.
+    /// The clock for the time at which a pod was first seen.
     pub clock: Arc<dyn WallClock>,
-    /// What the node can run: no other version replaces the last good one.
+    /// Checks what the node can run: a manifest that it cannot run does not replace the last good version.
     pub support: Arc<dyn SupportCheck>,
 }
 
-/// Asks a URL now and then.
+/// Polls a URL.
 #[derive(Debug)]
 pub struct HttpSource {
     http: Arc<dyn HttpGet>,
     request: Get,
     origin: Origin,
-    /// The URL as it may be told: without what may be secret.
+    /// The URL for logs and refusals, without secrets.
     shown: String,
     period: Duration,
     node_name: String,
     last_good: LastGood,
     clock: Arc<dyn WallClock>,
     support: Arc<dyn SupportCheck>,
-    kept: Kept,
-    /// The last answer, good or bad.
+    kept: StoredManifest,
+    /// The digest of the last response body, valid or not.
     seen: Option<Digest>,
     problem: Problem,
-    /// What is wrong with the last answer.
+    /// The problem of the last response.
     refusal: Option<String>,
     /// Read by the sync loop; closed when the source ends.
     pods: watch::Sender<Option<PodList>>,
@@ -75,16 +75,16 @@ pub struct HttpSource {
     copies: watch::Sender<CopyTimes>,
 }
 
-/// Why there is no news.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 enum AskError {
     #[error("cannot get the manifest")]
     Http(#[source] HttpError),
-    #[error("the server answers {0}")]
+    #[error("unexpected HTTP status {0}")]
     Status(u16),
 }
 
-/// Makes a source of the manifest at a URL.
+/// Creates a source of the manifest at a URL.
 pub fn http_source(
     settings: HttpSourceSettings,
     http: Arc<dyn HttpGet>,
@@ -100,7 +100,7 @@ pub fn http_source(
         http,
         shown: without_secrets(&url),
         request: Get { url, headers, limit: podspec::MAX_MANIFEST_BYTES as u64, timeout: TIMEOUT },
-        kept: Kept::new(origin.clone()),
+        kept: StoredManifest::new(origin.clone()),
         origin,
         period: period.max(SHORTEST_PERIOD),
         node_name,
@@ -119,17 +119,17 @@ pub fn http_source(
 }
 
 impl HttpSource {
-    /// Asks until told to stop.
+    /// Polls until `stop` is cancelled.
     pub async fn run(mut self, stop: CancellationToken) {
         let asking = async {
             self.last_good.forget_others(std::slice::from_ref(&self.origin)).await;
             loop {
-                self.ask().await;
-                self.tell_refusal();
+                self.poll().await;
+                self.publish_refusal();
                 sleep(self.period).await;
             }
         };
-        // Biased: stopping comes once.
+        // Biased: `stop` is cancelled once.
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
@@ -137,21 +137,21 @@ impl HttpSource {
         }
     }
 
-    /// Asks once and tells what the answer says, if that is new.
-    async fn ask(&mut self) {
+    /// Sends one request and publishes the pods of the response, if they changed.
+    async fn poll(&mut self) {
         let body = match self.get().await {
             Ok(body) => body,
             Err(error) => {
-                if self.problem.is_news(&error) {
+                if self.problem.is_new(&error) {
                     let (url, error) = (&self.shown, Chain(&error));
-                    warn!(url, %error, "no news of static pods; they stay as they were");
+                    warn!(url, %error, "Cannot get static pods from URL, keeping pods");
                 }
                 self.restore().await;
                 return;
             }
         };
-        if self.problem.is_over() {
-            info!(url = self.shown, "the server of static pods answers again");
+        if self.problem.clear() {
+            info!(url = self.shown, "Static pod URL is reachable again");
         }
         let digest = digest(&body);
         if self.seen == Some(digest) {
@@ -165,13 +165,13 @@ impl HttpSource {
         if self.holds_back(&pods).await {
             return;
         }
-        let text = String::from_utf8(body).expect("a manifest that was read is text");
+        let text = String::from_utf8(body).expect("a decoded manifest is UTF-8");
         self.kept.keep(text, &self.last_good).await;
         self.forget_older().await;
-        self.tell(pods, None);
+        self.publish(pods, None);
     }
 
-    /// Whether the last good version stays because the node cannot run a pod of this one.
+    /// Whether the last good version stays in use because the node cannot run a pod of this one.
     async fn holds_back(&mut self, pods: &[Pod]) -> bool {
         let support = Arc::clone(&self.support);
         let unsupported = |pod: &Pod| support.unsupported(pod);
@@ -184,18 +184,15 @@ impl HttpSource {
         let last_good: Vec<&Pod> = current.iter().map(|pod| &**pod).chain(on_disk).collect();
         self.refusal = set_held_back(pods, &last_good, unsupported);
         let Some(error) = &self.refusal else { return false };
-        warn!(
-            url = self.shown,
-            error, "manifest refused; its last good version stays, if there is one"
-        );
+        warn!(url = self.shown, error, "Manifest rejected, keeping its last good version, if any");
         if let Some((pods, written)) = restored {
-            self.tell(pods, written);
+            self.publish(pods, written);
         }
         true
     }
 
-    /// What is on disk goes if it is not what was read last. To an agent that finds nothing nobody is a stranger before the
-    /// server answers; by an older version it would end what runs by this one.
+    /// Removes the stored copy if it is not the version that was read last. An agent that starts without a copy treats
+    /// no pod as orphaned before the server responds; with an outdated copy it would end pods of the current version.
     async fn forget_older(&self) {
         if self.kept.is_lacking() {
             self.last_good.forget(&self.origin).await;
@@ -207,37 +204,37 @@ impl HttpSource {
         if answer.status == 200 { Ok(answer.body) } else { Err(AskError::Status(answer.status)) }
     }
 
-    /// The pods of an answer, ready to run; what is wrong with it is logged.
+    /// Decodes the pods of a response; logs its problems.
     fn make_pods(&mut self, body: &[u8]) -> Option<Vec<Pod>> {
         if body.is_empty() {
-            info!(url = self.shown, "no static pods");
+            info!(url = self.shown, "Manifest is empty, no static pods");
             return Some(Vec::new());
         }
         match podspec::read_manifest(body, &self.origin, &self.node_name) {
             Ok(manifest) => {
                 for warning in &manifest.warnings {
-                    warn!(url = self.shown, %warning, "manifest");
+                    warn!(url = self.shown, %warning, "Manifest has a warning");
                 }
-                info!(url = self.shown, pods = manifest.pods.len(), "manifest read");
+                info!(url = self.shown, pods = manifest.pods.len(), "Manifest read");
                 Some(manifest.pods)
             }
             Err(error) => {
                 let (url, error) = (&self.shown, Chain(&error).to_string());
-                warn!(url, error, "manifest refused; its last good version stays, if there is one");
+                warn!(url, error, "Manifest rejected, keeping its last good version, if any");
                 self.refusal = Some(error);
                 None
             }
         }
     }
 
-    /// After a restart, takes the pods from the last good version on disk.
+    /// After a restart, publishes the pods of the last good version on disk.
     async fn restore(&mut self) {
         let Some((pods, written)) = self.restored().await else { return };
-        info!(url = self.shown, "the manifest's last good version is back from disk");
-        self.tell(pods, written);
+        info!(url = self.shown, "Restored the last good version of the manifest from disk");
+        self.publish(pods, written);
     }
 
-    /// The pods of the last good version on disk, once, and when that was written.
+    /// The pods of the last good version on disk and when it was written; only once after a start.
     async fn restored(&mut self) -> Option<(Vec<Pod>, Option<Timestamp>)> {
         let copy = self.kept.restore(&self.last_good).await?;
         let refusal = self.refusal.take();
@@ -246,8 +243,8 @@ impl HttpSource {
         Some((pods?, copy.written))
     }
 
-    /// Tells what is wrong, if that is new.
-    fn tell_refusal(&self) {
+    /// Publishes the problem, if it changed.
+    fn publish_refusal(&self) {
         let message = self.problem.text().or(self.refusal.as_deref());
         let refusal = message.map(|message| Refusal {
             manifest: self.shown.clone(),
@@ -256,14 +253,14 @@ impl HttpSource {
             uid: None,
             last_good_stays: self.pods.borrow().as_ref().is_some_and(|pods| !pods.is_empty()),
         });
-        refusal::tell(&self.refusals, refusal.into_iter().collect());
+        refusal::publish(&self.refusals, refusal.into_iter().collect());
     }
 
-    /// Tells the pods, and when the stored copy was written if they are of one.
-    fn tell(&self, mut pods: Vec<Pod>, written: Option<Timestamp>) {
+    /// Publishes the pods; `written` is when the stored copy was written, if they are from one.
+    fn publish(&self, mut pods: Vec<Pod>, written: Option<Timestamp>) {
         let (now, before) = (self.clock.now().to_string(), self.pods.borrow().clone());
         for pod in &mut pods {
-            let mut all = before.iter().flat_map(|told| told.iter());
+            let mut all = before.iter().flat_map(|pods| pods.iter());
             let known = all.find(|known| known.metadata.uid == pod.metadata.uid);
             podspec::mark_seen(pod, known.map(|known| &**known), &now);
         }
@@ -271,12 +268,12 @@ impl HttpSource {
         let times: BTreeMap<PodUid, Timestamp> = pods.iter().filter_map(of_copy).collect();
         let pods: Vec<Arc<Pod>> = pods.into_iter().map(Arc::new).collect();
         copies::add(&self.copies, &times);
-        self.pods.send_if_modified(|told| {
-            let is_news = told.as_deref() != Some(&pods);
-            if is_news {
-                *told = Some(Arc::new(pods));
+        self.pods.send_if_modified(|published| {
+            let changed = published.as_deref() != Some(&pods);
+            if changed {
+                *published = Some(Arc::new(pods));
             }
-            is_news
+            changed
         });
         copies::set(&self.copies, times);
     }

@@ -2,7 +2,7 @@ use std::io::ErrorKind;
 
 use testkit::clock::VirtualClock;
 use testkit::files::MemoryFiles;
-use testkit::http::{MemoryWeb, Page};
+use testkit::http::{MemoryHttp, Page};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
@@ -16,9 +16,9 @@ use testkit::logged::Logged;
 const PERIOD: Duration = Duration::from_secs(20);
 const URL: &str = "http://user:password@pods.example/list?token=secret";
 
-/// A source that asks [`URL`].
+/// A source that polls [`URL`].
 struct Bench {
-    web: Arc<MemoryWeb>,
+    web: Arc<MemoryHttp>,
     files: Arc<MemoryFiles>,
     pods: PodSetWatch,
     refusals: RefusalWatch,
@@ -32,7 +32,7 @@ impl Bench {
         Self::starting(Arc::default(), Arc::default())
     }
 
-    fn starting(web: Arc<MemoryWeb>, files: Arc<MemoryFiles>) -> Self {
+    fn starting(web: Arc<MemoryHttp>, files: Arc<MemoryFiles>) -> Self {
         let settings = HttpSourceSettings {
             url: URL.into(),
             headers: Headers(vec![("Authorization".into(), vec!["Bearer hidden".into()])]),
@@ -44,29 +44,29 @@ impl Bench {
         };
         let (source, SourceWatch { pods, refusals, copies, .. }) =
             http_source(settings, Arc::clone(&web) as _, Arc::clone(&files) as _);
-        let copies = copies.expect("it stores copies");
+        let copies = copies.expect("the source stores copies");
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(source.run(stop.clone()));
         Self { web, files, pods, refusals, copies, stop, tasks }
     }
 
-    /// Ends the source and starts another one on the same outside.
+    /// Stops the source and starts another one with the same server and disk.
     async fn restart(mut self) -> Self {
         self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
         Self::starting(self.web, self.files)
     }
 
-    /// The next set that is told: names.
-    async fn told(&mut self) -> Vec<String> {
-        timeout(PERIOD * 2, self.pods.changed()).await.expect("nothing is told").unwrap();
-        let pods = self.pods.borrow_and_update().clone().expect("a set that was told is one");
+    /// The pod names of the next published set.
+    async fn next_set(&mut self) -> Vec<String> {
+        timeout(PERIOD * 2, self.pods.changed()).await.expect("no set is published").unwrap();
+        let pods = self.pods.borrow_and_update().clone().expect("a published set");
         pods.iter().map(|pod| podspec::view::pod_name(pod).to_string()).collect()
     }
 
-    async fn told_nothing(&mut self) {
-        let told = timeout(PERIOD * 3 + PERIOD / 4, self.pods.changed()).await;
-        assert!(told.is_err(), "{:?}", self.pods.borrow().as_ref().map(|pods| pods.len()));
+    async fn expect_no_set(&mut self) {
+        let changed = timeout(PERIOD * 3 + PERIOD / 4, self.pods.changed()).await;
+        assert!(changed.is_err(), "{:?}", self.pods.borrow().as_ref().map(|pods| pods.len()));
     }
 }
 
@@ -87,17 +87,17 @@ fn pods(names: &[&str]) -> String {
 
 // behaviour: SRC-50
 #[tokio::test(start_paused = true)]
-async fn a_pod_or_a_list_is_read_now_and_then() {
+async fn pod_or_list_is_polled_periodically() {
     let mut bench = Bench::new();
     bench.web.put(URL, Page::ok(pod("a")));
-    assert_eq!(bench.told().await, ["default/a-node"]);
-    bench.told_nothing().await;
+    assert_eq!(bench.next_set().await, ["default/a-node"]);
+    bench.expect_no_set().await;
     let start = Instant::now();
     bench.web.put(URL, Page::ok(pods(&["b", "c"])));
-    assert_eq!(bench.told().await, ["default/b-node", "default/c-node"]);
+    assert_eq!(bench.next_set().await, ["default/b-node", "default/c-node"]);
     assert!(start.elapsed() <= PERIOD, "{:?}", start.elapsed());
     bench.web.put(URL, Page::ok(r#"{"apiVersion":"v1","kind":"PodList","items":[]}"#));
-    assert!(bench.told().await.is_empty());
+    assert!(bench.next_set().await.is_empty());
     let pods = bench.pods.borrow().clone().unwrap();
     assert!(pods.is_empty());
 }
@@ -107,46 +107,46 @@ async fn a_pod_or_a_list_is_read_now_and_then() {
 async fn headers_are_sent_with_each_request() {
     let mut bench = Bench::new();
     bench.web.put(URL, Page::ok(pod("a")));
-    bench.told().await;
-    bench.told_nothing().await;
-    let asked = bench.web.asked(URL);
+    bench.next_set().await;
+    bench.expect_no_set().await;
+    let asked = bench.web.request_headers(URL);
     assert_eq!(asked.len(), 4);
     assert!(asked.iter().all(|Headers(all)| all[0].1 == ["Bearer hidden"]), "{asked:?}");
 }
 
 // behaviour: SRC-64
 #[tokio::test(start_paused = true)]
-async fn when_a_pod_was_first_seen_is_noted_on_it_and_makes_no_news() {
+async fn first_seen_annotation_is_set_and_is_no_change() {
     let mut bench = Bench::new();
     let seen = |bench: &Bench, index: usize| {
         let pods = bench.pods.borrow().clone().unwrap();
         pods[index].metadata.annotations.clone().unwrap()[podspec::annotations::CONFIG_SEEN].clone()
     };
     bench.web.put(URL, Page::ok(pods(&["a"])));
-    bench.told().await;
+    bench.next_set().await;
     let first = seen(&bench, 0);
-    bench.web.put(URL, Page::ok(pods(&["a"]) + "# said in other words\n"));
-    bench.told_nothing().await;
+    bench.web.put(URL, Page::ok(pods(&["a"]) + "# another text\n"));
+    bench.expect_no_set().await;
     bench.web.put(URL, Page::ok(pods(&["a", "b"])));
-    bench.told().await;
+    bench.next_set().await;
     assert_eq!(seen(&bench, 0), first);
     assert_ne!(seen(&bench, 1), first);
 }
 
 // behaviour: SRC-51
 #[tokio::test(start_paused = true)]
-async fn an_empty_body_is_an_empty_set() {
+async fn empty_body_is_an_empty_set() {
     let mut bench = Bench::new();
     bench.web.put(URL, Page::ok(""));
-    assert!(bench.told().await.is_empty());
+    assert!(bench.next_set().await.is_empty());
     bench.web.put(URL, Page::ok(pod("a")));
-    assert_eq!(bench.told().await, ["default/a-node"]);
+    assert_eq!(bench.next_set().await, ["default/a-node"]);
     bench.web.put(URL, Page::ok(""));
-    assert!(bench.told().await.is_empty());
-    // After a restart, too, without anybody to ask.
+    assert!(bench.next_set().await.is_empty());
+    // After a restart, too, while the server is unreachable.
     bench.web.remove(URL);
     let mut bench = bench.restart().await;
-    assert!(bench.told().await.is_empty());
+    assert!(bench.next_set().await.is_empty());
 }
 
 fn bad_pages() -> Vec<Page> {
@@ -165,35 +165,38 @@ fn bad_pages() -> Vec<Page> {
 
 // behaviour: SRC-52
 #[tokio::test(start_paused = true)]
-async fn what_is_wrong_keeps_the_last_good_set_and_is_said_once() {
+async fn bad_response_keeps_the_last_good_set_and_is_logged_once() {
     for page in bad_pages() {
         let mut bench = Bench::new();
         bench.web.put(URL, Page::ok(pod("a")));
-        assert_eq!(bench.told().await, ["default/a-node"]);
+        assert_eq!(bench.next_set().await, ["default/a-node"]);
         let logged = Logged::new();
         bench.web.put(URL, page.clone());
-        bench.told_nothing().await;
+        bench.expect_no_set().await;
         assert_eq!(logged.warnings().len(), 1, "{page:?}");
-        let told = bench.refusals.borrow().clone();
-        assert!(told.len() == 1 && told[0].last_good_stays, "{page:?}: {told:?}");
-        assert!(told.iter().all(|refusal| !refusal.manifest.contains("hidden")), "{told:?}");
+        let refusals = bench.refusals.borrow().clone();
+        assert!(refusals.len() == 1 && refusals[0].last_good_stays, "{page:?}: {refusals:?}");
+        assert!(
+            refusals.iter().all(|refusal| !refusal.manifest.contains("hidden")),
+            "{refusals:?}"
+        );
         bench.web.put(URL, Page::ok(pod("a")));
-        bench.told_nothing().await;
+        bench.expect_no_set().await;
         assert!(bench.refusals.borrow().is_empty(), "{page:?}");
         bench.web.put(URL, Page::ok(pod("b")));
-        assert_eq!(bench.told().await, ["default/b-node"]);
+        assert_eq!(bench.next_set().await, ["default/b-node"]);
     }
 }
 
 // behaviour: SRC-52
 #[tokio::test(start_paused = true)]
-async fn the_last_good_set_survives_a_restart() {
+async fn last_good_set_survives_a_restart() {
     for page in bad_pages() {
         let mut bench = Bench::new();
         bench.web.put(URL, Page::ok(pod("old")));
-        bench.told().await;
+        bench.next_set().await;
         bench.web.put(URL, Page::ok(pods(&["a", "b"])));
-        assert_eq!(bench.told().await.len(), 2);
+        assert_eq!(bench.next_set().await.len(), 2);
         let uids = |bench: &Bench| {
             let pods = bench.pods.borrow().clone().unwrap();
             pods.iter().map(|pod| podspec::view::uid(pod)).collect::<Vec<_>>()
@@ -201,64 +204,64 @@ async fn the_last_good_set_survives_a_restart() {
         let before = uids(&bench);
         bench.web.put(URL, page);
         let mut bench = bench.restart().await;
-        assert_eq!(bench.told().await, ["default/a-node", "default/b-node"]);
+        assert_eq!(bench.next_set().await, ["default/a-node", "default/b-node"]);
         assert_eq!(uids(&bench), before);
         bench.web.put(URL, Page::ok(pod("c")));
-        assert_eq!(bench.told().await, ["default/c-node"]);
+        assert_eq!(bench.next_set().await, ["default/c-node"]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_any_answer_ever_nothing_is_told() {
+async fn nothing_is_published_before_the_first_response() {
     let mut bench = Bench::new();
-    bench.told_nothing().await;
+    bench.expect_no_set().await;
     assert!(bench.pods.borrow().is_none());
     bench.web.put(URL, Page::ok(pod("a")));
-    assert_eq!(bench.told().await, ["default/a-node"]);
+    assert_eq!(bench.next_set().await, ["default/a-node"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_ends_after_ten_seconds_and_the_next_answer_counts() {
+async fn request_times_out_after_ten_seconds_and_is_retried() {
     let mut bench = Bench::new();
     bench.web.put(URL, Page::Silence);
     let start = Instant::now();
     sleep(Duration::from_secs(5)).await;
     bench.web.put(URL, Page::ok(pod("a")));
-    assert_eq!(bench.told().await, ["default/a-node"]);
+    assert_eq!(bench.next_set().await, ["default/a-node"]);
     assert_eq!(start.elapsed().as_secs(), (TIMEOUT + PERIOD).as_secs());
 }
 
 // behaviour: SRC-66
 #[tokio::test(start_paused = true)]
-async fn a_set_that_cannot_be_kept_is_not_replaced_by_an_older_one_after_a_restart() {
+async fn set_that_cannot_be_stored_is_not_replaced_by_an_older_one_after_restart() {
     let mut bench = Bench::new();
     bench.web.put(URL, Page::ok(pod("a")));
-    bench.told().await;
+    bench.next_set().await;
     let names = bench.files.list("/state".as_ref()).await.unwrap();
     let draft = format!("/state/{}", draft_of(&names[0]));
     bench.files.fail(&draft, ErrorKind::StorageFull);
     bench.web.put(URL, Page::ok(pod("b")));
-    assert_eq!(bench.told().await, ["default/b-node"]);
+    assert_eq!(bench.next_set().await, ["default/b-node"]);
     bench.web.remove(URL);
     let mut bench = bench.restart().await;
-    bench.told_nothing().await;
-    // Once there is room it is kept again.
+    bench.expect_no_set().await;
+    // Once there is space, it is stored again.
     bench.web.put(URL, Page::ok(pod("b")));
-    assert_eq!(bench.told().await, ["default/b-node"]);
+    assert_eq!(bench.next_set().await, ["default/b-node"]);
     bench.files.repair(&draft);
-    bench.told_nothing().await;
+    bench.expect_no_set().await;
     bench.web.remove(URL);
     let mut bench = bench.restart().await;
-    assert_eq!(bench.told().await, ["default/b-node"]);
+    assert_eq!(bench.next_set().await, ["default/b-node"]);
 }
 
 impl Bench {
     async fn published(&mut self) -> Vec<String> {
-        self.told().await
+        self.next_set().await
     }
 
     async fn unchanged(&mut self) {
-        self.told_nothing().await;
+        self.expect_no_set().await;
     }
 }
 
@@ -298,7 +301,7 @@ async fn unsupported_version_of_a_pod_keeps_the_last_good_set_also_over_a_restar
 
 // behaviour: SRC-53
 #[tokio::test(start_paused = true)]
-async fn no_secret_is_ever_logged() {
+async fn secrets_are_never_logged() {
     let logged = Logged::new();
     for page in [Page::ok(pod("a")), Page::ok("")].into_iter().chain(bad_pages()) {
         let mut bench = Bench::new();
@@ -316,7 +319,7 @@ async fn no_secret_is_ever_logged() {
 }
 
 #[test]
-fn a_url_is_shown_without_its_secrets() {
+fn url_is_shown_without_secrets() {
     let rows = [
         ("http://a/b", "http://a/b"),
         ("https://u:p@a:1/b?c#d", "https://a:1/b"),
@@ -331,7 +334,7 @@ fn a_url_is_shown_without_its_secrets() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_source_ends_when_told_to_and_closes_its_set() {
+async fn source_stops_and_closes_its_channel_when_cancelled() {
     let mut bench = Bench::new();
     bench.web.put(URL, Page::Silence);
     bench.stop.cancel();

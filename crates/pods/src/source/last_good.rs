@@ -1,8 +1,8 @@
 //! The last good version of every manifest, on disk: a restart of the agent while a manifest is
 //! broken must not end its pod.
 //!
-//! One file for each manifest, named by a hash of where the manifest comes from. What cannot be made
-//! sense of there is as good as missing, and never a reason to stop.
+//! One file for each manifest, named by a hash of its origin. An unreadable file counts as
+//! missing, and never prevents the start.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -19,17 +19,17 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tracing::warn;
 
-/// How it is written. A manifest grows when it is written as JSON, but not this much.
+/// The format of the files. A manifest grows when it is written as JSON, but not this much.
 const FORMAT: Format = Format { version: 2, limit: 4 * podspec::MAX_MANIFEST_BYTES as u64 };
 
-/// A hash that stands for content.
+/// A hash that identifies content.
 pub(super) type Digest = [u8; 32];
 
 pub(super) fn digest(content: &[u8]) -> Digest {
     Sha256::digest(content).into()
 }
 
-/// The versions on disk; the directory is theirs alone.
+/// The stored versions; the directory is used for nothing else.
 #[derive(Debug)]
 pub(super) struct LastGood {
     files: Arc<dyn HostFiles>,
@@ -37,13 +37,13 @@ pub(super) struct LastGood {
     clock: Arc<dyn WallClock>,
 }
 
-/// What a file of the directory says.
+/// The content of a file in the directory.
 #[derive(Debug, Serialize, Deserialize)]
 struct Saved {
-    /// Where the manifest comes from; for people, and to tell a file that was copied here.
+    /// The origin of the manifest; for operators, and to detect a file that was copied here.
     origin: String,
     content: String,
-    /// When it was written; earlier agents did not note it.
+    /// When it was written; earlier agents did not record it.
     #[serde(default)]
     written: Option<Timestamp>,
 }
@@ -52,7 +52,7 @@ struct Saved {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Copy {
     pub(super) content: String,
-    /// When it was written, where that is known.
+    /// When it was written, if that is known.
     pub(super) written: Option<Timestamp>,
 }
 
@@ -74,37 +74,37 @@ impl LastGood {
                 Some(Copy { content, written })
             }
             Ok(Some(_)) => {
-                warn!(file = %path, "a kept manifest is about another manifest; ignored");
+                warn!(file = %path, "Ignoring stored manifest: it belongs to another origin");
                 None
             }
             Ok(None) => None,
             Err(error) => {
-                warn!(file = %path, error = %Chain(&error), "a kept manifest is of no use; ignored");
+                warn!(file = %path, error = %Chain(&error), "Ignoring unreadable stored manifest");
                 None
             }
         }
     }
 
-    /// Puts a good version on disk, in place of the one before.
+    /// Stores a good version in place of the previous one.
     pub(super) async fn keep(&self, origin: &Origin, content: &str) -> Result<(), FileError> {
         let written = Some(self.clock.now());
         let saved = Saved { origin: describe(origin), content: content.to_owned(), written };
         self.file(origin).write(&saved).await
     }
 
-    /// Forgets a manifest that is gone.
+    /// Removes the copy of a deleted manifest.
     pub(super) async fn forget(&self, origin: &Origin) {
         self.remove(&self.path(origin)).await;
     }
 
-    /// Forgets all other manifests, and clears away what a crash left behind.
+    /// Removes the copies of all other manifests, and files left by a crash.
     pub(super) async fn forget_others(&self, origins: &[Origin]) {
         let keep: BTreeSet<String> = origins.iter().map(file_name).collect();
         let names = match self.files.list(&self.directory).await {
             Ok(names) => names,
             Err(error) if error.is_not_found() => return,
             Err(error) => {
-                warn!(error = %Chain(&error), "cannot look through the kept manifests");
+                warn!(error = %Chain(&error), "Cannot list stored manifests");
                 return;
             }
         };
@@ -113,15 +113,15 @@ impl LastGood {
             if is_draft(&name) || (is_file_name(&name) && !keep.contains(&name)) {
                 self.remove(&path).await;
             } else if !keep.contains(&name) {
-                warn!(file = %path.display(), "not a kept manifest; left alone");
+                warn!(file = %path.display(), "Skipping unknown file in the directory of stored manifests");
             }
         }
     }
 
     async fn remove(&self, path: &Path) {
         if let Err(error) = self.files.remove_written(path).await {
-            // It is tried again: when nobody asks for it, at the next start.
-            warn!(error = %Chain(&error), "cannot remove a kept manifest");
+            // It is retried at the next request, or at the next start.
+            warn!(error = %Chain(&error), "Cannot remove stored manifest");
         }
     }
 
@@ -158,7 +158,7 @@ fn describe(origin: &Origin) -> String {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a string takes all text");
+        write!(text, "{byte:02x}").expect("writing to a string cannot fail");
         text
     })
 }

@@ -10,7 +10,7 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
 
 proptest! {
     #[test]
-    fn what_is_kept_comes_back_until_it_is_forgotten(content in ".{0,60}", place in "[a-z/é]{1,12}") {
+    fn stored_content_is_loaded_until_it_is_removed(content in ".{0,60}", place in "[a-z/é]{1,12}") {
         block_on(async {
             let (files, clock) = (Arc::new(MemoryFiles::new()), Arc::new(VirtualClock::new()));
             let disk = LastGood::new(files, "/state".into(), Arc::clone(&clock) as _);
@@ -28,7 +28,7 @@ proptest! {
 }
 
 #[test]
-fn manifests_of_different_places_do_not_meet() {
+fn manifests_of_different_origins_have_different_files() {
     let names: BTreeSet<String> = [
         Origin::File("/a".into()),
         Origin::File("/b".into()),
@@ -46,7 +46,7 @@ fn manifests_of_different_places_do_not_meet() {
 }
 
 #[tokio::test]
-async fn a_copy_of_an_earlier_agent_has_no_time() {
+async fn copy_of_an_earlier_agent_has_no_time() {
     #[derive(Debug, Serialize, Deserialize)]
     struct Earlier {
         origin: String,

@@ -1,31 +1,31 @@
-//! Problems that last: said once, and not every time somebody looks.
+//! Lasting problems: logged once, and not at every check.
 
 use std::error::Error;
 
 use model::chain::Chain;
 
-/// What was said about one thing last.
+/// The last reported problem.
 #[derive(Debug, Default)]
 pub(super) struct Problem {
     said: Option<String>,
 }
 
 impl Problem {
-    /// Whether this has not been said yet. From now on it has.
-    pub(super) fn is_news(&mut self, error: &(dyn Error + 'static)) -> bool {
+    /// Whether this problem was not reported yet; records it as reported.
+    pub(super) fn is_new(&mut self, error: &(dyn Error + 'static)) -> bool {
         let text = Chain(error).to_string();
-        let is_news = self.said.as_ref() != Some(&text);
+        let is_new = self.said.as_ref() != Some(&text);
         self.said = Some(text);
-        is_news
+        is_new
     }
 
-    /// What is wrong now, if anything.
+    /// The current problem, if any.
     pub(super) fn text(&self) -> Option<&str> {
         self.said.as_deref()
     }
 
-    /// It is over. Whether there was any.
-    pub(super) fn is_over(&mut self) -> bool {
+    /// Clears the problem. Returns whether there was one.
+    pub(super) fn clear(&mut self) -> bool {
         self.said.take().is_some()
     }
 }

@@ -1,38 +1,38 @@
-//! Manifests that are not as they should be, told to people beside the pods.
+//! Invalid manifests, reported to operators.
 
 use std::sync::Arc;
 
 use model::ids::{PodName, PodUid};
 use tokio::sync::watch;
 
-/// Why a manifest does not have its way.
+/// Why a manifest is not applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The file, directory or URL.
     pub manifest: String,
     /// What is wrong with it.
     pub message: String,
-    /// The pod that is meant, as far as that is known.
+    /// The pod of the manifest, if it is known.
     pub pod: Option<PodName>,
-    /// The uid of a pod that could run but for another one.
+    /// The uid of a pod that another pod keeps from running.
     pub uid: Option<PodUid>,
-    /// Whether an earlier version of the manifest stays in force.
+    /// Whether the last good version of the manifest stays in use.
     pub last_good_stays: bool,
 }
 
-/// All that is wrong with the manifests of a source, in its own order.
+/// All problems of the manifests of a source, in its own order.
 pub type RefusalList = Arc<Vec<Refusal>>;
 
 /// The latest list of a source.
 pub type RefusalWatch = watch::Receiver<RefusalList>;
 
-/// Tells a list if it is another one than before.
-pub(super) fn tell(refusals: &watch::Sender<RefusalList>, now: Vec<Refusal>) {
-    refusals.send_if_modified(|told| {
-        let is_news = **told != now;
-        if is_news {
-            *told = Arc::new(now);
+/// Publishes a list if it differs from the previous one.
+pub(super) fn publish(refusals: &watch::Sender<RefusalList>, now: Vec<Refusal>) {
+    refusals.send_if_modified(|published| {
+        let changed = **published != now;
+        if changed {
+            *published = Arc::new(now);
         }
-        is_news
+        changed
     });
 }

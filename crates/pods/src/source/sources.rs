@@ -1,4 +1,4 @@
-//! All sources as one.
+//! Merges all sources into one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use super::{CopyWatch, Refusal, SourceWatch, UnreadWatch};
 use crate::decide::merge::Changes;
 use crate::decide::sources::Merged;
 
-pub use crate::decide::sources::{Refused, SourceChange, SourceName};
+pub use crate::decide::sources::{RejectedPod, SourceChange, SourceName};
 
-/// What the configured sources say, merged; each pod has its uid for itself, and each of a manifest its
+/// The merged sets of the configured sources. Each pod has a unique uid, and each pod of a manifest has a unique
 /// name among those.
 #[derive(Debug)]
 pub struct Sources {
@@ -26,10 +26,10 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Of all sources that are configured.
+    /// Merges all configured sources.
     pub fn new(mut watches: Vec<(SourceName, SourceWatch)>) -> Self {
         for (_, watch) in &mut watches {
-            // Whatever was said before anybody listened.
+            // A set may have been published before this receiver existed.
             if watch.pods.borrow().is_some() {
                 watch.pods.mark_changed();
             }
@@ -41,9 +41,9 @@ impl Sources {
         Self { merged, watches }
     }
 
-    /// Waits until something is new. The first set of a source is, even if it is empty; so are other
-    /// [`Sources::refusals`], [`Sources::unread`] and [`Sources::copies`], with no change of pods. `None` when a source ended. Nothing is lost when
-    /// the wait is given up.
+    /// Waits for a change. The first set of a source is one, even if it is empty; so are changed
+    /// [`Sources::refusals`], [`Sources::unread`] and [`Sources::copies`], without a change of pods. Returns `None` if
+    /// a source ended. Cancel safe.
     pub async fn changed(&mut self) -> Option<SourceChange> {
         loop {
             if let Some(change) = self.merged.follow_up() {
@@ -52,12 +52,12 @@ impl Sources {
             if self.watches.is_empty() {
                 return future::pending().await;
             }
-            let waits = self.watches.iter_mut().map(|(_, watch)| news(watch).boxed());
-            // The first of several is served first; all of them change at the pace of people.
-            let (news, index, _) = select_all(waits).await;
+            let waits = self.watches.iter_mut().map(|(_, watch)| change_kind(watch).boxed());
+            // If several are ready, the first is served first; sources change rarely.
+            let (change_kind, index, _) = select_all(waits).await;
             let (source, watch) = &mut self.watches[index];
-            match news.ok()? {
-                News::Others => {
+            match change_kind.ok()? {
+                ChangeKind::Others => {
                     watch.refusals.mark_unchanged();
                     if let Some(unread) = &mut watch.unread {
                         unread.mark_unchanged();
@@ -68,9 +68,9 @@ impl Sources {
                     let changes = Changes::default();
                     return Some(SourceChange { source: *source, changes, refused: Vec::new() });
                 }
-                News::Pods => {
+                ChangeKind::Pods => {
                     let Some(pods) = watch.pods.borrow_and_update().clone() else { continue };
-                    if let Some(change) = self.merged.tell(*source, pods) {
+                    if let Some(change) = self.merged.set_latest(*source, pods) {
                         return Some(change);
                     }
                 }
@@ -78,17 +78,17 @@ impl Sources {
         }
     }
 
-    /// Whether every source was heard. Before that nobody knows which pods are unwanted.
+    /// Whether every source has published a set. Before that, no pod can be called orphaned.
     pub fn all_ready(&self) -> bool {
-        self.merged.all_told()
+        self.merged.all_ready()
     }
 
-    /// Whether it is known of a pod only that it is there: it is not run, and not unwanted either.
+    /// Whether a pod exists but could not be decoded: it is not run, and not orphaned either.
     pub fn is_unread(&self, uid: &PodUid) -> bool {
         self.all_unread().any(|unread| unread.contains(uid))
     }
 
-    /// The pods of which only that is known.
+    /// The pods that exist but could not be decoded.
     pub fn unread(&self) -> BTreeSet<PodUid> {
         self.all_unread().flat_map(Arc::unwrap_or_clone).collect()
     }
@@ -104,23 +104,23 @@ impl Sources {
         all.flat_map(|copies| Arc::unwrap_or_clone(Arc::clone(&copies.borrow()))).collect()
     }
 
-    /// A pod that is wanted, as far as [`Sources::changed`] has told.
+    /// A wanted pod, as of the last [`Sources::changed`].
     pub fn get(&self, uid: &PodUid) -> Option<&Arc<Pod>> {
         self.merged.get(uid)
     }
 
-    /// All pods that are wanted, as far as [`Sources::changed`] has told.
+    /// All wanted pods, as of the last [`Sources::changed`].
     pub fn pods(&self) -> impl Iterator<Item = (&PodUid, &Arc<Pod>)> {
         self.merged.pods()
     }
 
-    /// What is wrong with manifests, and which pods have to stand back behind others.
+    /// Problems of manifests, and pods that are rejected in favour of others.
     pub fn refusals(&self) -> Vec<Refusal> {
-        let told = self.watches.iter().flat_map(|(_, watch)| watch.refusals.borrow().to_vec());
-        let mut refusals: Vec<Refusal> = told.collect();
+        let listed = self.watches.iter().flat_map(|(_, watch)| watch.refusals.borrow().to_vec());
+        let mut refusals: Vec<Refusal> = listed.collect();
         for (source, refused) in self.merged.refused() {
-            // A source that knows more says it itself.
-            if refusals.iter().any(|told| told.uid.as_ref() == Some(&refused.uid)) {
+            // The source's own refusal has more details.
+            if refusals.iter().any(|listed| listed.uid.as_ref() == Some(&refused.uid)) {
                 continue;
             }
             refusals.push(Refusal {
@@ -135,21 +135,21 @@ impl Sources {
     }
 }
 
-/// Of what there is news.
-enum News {
+/// Which channel of a source changed.
+enum ChangeKind {
     Pods,
-    /// What is refused, could not be understood, or is of a stored copy.
+    /// Refusals, undecodable pods or stored copies.
     Others,
 }
 
-async fn news(watch: &mut SourceWatch) -> Result<News, RecvError> {
-    // Biased: pods before what is said about them; both change at the pace of people.
+async fn change_kind(watch: &mut SourceWatch) -> Result<ChangeKind, RecvError> {
+    // Biased: pods before refusals; both change rarely.
     tokio::select! {
         biased;
-        changed = watch.pods.changed() => changed.map(|()| News::Pods),
-        changed = watch.refusals.changed() => changed.map(|()| News::Others),
-        changed = unread_changed(&mut watch.unread) => changed.map(|()| News::Others),
-        changed = copies_changed(&mut watch.copies) => changed.map(|()| News::Others),
+        changed = watch.pods.changed() => changed.map(|()| ChangeKind::Pods),
+        changed = watch.refusals.changed() => changed.map(|()| ChangeKind::Others),
+        changed = unread_changed(&mut watch.unread) => changed.map(|()| ChangeKind::Others),
+        changed = copies_changed(&mut watch.copies) => changed.map(|()| ChangeKind::Others),
     }
 }
 

@@ -8,33 +8,41 @@ use super::*;
 use crate::decide::merge::Changes;
 use crate::source::{PodList, RefusalList};
 
-struct Teller {
+struct TestSource {
     pods: watch::Sender<Option<PodList>>,
     refusals: watch::Sender<RefusalList>,
 }
 
-fn teller() -> (Teller, SourceWatch) {
-    let (pods, told_pods) = watch::channel(None);
-    let (refusals, told_refusals) = watch::channel(RefusalList::default());
+fn test_source() -> (TestSource, SourceWatch) {
+    let (pods, pods_receiver) = watch::channel(None);
+    let (refusals, refusals_receiver) = watch::channel(RefusalList::default());
     (
-        Teller { pods, refusals },
-        SourceWatch { pods: told_pods, refusals: told_refusals, unread: None, copies: None },
+        TestSource { pods, refusals },
+        SourceWatch {
+            pods: pods_receiver,
+            refusals: refusals_receiver,
+            unread: None,
+            copies: None,
+        },
     )
 }
 
-fn two() -> (Teller, Teller, Sources) {
-    let (file, http) = (teller(), teller());
+fn two() -> (TestSource, TestSource, Sources) {
+    let (file, http) = (test_source(), test_source());
     let sources = vec![(SourceName::File, file.1), (SourceName::Http, http.1)];
     (file.0, http.0, Sources::new(sources))
 }
 
-fn tell(teller: &Teller, names: &[&str]) {
+fn publish(test_source: &TestSource, names: &[&str]) {
     let pods = names.iter().map(|name| Arc::new(pod(name).build())).collect();
-    teller.pods.send_replace(Some(Arc::new(pods)));
+    test_source.pods.send_replace(Some(Arc::new(pods)));
 }
 
 async fn next(sources: &mut Sources) -> SourceChange {
-    timeout(Duration::from_secs(1), sources.changed()).await.expect("no news").expect("no end")
+    timeout(Duration::from_secs(1), sources.changed())
+        .await
+        .expect("a change")
+        .expect("the sources run")
 }
 
 async fn nothing(sources: &mut Sources) {
@@ -48,33 +56,33 @@ fn names(pods: &[Arc<Pod>]) -> Vec<&str> {
 
 // behaviour: SRC-40
 #[tokio::test(start_paused = true)]
-async fn all_sources_are_ready_when_each_was_heard() {
+async fn all_sources_are_ready_once_each_has_published() {
     let (file, http, mut sources) = two();
     nothing(&mut sources).await;
-    tell(&file, &["a"]);
+    publish(&file, &["a"]);
     assert!(!sources.all_ready());
     assert_eq!(names(&next(&mut sources).await.changes.added), ["a"]);
     assert!(!sources.all_ready());
-    tell(&http, &[]);
-    assert!(!sources.all_ready(), "not before somebody heard it");
+    publish(&http, &[]);
+    assert!(!sources.all_ready(), "not before the change is returned");
     let change = next(&mut sources).await;
     assert_eq!((change.source, change.changes), (SourceName::Http, Changes::default()));
     assert!(sources.all_ready());
-    tell(&http, &[]);
+    publish(&http, &[]);
     nothing(&mut sources).await;
 }
 
 // behaviour: SRC-1
 #[tokio::test(start_paused = true)]
-async fn sets_are_told_as_changes_and_only_the_latest_counts() {
+async fn sets_are_returned_as_changes_and_only_the_latest_counts() {
     let (file, http, mut sources) = two();
-    tell(&http, &["x"]);
-    tell(&file, &["a", "b"]);
-    tell(&file, &["b", "c"]);
+    publish(&http, &["x"]);
+    publish(&file, &["a", "b"]);
+    publish(&file, &["b", "c"]);
     let change = next(&mut sources).await;
     assert_eq!((change.source, names(&change.changes.added)), (SourceName::File, vec!["b", "c"]));
     assert_eq!(next(&mut sources).await.source, SourceName::Http);
-    tell(&file, &["c", "d"]);
+    publish(&file, &["c", "d"]);
     let change = next(&mut sources).await.changes;
     assert_eq!((names(&change.removed), names(&change.added)), (vec!["b"], vec!["d"]));
     assert_eq!(sources.pods().count(), 3);
@@ -84,15 +92,15 @@ async fn sets_are_told_as_changes_and_only_the_latest_counts() {
 
 // behaviour: SRC-41
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_was_refused_comes_when_its_name_is_free() {
+async fn rejected_pod_is_added_when_its_name_is_free() {
     let (file, http, mut sources) = two();
-    tell(&file, &["x"]);
+    publish(&file, &["x"]);
     next(&mut sources).await;
     let other = Arc::new(pod("x").uid("other").build());
     http.pods.send_replace(Some(Arc::new(vec![other])));
     let change = next(&mut sources).await;
     assert_eq!(change.refused[0].holder, Some(SourceName::File));
-    tell(&file, &[]);
+    publish(&file, &[]);
     assert_eq!(names(&next(&mut sources).await.changes.removed), ["x"]);
     let change = next(&mut sources).await;
     assert_eq!((change.source, names(&change.changes.added)), (SourceName::Http, vec!["x"]));
@@ -100,25 +108,25 @@ async fn a_pod_that_was_refused_comes_when_its_name_is_free() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_said_before_anybody_listened_is_heard() {
-    let (teller, mut receiver) = teller();
-    tell(&teller, &["a"]);
+async fn set_published_before_merging_is_returned() {
+    let (test_source, mut receiver) = test_source();
+    publish(&test_source, &["a"]);
     receiver.pods.borrow_and_update();
     let mut sources = Sources::new(vec![(SourceName::File, receiver)]);
     assert_eq!(names(&next(&mut sources).await.changes.added), ["a"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_source_is_told_after_its_last_word() {
+async fn end_of_a_source_is_returned_after_its_last_set() {
     let (file, _http, mut sources) = two();
-    tell(&file, &["a"]);
+    publish(&file, &["a"]);
     drop(file);
     next(&mut sources).await;
     assert_eq!(sources.changed().await, None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_sources_all_are_ready_and_there_is_no_news() {
+async fn all_are_ready_without_sources() {
     let mut sources = Sources::new(Vec::new());
     assert!(sources.all_ready());
     nothing(&mut sources).await;
@@ -126,7 +134,7 @@ async fn without_sources_all_are_ready_and_there_is_no_news() {
 
 // behaviour: SRC-35
 #[tokio::test(start_paused = true)]
-async fn what_is_wrong_with_manifests_is_news_without_a_change_of_pods() {
+async fn refusal_is_a_change_without_pods() {
     let (file, http, mut sources) = two();
     let refusal = Refusal {
         manifest: "/manifests/a.yaml".to_owned(),
@@ -137,15 +145,15 @@ async fn what_is_wrong_with_manifests_is_news_without_a_change_of_pods() {
     };
     file.refusals.send_replace(Arc::new(vec![refusal.clone()]));
     assert_eq!(next(&mut sources).await.changes, Changes::default());
-    assert!(!sources.all_ready(), "of the pods nothing was heard");
+    assert!(!sources.all_ready(), "no pods were published");
     assert_eq!(sources.refusals(), [refusal]);
     nothing(&mut sources).await;
     file.refusals.send_replace(Arc::default());
     next(&mut sources).await;
     assert_eq!(sources.refusals(), []);
-    // Who is refused for another source's pod is among them.
-    tell(&file, &["x"]);
-    tell(&http, &["x"]);
+    // Pods rejected for another source's pod are listed too.
+    publish(&file, &["x"]);
+    publish(&http, &["x"]);
     next(&mut sources).await;
     next(&mut sources).await;
     let refusals = sources.refusals();

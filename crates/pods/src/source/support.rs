@@ -1,16 +1,17 @@
-//! Whether the node can run a pod of a manifest.
+//! Checks whether the node can run a pod of a manifest.
 
 use std::fmt::Debug;
 
 use k8s_openapi::api::core::v1::Pod;
 
-/// What the node supports. Must not depend on what else runs: a version of a manifest is checked once.
+/// Checks pods against the node. The result must not depend on other running pods: a version of a manifest is
+/// checked once.
 pub trait SupportCheck: Debug + Send + Sync {
-    /// Why the node cannot run a pod, if so.
+    /// Why the node cannot run a pod; `None` if it can.
     fn unsupported(&self, pod: &Pod) -> Option<String>;
 }
 
-/// Of a node that supports everything but volumes.
+/// A node that supports everything but volumes.
 #[cfg(test)]
 #[derive(Debug)]
 pub(super) struct NoVolumes;

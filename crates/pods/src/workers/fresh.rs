@@ -1,43 +1,43 @@
-//! Statuses that are new enough to act on.
+//! Statuses that are recent enough to act on.
 
 use std::sync::Arc;
 
 use model::ids::PodUid;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::ports::runtime::RuntimeError;
 
-use super::{LastJob, Statuses, WorkerParts};
-use crate::decide::first_look;
+use super::{LastJob, PodStatuses, WorkerParts};
+use crate::decide::first_status;
 
-/// The status that a job acts on. For the first one of a pod that is what is known, if it can be relied on.
+/// The status that a job acts on. The first job of a pod uses a known status, if that is reliable.
 pub(super) async fn status(
     parts: &WorkerParts,
     uid: &PodUid,
     last: Option<LastJob>,
-) -> Result<Arc<PodStatus>, RuntimeError> {
+) -> Result<Arc<RuntimePodStatus>, RuntimeError> {
     if let Some(last) = last {
         return status_after(&*parts.statuses, uid, last).await;
     }
     let known = status_after(&*parts.statuses, uid, LastJob::default()).await?;
-    if first_look::holds(&known) {
+    if first_status::is_reliable(&known) {
         return Ok(known);
     }
-    let now = LastJob { ended: parts.stamps.next(), ..LastJob::default() };
+    let now = LastJob { ended: parts.seq.next(), ..LastJob::default() };
     status_after(&*parts.statuses, uid, now).await
 }
 
-/// A status observed after the last job. Asks for a look only when none is known or under way, so
-/// that a quiet node is not looked at more often than it is anyway.
+/// A status observed after the last job. Requests an observation only if none is known or in progress, so
+/// that an idle node is not observed more often than necessary.
 pub(super) async fn status_after(
-    statuses: &dyn Statuses,
+    statuses: &dyn PodStatuses,
     uid: &PodUid,
     last: LastJob,
-) -> Result<Arc<PodStatus>, RuntimeError> {
+) -> Result<Arc<RuntimePodStatus>, RuntimeError> {
     let mut wait = statuses.newer_than(uid, last.ended);
     if last.look_asked {
         return wait.await;
     }
-    // Biased: the status first, because asking for a look costs calls.
+    // Biased: the status first, because requesting an observation costs runtime calls.
     tokio::select! {
         biased;
         status = &mut wait => return status,

@@ -1,4 +1,4 @@
-//! A panic in the work for one pod is the failure of that pod: its worker tries again after a wait.
+//! A panic in the work for one pod counts as a failure of that pod: its worker retries after a wait.
 
 use std::mem::discriminant;
 use std::time::Duration;
@@ -9,15 +9,16 @@ use podspec::view;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{LastJob, Ran, Synced, WorkerParts, WorkersTask};
+use super::{JobResult, LastJob, SyncResult, WorkerParts, WorkersTask};
 use crate::decide::pod_retries::Repeatable;
 use crate::decide::requeue::Retry;
 use crate::decide::worker::{Command, Event, Job, Outcome, Update};
 
-/// How a job ended that panicked.
-pub(super) const FAILED: Synced = Synced { outcome: Outcome::Again(Retry::Failure), acted: true };
+/// The result of a job that panicked.
+pub(super) const FAILED: SyncResult =
+    SyncResult { outcome: Outcome::Again(Retry::Failure), acted: true };
 
-/// What panicked in the workers' task.
+/// A step of the workers' task that panicked.
 #[derive(Debug, Clone)]
 pub(super) enum Work {
     Event(Event),
@@ -27,7 +28,7 @@ pub(super) enum Work {
 impl Repeatable for Work {
     fn replaces(&self, earlier: &Self) -> bool {
         match (self, earlier) {
-            (Self::Event(Event::Asked(_, one)), Self::Event(Event::Asked(_, other))) => {
+            (Self::Event(Event::Updated(_, one)), Self::Event(Event::Updated(_, other))) => {
                 discriminant(one) == discriminant(other)
             }
             (Self::Event(one), Self::Event(other)) => discriminant(one) == discriminant(other),
@@ -39,8 +40,8 @@ impl Repeatable for Work {
     fn merge(&mut self, earlier: Self) {
         let kill = |grace: &Option<Duration>| grace.unwrap_or(Duration::MAX);
         if let (
-            Self::Event(Event::Asked(_, Update::Kill { grace, evict, .. })),
-            Self::Event(Event::Asked(_, Update::Kill { grace: before, evict: evicted, .. })),
+            Self::Event(Event::Updated(_, Update::Kill { grace, evict, .. })),
+            Self::Event(Event::Updated(_, Update::Kill { grace: before, evict: evicted, .. })),
         ) = (self, earlier)
         {
             // Grace periods only shrink, and an eviction stays one.
@@ -51,7 +52,7 @@ impl Repeatable for Work {
 }
 
 impl WorkersTask {
-    /// Does something for a pod in this task.
+    /// Runs a step for a pod in this task, and catches a panic.
     pub(super) fn guarded<T>(
         &self,
         uid: &PodUid,
@@ -62,7 +63,7 @@ impl WorkersTask {
         self.parts.panics.catch(PanicStep::PodWorker, of, work)
     }
 
-    /// What to do about an event; nothing yet if the decision panics, or if the pod waits after a panic.
+    /// The commands for an event; none yet if the decision panics, or if the pod waits after a panic.
     pub(super) fn decide_guarded(&mut self, event: Event) -> Vec<Command> {
         let Some(uid) = event.pod().cloned() else { return self.workers.step(event) };
         if self.redo.waits(&uid) {
@@ -92,12 +93,12 @@ impl WorkersTask {
         }
     }
 
-    /// When something that panicked is done again.
+    /// When the next step that panicked is repeated.
     pub(super) fn next_redo(&self) -> Option<Instant> {
         self.redo.next().map(|at| self.epoch + at)
     }
 
-    /// Does again what panicked and has waited.
+    /// Repeats the steps that panicked and have waited.
     pub(super) fn do_again(&mut self) {
         for (_, work) in self.redo.take_due(self.epoch.elapsed()) {
             for work in work {
@@ -110,14 +111,14 @@ impl WorkersTask {
     }
 }
 
-/// Runs a job; one that panics has failed.
+/// Runs a job; a panic counts as a failure.
 pub(super) async fn run(
     parts: &WorkerParts,
     uid: &PodUid,
     job: Job,
     last: Option<LastJob>,
     cancel: CancellationToken,
-) -> Ran {
+) -> JobResult {
     let name = name_of(&job);
     let of = PanicSubject::Pod(uid, Some(&name));
     let job = super::run(parts, uid, job, last, cancel);
@@ -142,7 +143,7 @@ mod tests {
         let kill = |grace: Option<u64>, evict| {
             let grace = grace.map(Duration::from_secs);
             let target = Target::RuntimeOnly(PodName::new("ns", "web"));
-            Work::Event(Event::Asked("u".into(), Update::Kill { target, grace, evict }))
+            Work::Event(Event::Updated("u".into(), Update::Kill { target, grace, evict }))
         };
         for (earlier, later, expected) in [
             (kill(Some(0), true), kill(None, false), (Some(0), true)),
@@ -151,8 +152,8 @@ mod tests {
         ] {
             let mut merged = later;
             merged.merge(earlier);
-            let Work::Event(Event::Asked(_, Update::Kill { grace, evict, .. })) = merged else {
-                panic!("still a kill");
+            let Work::Event(Event::Updated(_, Update::Kill { grace, evict, .. })) = merged else {
+                panic!("the merged step is not a kill");
             };
             assert_eq!((grace.map(|grace| grace.as_secs()), evict), expected);
         }

@@ -1,4 +1,4 @@
-//! What others ask of the workers.
+//! The interface of the workers for other tasks.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use tracing::debug;
 use crate::decide::worker::{Event, Target, Update};
 use crate::states::WorkerStates;
 
-/// How long [`WorkersHandle::kill_and_wait`] waits at least.
+/// The minimum time that [`WorkersHandle::kill_and_wait`] waits.
 const LEAST_WAIT: Duration = Duration::from_secs(10);
 
-/// Asks things of the workers.
+/// Sends requests to the workers.
 #[derive(Debug, Clone)]
 pub struct WorkersHandle {
     /// Read by the workers' task; closed when it ends.
@@ -24,37 +24,37 @@ pub struct WorkersHandle {
     pub(super) events: Arc<dyn Events>,
 }
 
-/// What is asked of the task.
+/// A request to the workers' task.
 #[derive(Debug)]
 pub(super) enum Request {
     Event(Event),
-    /// Kill a pod, and tell when nothing of it runs any more.
-    KillAndTell(PodUid, Update, oneshot::Sender<()>),
+    /// Kill a pod, and notify when nothing of it runs any more.
+    KillAndNotify(PodUid, Update, oneshot::Sender<()>),
 }
 
-/// A pod did not end within the time it had.
+/// A pod did not terminate in time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("pod {uid} did not end within {waited:?}")]
 pub struct ExceededGracePeriod {
     /// The pod.
     pub uid: PodUid,
-    /// How long it was waited for.
+    /// How long the caller waited.
     pub waited: Duration,
 }
 
 impl WorkersHandle {
-    /// Asks something of a pod's worker. Waits while the task is behind; it never waits for a job.
-    pub async fn ask(&self, uid: PodUid, update: Update) {
-        self.send(Event::Asked(uid, update)).await;
+    /// Sends an update to a pod's worker. Waits while the task is behind; never waits for a job.
+    pub async fn update(&self, uid: PodUid, update: Update) {
+        self.send(Event::Updated(uid, update)).await;
     }
 
-    /// Tells which pods are wanted: others end, and what has ended is forgotten.
+    /// Sets the desired pods: others are terminated, and finished ones are forgotten.
     pub async fn desired(&self, uids: BTreeSet<PodUid>) {
         self.send(Event::Desired(uids)).await;
     }
 
-    /// Kills a pod, with a grace and perhaps because the node needs what it uses, and waits until nothing
-    /// of it runs: half as long again as its grace, at least 10 s.
+    /// Kills a pod with a grace period, as an eviction if `evict` is set, and waits until nothing of it
+    /// runs: 1.5 times the grace period, at least 10 s.
     pub async fn kill_and_wait(
         &self,
         uid: PodUid,
@@ -63,13 +63,13 @@ impl WorkersHandle {
         evict: bool,
     ) -> Result<(), ExceededGracePeriod> {
         let waited = grace.mul_f64(1.5).max(LEAST_WAIT);
-        let (teller, told) = oneshot::channel();
+        let (done, receiver) = oneshot::channel();
         let pod = target.name();
         let update = Update::Kill { target, grace: Some(grace), evict };
-        self.request(Request::KillAndTell(uid.clone(), update, teller)).await;
-        match tokio::time::timeout(waited, told).await {
+        self.request(Request::KillAndNotify(uid.clone(), update, done)).await;
+        match tokio::time::timeout(waited, receiver).await {
             Ok(Ok(())) => Ok(()),
-            // The task ended, and with it everybody's interest.
+            // The workers' task has ended, and the agent stops.
             Ok(Err(_)) => Err(ExceededGracePeriod { uid, waited }),
             Err(_) => {
                 let message =
@@ -81,7 +81,7 @@ impl WorkersHandle {
         }
     }
 
-    /// How far pods are.
+    /// The states of pods.
     pub fn states(&self) -> WorkerStates {
         self.states.clone()
     }
@@ -92,7 +92,7 @@ impl WorkersHandle {
 
     async fn request(&self, request: Request) {
         if self.requests.send(request).await.is_err() {
-            debug!("the workers have stopped; nothing more is asked of them");
+            debug!("Workers have stopped, dropping request");
         }
     }
 }

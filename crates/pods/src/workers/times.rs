@@ -1,4 +1,4 @@
-//! How long pods' workers take for what is asked of them.
+//! Measures how long workers take for updates.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use tokio::time::Instant;
 use crate::decide::worker::Update;
 use crate::metrics::Metrics;
 
-/// What was asked, and when.
+/// An update and when it was requested.
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct PendingUpdate {
     what: &'static str,
     at: Instant,
 }
 
-/// What was asked of workers and is not done. What comes while a job runs is done by the next one.
+/// Updates that are not done yet. An update that arrives while a job runs is done by the next job.
 #[derive(Debug)]
 pub(super) struct Times {
     metrics: Metrics,
-    waiting: BTreeMap<PodUid, Asked>,
-    worked_on: BTreeMap<PodUid, Asked>,
-    /// When that was asked which the last job did.
+    waiting: BTreeMap<PodUid, PendingUpdate>,
+    worked_on: BTreeMap<PodUid, PendingUpdate>,
+    /// When the update was requested that the last job did.
     last: BTreeMap<PodUid, Instant>,
 }
 
@@ -31,46 +31,46 @@ impl Times {
         Self { metrics, waiting, worked_on, last }
     }
 
-    pub(super) fn asked(&mut self, uid: &PodUid, update: &Update) {
+    pub(super) fn requested(&mut self, uid: &PodUid, update: &Update) {
         let what = match update {
             Update::Create(_) => "create",
             Update::Update(_) => "update",
             Update::Sync => "sync",
             Update::Kill { .. } => "kill",
         };
-        let asked = Asked { what, at: Instant::now() };
-        self.waiting.entry(uid.clone()).or_insert(asked);
+        let pending = PendingUpdate { what, at: Instant::now() };
+        self.waiting.entry(uid.clone()).or_insert(pending);
     }
 
-    /// A job begins.
+    /// A job started.
     pub(super) fn began(&mut self, uid: &PodUid) {
-        if let Some(asked) = self.waiting.remove(uid) {
-            self.last.insert(uid.clone(), asked.at);
-            self.worked_on.insert(uid.clone(), asked);
+        if let Some(pending) = self.waiting.remove(uid) {
+            self.last.insert(uid.clone(), pending.at);
+            self.worked_on.insert(uid.clone(), pending);
         }
     }
 
     /// A job ended.
     pub(super) fn ended(&mut self, uid: &PodUid) {
-        if let Some(Asked { what, at }) = self.worked_on.remove(uid) {
+        if let Some(PendingUpdate { what, at }) = self.worked_on.remove(uid) {
             self.metrics.worked(what, at.elapsed());
         }
     }
 
-    /// A worker is done with its pod.
+    /// A worker has finished.
     pub(super) fn finished(&mut self, uid: &PodUid) {
-        if let Some(asked) = self.last.remove(uid) {
-            self.metrics.worked("terminated", asked.elapsed());
+        if let Some(requested) = self.last.remove(uid) {
+            self.metrics.worked("terminated", requested.elapsed());
         }
     }
 
-    /// Nothing is left of a pod.
+    /// The state of a pod was dropped.
     pub(super) fn forgotten(&mut self, uid: &PodUid) {
         self.last.remove(uid);
     }
 
-    /// What was asked was answered without a job.
-    pub(super) fn came_to_nothing(&mut self, uid: &PodUid) {
+    /// An update needed no job.
+    pub(super) fn skipped(&mut self, uid: &PodUid) {
         self.waiting.remove(uid);
     }
 }

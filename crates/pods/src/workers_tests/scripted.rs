@@ -1,4 +1,4 @@
-//! Workers whose jobs do what a test says, and looks that a test makes.
+//! Workers with scripted jobs and observations.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,11 +7,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use k8s_openapi::api::core::v1::Pod;
-use model::acts::Acts;
 use model::ids::{PodName, PodUid};
-use model::observed::{PodStatus, SandboxState, SandboxStatus};
+use model::in_flight::InFlight;
+use model::observed::{RuntimePodStatus, SandboxState, SandboxStatus};
 use model::ports::runtime::{Code, RuntimeError};
-use model::stamp::{Stamp, Stamps};
+use model::seq::{Seq, SeqCounter};
 use podspec::view;
 use testkit::clock::VirtualClock;
 use testkit::events::KeptEvents;
@@ -22,18 +22,20 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::super::{News, PodSyncer, Statuses, Synced, WorkerParts, WorkersHandle, workers};
+use super::super::{
+    PodStatuses, PodSyncer, SyncResult, WorkerEvent, WorkerParts, WorkersHandle, workers,
+};
 use crate::decide::worker::{Outcome, Target, Update};
 
-/// Longer than anything takes that a test waits for.
+/// A timeout that is longer than anything a test waits for.
 const PATIENCE: Duration = Duration::from_mins(10);
 
 /// What a job does.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Act {
-    /// Ends at once.
+    /// Ends immediately.
     Ends(Outcome),
-    /// Ends at once and has done something.
+    /// Ends immediately and has changed something.
     Acts(Outcome),
     /// Ends after a while.
     Takes(Duration),
@@ -41,19 +43,19 @@ pub(super) enum Act {
     Hangs,
 }
 
-/// Does what a test says, and complains about two jobs of one pod at a time.
+/// Runs scripted jobs, and panics on two concurrent jobs of one pod.
 #[derive(Debug)]
 pub(super) struct Scripted {
     acts: Mutex<BTreeMap<String, VecDeque<Act>>>,
-    /// The jobs so far and when they began.
+    /// The jobs so far and their start times.
     jobs: watch::Sender<Vec<(String, Duration)>>,
     running: Mutex<BTreeSet<PodUid>>,
-    /// Of which it was said that nobody knows how they are.
+    /// The pods whose status was reported as unknown.
     unknown: Mutex<Vec<PodUid>>,
     start: Instant,
 }
 
-/// Takes note of the end of a job, however it ends.
+/// Records the end of a job, even if it panics or is dropped.
 struct Job<'a> {
     syncer: &'a Scripted,
     uid: PodUid,
@@ -66,22 +68,22 @@ impl Drop for Job<'_> {
 }
 
 impl Scripted {
-    async fn job(&self, uid: &PodUid, job: String) -> Synced {
+    async fn job(&self, uid: &PodUid, job: String) -> SyncResult {
         let alone = lock(&self.running).insert(uid.clone());
-        assert!(alone, "two jobs at a time of {uid}");
+        assert!(alone, "two concurrent jobs of {uid}");
         let _job = Job { syncer: self, uid: uid.clone() };
         self.jobs.send_modify(|jobs| jobs.push((job.clone(), self.start.elapsed())));
         let act = lock(&self.acts).get_mut(&job).and_then(VecDeque::pop_front);
-        let done = |acted| Synced { outcome: Outcome::Done, acted };
+        let done = |acted| SyncResult { outcome: Outcome::Done, acted };
         match act {
             None => done(false),
-            Some(Act::Ends(outcome)) => Synced { outcome, acted: false },
-            Some(Act::Acts(outcome)) => Synced { outcome, acted: true },
+            Some(Act::Ends(outcome)) => SyncResult { outcome, acted: false },
+            Some(Act::Acts(outcome)) => SyncResult { outcome, acted: true },
             Some(Act::Takes(time)) => {
                 sleep(time).await;
                 done(false)
             }
-            Some(Act::Panics) => panic!("a test asked for this"),
+            Some(Act::Panics) => panic!("scripted failure"),
             Some(Act::Hangs) => std::future::pending().await,
         }
     }
@@ -89,12 +91,17 @@ impl Scripted {
 
 #[async_trait]
 impl PodSyncer for Scripted {
-    async fn sync(&self, pod: &Arc<Pod>, status: &PodStatus, _: &CancellationToken) -> Synced {
+    async fn sync(
+        &self,
+        pod: &Arc<Pod>,
+        status: &RuntimePodStatus,
+        _: &CancellationToken,
+    ) -> SyncResult {
         assert_eq!(view::uid(pod), status.uid);
         self.job(&status.uid, format!("sync {}", status.uid)).await
     }
 
-    async fn terminate(&self, _: &Target, status: &PodStatus, grace: Duration) -> Outcome {
+    async fn terminate(&self, _: &Target, status: &RuntimePodStatus, grace: Duration) -> Outcome {
         let job = format!("terminate {} {}", status.uid, grace.as_secs());
         self.job(&status.uid, job).await.outcome
     }
@@ -103,90 +110,95 @@ impl PodSyncer for Scripted {
         lock(&self.unknown).push(view::uid(pod));
     }
 
-    async fn clean_up(&self, _: &Arc<Pod>, status: &PodStatus) -> Outcome {
+    async fn clean_up(&self, _: &Arc<Pod>, status: &RuntimePodStatus) -> Outcome {
         self.job(&status.uid, format!("clean up {}", status.uid)).await.outcome
     }
 }
 
-type Seen = BTreeMap<PodUid, (Stamp, Option<Arc<PodStatus>>)>;
+type Seen = BTreeMap<PodUid, (Seq, Option<Arc<RuntimePodStatus>>)>;
 
-/// Knows the looks that a test makes, or makes one whenever it is asked to.
+/// Observations made by the test, or made whenever they are requested.
 #[derive(Debug)]
-pub(super) struct Looks {
-    stamps: Stamps,
-    /// When the last look at a pod began, and what it showed, if anything.
+pub(super) struct Observations {
+    seq: SeqCounter,
+    /// When the last observation of a pod began, and its result, if any.
     seen: watch::Sender<Seen>,
-    asked: Mutex<Vec<PodUid>>,
+    requested: Mutex<Vec<PodUid>>,
     by_themselves: bool,
-    /// The pod at which looks panic.
+    /// The pod whose observation panics.
     panics: Mutex<Option<PodUid>>,
 }
 
-impl Looks {
-    /// From now on looks at a pod panic, or at none.
+impl Observations {
+    /// Makes observations of a pod panic; of no pod with `None`.
     pub(super) fn panic_on(&self, uid: Option<&str>) {
         *lock(&self.panics) = uid.map(PodUid::from);
     }
 
     fn may_panic(&self, uid: &PodUid) {
         let panics = lock(&self.panics).as_ref() == Some(uid);
-        assert!(!panics, "a test asked for this");
+        assert!(!panics, "scripted failure");
     }
 
-    /// A look that began then.
-    pub(super) fn look(&self, uid: &str, began: Stamp) {
-        let status = Some(Arc::new(PodStatus::empty(uid.into())));
+    /// An observation that began at `began`.
+    pub(super) fn observe(&self, uid: &str, began: Seq) {
+        let status = Some(Arc::new(RuntimePodStatus::empty(uid.into())));
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, status))]));
     }
 
-    /// A look that begins now and shows a dead sandbox.
+    /// An observation that begins now and shows a dead sandbox.
     pub(super) fn remains(&self, uid: &str) {
-        let status = Some(Arc::new(PodStatus {
+        let status = Some(Arc::new(RuntimePodStatus {
             sandboxes: vec![dead_sandbox(uid)],
-            ..PodStatus::empty(uid.into())
+            ..RuntimePodStatus::empty(uid.into())
         }));
-        let began = self.stamps.next();
+        let began = self.seq.next();
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, status))]));
     }
 
-    /// A look that began then and shows a sandbox that lives.
-    pub(super) fn life(&self, uid: &str, began: Stamp) {
+    /// An observation that began at `began` and shows a ready sandbox.
+    pub(super) fn life(&self, uid: &str, began: Seq) {
         let sandbox = SandboxStatus { state: SandboxState::Ready, ..dead_sandbox(uid) };
         let sandboxes = vec![sandbox];
-        let status = Some(Arc::new(PodStatus { sandboxes, ..PodStatus::empty(uid.into()) }));
+        let status =
+            Some(Arc::new(RuntimePodStatus { sandboxes, ..RuntimePodStatus::empty(uid.into()) }));
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, status))]));
     }
 
-    /// A look that begins now, as a relist would make.
+    /// An observation that begins now, like a relist.
     pub(super) fn relist(&self, uids: &[&str]) {
         for uid in uids {
-            self.look(uid, self.stamps.next());
+            self.observe(uid, self.seq.next());
         }
     }
 
-    /// A look that begins now and shows what the last one did.
+    /// An observation that begins now and shows the same as the last one.
     pub(super) fn relist_unchanged(&self, uid: &str) {
-        let began = self.stamps.next();
+        let began = self.seq.next();
         self.seen.send_modify(|seen| {
-            seen.get_mut(&PodUid::from(uid)).expect("it was looked at before").0 = began;
+            seen.get_mut(&PodUid::from(uid)).expect("an earlier observation").0 = began;
         });
     }
 
-    /// A look that begins now and fails.
+    /// An observation that begins now and fails.
     pub(super) fn fail(&self, uid: &str) {
-        let began = self.stamps.next();
+        let began = self.seq.next();
         self.seen.send_modify(|seen| seen.extend([(uid.into(), (began, None))]));
     }
 
-    /// How often looks were asked for.
-    pub(super) fn asked(&self) -> usize {
-        lock(&self.asked).len()
+    /// How many observations were requested.
+    pub(super) fn requested(&self) -> usize {
+        lock(&self.requested).len()
     }
 }
 
 #[async_trait]
-impl Statuses for Looks {
-    async fn newer_than(&self, uid: &PodUid, after: Stamp) -> Result<Arc<PodStatus>, RuntimeError> {
+impl PodStatuses for Observations {
+    async fn newer_than(
+        &self,
+        uid: &PodUid,
+        after: Seq,
+    ) -> Result<Arc<RuntimePodStatus>, RuntimeError> {
         let mut seen = self.seen.subscribe();
         let fresh = |seen: &Seen| seen.get(uid).is_some_and(|(began, _)| *began > after);
         let seen = seen.wait_for(fresh).await.expect("the sender is in self");
@@ -197,32 +209,32 @@ impl Statuses for Looks {
             method: "ContainerStatus",
             object: uid.to_string(),
             code: Code::Unavailable,
-            message: "a test asked for this".into(),
+            message: "scripted failure".into(),
         })
     }
 
     fn known_since(
         &self,
         uid: &PodUid,
-        after: Stamp,
-    ) -> Option<Result<Arc<PodStatus>, RuntimeError>> {
+        after: Seq,
+    ) -> Option<Result<Arc<RuntimePodStatus>, RuntimeError>> {
         self.may_panic(uid);
         self.newer_than(uid, after).now_or_never()
     }
 
     fn look_at(&self, uid: &PodUid) {
         self.may_panic(uid);
-        lock(&self.asked).push(uid.clone());
+        lock(&self.requested).push(uid.clone());
         if self.by_themselves {
-            self.look(uid.as_str(), self.stamps.next());
+            self.observe(uid.as_str(), self.seq.next());
         }
     }
 }
 
-/// The workers' task and what it works with.
+/// The workers' task and its dependencies.
 pub(super) struct Bench {
-    pub(super) looks: Arc<Looks>,
-    pub(super) stamps: Stamps,
+    pub(super) observations: Arc<Observations>,
+    pub(super) seq: SeqCounter,
     pub(super) clock: Arc<VirtualClock>,
     pub(super) handle: WorkersHandle,
     pub(super) stop: CancellationToken,
@@ -230,27 +242,27 @@ pub(super) struct Bench {
     pub(super) events: Arc<KeptEvents>,
     pub(super) panics: Arc<KeptPanics>,
     syncer: Arc<Scripted>,
-    news: mpsc::UnboundedReceiver<News>,
+    worker_events: mpsc::UnboundedReceiver<WorkerEvent>,
     pub(super) registry: prometheus::Registry,
 }
 
 impl Bench {
-    /// Pods are looked at whenever that is asked for.
+    /// Observations are made whenever they are requested.
     pub(super) fn new() -> Self {
         Self::with(true)
     }
 
-    /// Pods are looked at when the test says.
-    pub(super) fn without_looks() -> Self {
+    /// Observations are made by the test only.
+    pub(super) fn without_observations() -> Self {
         Self::with(false)
     }
 
     fn with(by_themselves: bool) -> Self {
-        let (stamps, clock) = (Stamps::default(), Arc::new(VirtualClock::new()));
-        let looks = Arc::new(Looks {
-            stamps: stamps.clone(),
+        let (seq, clock) = (SeqCounter::default(), Arc::new(VirtualClock::new()));
+        let observations = Arc::new(Observations {
+            seq: seq.clone(),
             seen: watch::Sender::default(),
-            asked: Mutex::default(),
+            requested: Mutex::default(),
             by_themselves,
             panics: Mutex::default(),
         });
@@ -263,11 +275,11 @@ impl Bench {
         });
         let (events, registry) = (Arc::<KeptEvents>::default(), prometheus::Registry::new());
         let (panics, guard) = KeptPanics::guard();
-        let (task, handle, news) = workers(WorkerParts {
+        let (task, handle, worker_events) = workers(WorkerParts {
             syncer: Arc::clone(&syncer) as _,
-            statuses: Arc::clone(&looks) as _,
-            acts: Acts::default(),
-            stamps: stamps.clone(),
+            statuses: Arc::clone(&observations) as _,
+            in_flight: InFlight::default(),
+            seq: seq.clone(),
             clock: Arc::clone(&clock) as _,
             events: Arc::clone(&events) as _,
             resync: Duration::from_mins(1),
@@ -276,24 +288,36 @@ impl Bench {
         });
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
         tasks.spawn(task.run(stop.clone()));
-        Self { looks, stamps, clock, handle, stop, tasks, events, panics, syncer, news, registry }
+        Self {
+            observations,
+            seq,
+            clock,
+            handle,
+            stop,
+            tasks,
+            events,
+            panics,
+            syncer,
+            worker_events,
+            registry,
+        }
     }
 
-    /// What the next jobs of a kind do; later ones are done at once.
+    /// Scripts the next jobs of a kind; later ones end immediately.
     pub(super) fn script<const N: usize>(&self, job: &str, acts: [Act; N]) {
         lock(&self.syncer.acts).entry(job.to_owned()).or_default().extend(acts);
     }
 
     pub(super) async fn create(&self, uid: &str) {
-        self.handle.ask(uid.into(), Update::Create(Arc::new(pod(uid)))).await;
+        self.handle.update(uid.into(), Update::Create(Arc::new(pod(uid)))).await;
     }
 
     pub(super) async fn update(&self, uid: &str) {
-        self.handle.ask(uid.into(), Update::Update(Arc::new(pod(uid)))).await;
+        self.handle.update(uid.into(), Update::Update(Arc::new(pod(uid)))).await;
     }
 
     pub(super) async fn sync(&self, uid: &str) {
-        self.handle.ask(uid.into(), Update::Sync).await;
+        self.handle.update(uid.into(), Update::Sync).await;
     }
 
     pub(super) fn target(uid: &str) -> Target {
@@ -303,7 +327,7 @@ impl Bench {
     pub(super) async fn kill(&self, uid: &str, grace: u64) {
         let grace = Some(Duration::from_secs(grace));
         self.handle
-            .ask(uid.into(), Update::Kill { target: Self::target(uid), grace, evict: false })
+            .update(uid.into(), Update::Kill { target: Self::target(uid), grace, evict: false })
             .await;
     }
 
@@ -311,7 +335,7 @@ impl Bench {
         self.handle.desired(uids.into_iter().map(PodUid::from).collect()).await;
     }
 
-    /// The jobs so far and when they began.
+    /// The jobs so far and their start times.
     pub(super) fn times(&self) -> Vec<(String, Duration)> {
         self.syncer.jobs.borrow().clone()
     }
@@ -321,7 +345,7 @@ impl Bench {
         self.times().into_iter().map(|(job, _)| job).collect()
     }
 
-    /// The jobs once there are that many, and when the last one began.
+    /// The jobs once there are `count`, and when the last one started.
     pub(super) async fn nth(&self, count: usize) -> (Vec<String>, Duration) {
         let mut jobs = self.syncer.jobs.subscribe();
         let enough = timeout(PATIENCE, jobs.wait_for(|jobs| jobs.len() >= count)).await.is_ok();
@@ -329,16 +353,16 @@ impl Bench {
         (self.jobs(), self.times()[count - 1].1)
     }
 
-    /// The pods of which it was said that nobody knows how they are.
+    /// The pods whose status was reported as unknown.
     pub(super) fn unknown(&self) -> Vec<PodUid> {
         lock(&self.syncer.unknown).clone()
     }
 
-    pub(super) async fn news(&mut self) -> News {
-        timeout(PATIENCE, self.news.recv()).await.unwrap().unwrap()
+    pub(super) async fn event(&mut self) -> WorkerEvent {
+        timeout(PATIENCE, self.worker_events.recv()).await.unwrap().unwrap()
     }
 
-    /// Lets everything happen that needs no time to pass, and then this much time.
+    /// Runs everything that needs no time, and then advances the clock.
     pub(super) async fn after(&self, time: Duration) -> Vec<String> {
         sleep(time).await;
         self.jobs()

@@ -1,4 +1,4 @@
-//! From bytes to one JSON value, within limits.
+//! Decodes bytes to one JSON value, within limits.
 
 use serde::de::DeserializeSeed;
 use serde_json::Value;
@@ -8,26 +8,26 @@ use serde_saphyr::{Error as YamlError, MessageFormatter as _, UserMessageFormatt
 use super::node::{Limits, NodeSeed};
 use super::{DecodeError, Language};
 
-/// A manifest may have this many bytes, as upstream.
+/// The maximum size of a manifest, as upstream.
 pub const MAX_MANIFEST_BYTES: usize = 10 << 20;
 
-/// Nesting of lists and maps. A pod has about 15 levels.
+/// The maximum nesting of lists and maps. A pod has about 15 levels.
 pub(super) const MAX_DEPTH: usize = 64;
-/// Values in a manifest of one pod, with what aliases repeat. A pod has some hundreds; read, each
-/// may take a thousand times its bytes.
+/// The maximum number of values in a manifest of one pod, including repetitions by aliases. A pod has some hundreds; a
+/// decoded value may take a thousand times its bytes.
 pub(super) const MAX_POD_NODES: usize = 20_000;
-/// Values in a list of pods.
+/// The maximum number of values in a list of pods.
 pub(super) const MAX_LIST_NODES: usize = 100_000;
-/// Bytes of text, with what aliases repeat.
+/// The maximum size of all texts, including repetitions by aliases.
 pub(super) const MAX_TEXT_BYTES: usize = 2 * MAX_MANIFEST_BYTES;
-/// Anchors and aliases, each.
+/// The maximum number of anchors, and of aliases.
 const MAX_ALIASES: usize = 1_000;
 
 /// The first document of a manifest.
 #[derive(Debug)]
 pub(super) struct Document {
     pub(super) value: Value,
-    /// Line of the document after it, if there is one.
+    /// The first line of the next document, if there is one.
     pub(super) next_at: Option<u64>,
 }
 
@@ -88,7 +88,7 @@ fn read_yaml(text: &str, max_nodes: usize) -> Result<Document, DecodeError> {
     }
 }
 
-/// Whether a line from this one on (counted from 1) holds more than comments and separators.
+/// Whether the lines from this one on (counted from 1) contain more than comments and separators.
 fn has_content_from(text: &str, line: u64) -> bool {
     let skipped = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
     text.lines()
@@ -113,12 +113,12 @@ fn yaml_error(error: &YamlError, limits: &Limits) -> DecodeError {
         return DecodeError::Empty;
     }
     let message = UserMessageFormatter.format_message(error);
-    // The message quotes the manifest, and what is quoted must not reach a terminal as it is.
+    // The message quotes the manifest, and quoted text must be escaped for terminals.
     let problem = message.replace(char::is_control, "\u{fffd}");
     DecodeError::Syntax { language: Language::Yaml, line, column, problem }
 }
 
-/// The limit of the YAML parser that an error stands for.
+/// The limit of the YAML parser that an error reports.
 fn limit_of(error: &YamlError) -> Option<&'static str> {
     use serde_saphyr::budget::BudgetBreach;
     match error {
@@ -155,7 +155,7 @@ fn options(max_nodes: usize) -> serde_saphyr::Options {
         alias_limits: alias_limits,
         duplicate_keys: DuplicateKeyPolicy::Error,
         legacy_octal_numbers: true,
-        // The short name of a commit, like 12e4567, must not become another text.
+        // A short commit hash like 12e4567 must stay a text.
         non_finite_float_policy: NonFiniteFloatPolicy::Reject,
         with_snippet: false,
     }

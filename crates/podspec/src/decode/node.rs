@@ -1,4 +1,4 @@
-//! One JSON value out of any parser, within limits.
+//! Decodes one JSON value from any parser, within limits.
 
 use std::cell::Cell;
 use std::fmt;
@@ -10,14 +10,14 @@ use serde_json::{Map, Number, Value};
 use super::DecodeError;
 use super::document::{MAX_DEPTH, MAX_TEXT_BYTES};
 
-/// What has been built so far. The parsers have limits of their own; these count what comes out of
-/// them, whatever repetition made it.
+/// The size of the decoded value so far. The parsers have their own limits; these count their
+/// output, including repetitions.
 #[derive(Debug)]
 pub(super) struct Limits {
     max_nodes: usize,
     nodes: Cell<usize>,
     text_bytes: Cell<usize>,
-    /// The limit that was hit.
+    /// The exceeded limit.
     hit: Cell<Option<&'static str>>,
 }
 
@@ -64,8 +64,8 @@ impl Limits {
     }
 }
 
-/// Builds one value. Unlike `serde_json::Value` it refuses a key that is given twice, and turns
-/// keys that are no text into text.
+/// Decodes one value. Unlike `serde_json::Value` it rejects duplicate keys, and converts
+/// keys that are not text to text.
 #[derive(Clone, Copy)]
 pub(super) struct NodeSeed<'a> {
     limits: &'a Limits,
@@ -115,10 +115,10 @@ impl<'de> Visitor<'de> for NodeSeed<'_> {
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
-        /// Up to here every whole number has a double of its own.
+        /// Up to here every whole number has an exact double.
         const EXACT: f64 = 9_007_199_254_740_992.0;
         if value.fract() == 0.0 && value.abs() <= EXACT {
-            // `3.0` is as good a count as `3`.
+            // `3.0` is accepted as the integer `3`.
             #[expect(clippy::cast_possible_truncation, reason = "it is a whole number in range")]
             return Ok(Value::from(value as i64));
         }

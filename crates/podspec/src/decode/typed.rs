@@ -1,4 +1,4 @@
-//! From a JSON value to a pod.
+//! Decodes a JSON value to a pod.
 
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
@@ -6,13 +6,13 @@ use serde_json::Value;
 use super::{DecodeError, Warning};
 use crate::field_error::FieldPath;
 
-/// Maps of texts, in which an entry without value is an empty text.
+/// Maps of texts, in which an empty entry is an empty text.
 const TEXT_MAPS: &[&str] =
     &["annotations", "labels", "matchLabels", "nodeSelector", "options", "volumeAttributes"];
-/// Maps of quantities, in which an entry without value is nothing.
+/// Maps of quantities, in which an empty entry is zero.
 const QUANTITY_MAPS: &[&str] = &["limits", "requests", "overhead"];
 
-/// Reads a pod; `base` is where it stands in the manifest.
+/// Decodes a pod; `base` is its path in the manifest.
 pub(super) fn pod(
     mut value: Value,
     base: &FieldPath,
@@ -31,7 +31,7 @@ pub(super) fn pod(
     })
 }
 
-/// Gives the entries that YAML leaves empty (`annotations: {a: }`) the value the API gives them.
+/// Sets entries that are empty in YAML (`annotations: {a: }`) to the value that the API gives them.
 fn fill_empty_entries(value: &mut Value) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(fill_empty_entries),

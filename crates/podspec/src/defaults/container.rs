@@ -36,7 +36,7 @@ pub(super) fn set_defaults(container: &mut Container) {
     }
 }
 
-/// An image that may be another one tomorrow is asked for at every start.
+/// An image whose tag may change is pulled at every start.
 pub(super) fn pull_policy(image: &str) -> &'static str {
     match ImageName::parse(image) {
         Some(name) if name.is_latest() => "Always",

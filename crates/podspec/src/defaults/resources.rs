@@ -1,4 +1,4 @@
-//! Defaults of resources: requests follow limits, and amounts are written in one way.
+//! Defaults of resources: requests follow limits, and quantities are normalized.
 
 use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use crate::quantity::Quantity;
 use crate::resources::{ResourceList, aggregate, is_huge_pages, is_pod_level, may_overcommit};
 
-/// A container that is limited in a resource asks for as much, unless it says otherwise.
+/// The request of a container defaults to its limit.
 pub(super) fn set_container_defaults(container: &mut Container) {
     let Some(resources) = &mut container.resources else {
         return;
@@ -20,8 +20,8 @@ pub(super) fn set_container_defaults(container: &mut Container) {
     }
 }
 
-/// A pod that is limited as a whole asks for what its containers ask for; where they are silent,
-/// for its limit. Huge pages that the containers are limited in are a limit of the pod as well.
+/// Pod-level requests default to the requests of the containers; without those
+/// to the pod-level limit. Huge page limits of containers are a pod-level limit as well.
 pub(super) fn set_pod_defaults(spec: &mut PodSpec) {
     if let Some(overhead) = &mut spec.overhead {
         normalize_list(overhead);
@@ -66,7 +66,7 @@ fn normalize(resources: &mut ResourceRequirements) {
     }
 }
 
-/// Rounds up to thousandths, the finest that resources are counted in. What is no quantity stays,
+/// Rounds up to thousandths, the finest unit of resources. Invalid quantities are kept
 /// for validation to report.
 pub(super) fn normalize_list(list: &mut ResourceList) {
     for text in list.values_mut() {

@@ -10,9 +10,9 @@ use super::set_word;
 use crate::quantity::Quantity;
 use crate::volume_source;
 
-/// Mode of the files of a volume: all may read, the owner may write.
+/// The default file mode of a volume: all may read, the owner may write.
 const FILE_MODE: i32 = 0o644;
-/// Life of a service account token.
+/// The default lifetime of a service account token.
 const TOKEN_SECONDS: i64 = 3600;
 
 pub(super) fn set_defaults(volume: &mut Volume) {
@@ -59,7 +59,7 @@ fn set_item_defaults(item: &mut DownwardAPIVolumeFile) {
     }
 }
 
-/// Volumes that are mounted from elsewhere.
+/// Volumes that are mounted from other places.
 fn set_storage_defaults(volume: &mut Volume) {
     if let Some(limit) = volume.empty_dir.as_mut().and_then(|source| source.size_limit.as_mut())
         && let Ok(quantity) = Quantity::parse(&limit.0)
@@ -93,7 +93,7 @@ fn set_ephemeral_defaults(ephemeral: &mut EphemeralVolumeSource) {
     }
 }
 
-/// Volumes that only plugins of the past know.
+/// Volumes of former in-tree plugins.
 fn set_vendor_defaults(volume: &mut Volume) {
     if let Some(rbd) = &mut volume.rbd {
         set_word(&mut rbd.pool, "rbd");

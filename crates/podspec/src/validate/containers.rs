@@ -1,4 +1,4 @@
-//! Rules for the lists of containers, and for what each kind of container may have.
+//! Rules for the lists of containers, and for the fields of each container type.
 
 use std::collections::BTreeSet;
 
@@ -44,7 +44,7 @@ pub(super) fn check(
     }
 }
 
-/// No two containers of any kind may share a name.
+/// Container names of all types must be unique.
 fn check_names<'a>(
     containers: &'a [Container],
     path: &FieldPath,
@@ -84,7 +84,7 @@ fn check_init(
 ) {
     container::check(init_container, path, context, errors);
     restart::check(init_container, path, errors);
-    // They run one after the other, so only within one can host ports collide.
+    // Init containers run one by one, so host ports can conflict only within one.
     port::check_host_ports_of(init_container, path, &mut BTreeSet::new(), errors);
     if is_sidecar(init_container) {
         handler::check_container(init_container, path, context, errors);

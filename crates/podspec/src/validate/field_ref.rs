@@ -1,4 +1,4 @@
-//! Rules for what the downward API may show of a pod.
+//! Rules for fields in the downward API.
 
 use k8s_openapi::api::core::v1::{ObjectFieldSelector, ResourceFieldSelector};
 
@@ -8,7 +8,7 @@ use crate::field_error::{FieldErrors, FieldPath};
 use crate::names::qualified_name;
 use crate::quantity::Quantity;
 
-/// Fields that an environment variable can show.
+/// Fields for environment variables.
 pub(super) const ENV_FIELDS: &[&str] = &[
     "metadata.name",
     "metadata.namespace",
@@ -20,7 +20,7 @@ pub(super) const ENV_FIELDS: &[&str] = &[
     "status.podIP",
     "status.podIPs",
 ];
-/// Fields that a file can show.
+/// Fields for files.
 pub(super) const FILE_FIELDS: &[&str] = &[
     "metadata.annotations",
     "metadata.labels",
@@ -28,7 +28,7 @@ pub(super) const FILE_FIELDS: &[&str] = &[
     "metadata.namespace",
     "metadata.uid",
 ];
-/// Fields that have a name in the downward API but cannot be shown everywhere, or not at all.
+/// Fields of the downward API that are not allowed everywhere, or not at all.
 const NAMED_FIELDS: &[&str] = &["spec.restartPolicy", "spec.schedulerName", "status.phase"];
 
 const RESOURCES: &[&str] = &[
@@ -73,7 +73,7 @@ pub(super) fn check_field(
             }
         }
     } else {
-        // The name that the field had in the first version.
+        // The name of the field in the first version.
         let field = if field == "spec.host" { "spec.nodeName" } else { field };
         let is_named =
             [ENV_FIELDS, FILE_FIELDS, NAMED_FIELDS].iter().any(|list| list.contains(&field));
@@ -86,7 +86,7 @@ pub(super) fn check_field(
     }
 }
 
-/// A resource of a container; `needs_container` where there is no container that it stands in.
+/// A resource of a container; `needs_container` if the reference is outside a container.
 pub(super) fn check_resource(
     selector: &ResourceFieldSelector,
     needs_container: bool,

@@ -11,9 +11,9 @@ use super::field_ref::{self, FILE_FIELDS};
 use super::{paths, word};
 use crate::field_error::{FieldErrors, FieldPath};
 
-/// A token lives at least this long.
+/// The minimum lifetime of a token.
 const TOKEN_MIN_SECONDS: i64 = 600;
-/// And at most this long.
+/// The maximum lifetime of a token.
 const TOKEN_MAX_SECONDS: i64 = 1 << 32;
 
 pub(super) fn check_secret(
@@ -129,7 +129,7 @@ fn check_projection(projection: &VolumeProjection, path: &FieldPath, errors: &mu
     }
 }
 
-/// The files that a projection writes at paths that are known beforehand.
+/// The fixed paths of the files of a projection.
 fn files(projection: &VolumeProjection) -> impl Iterator<Item = &str> {
     let secret = projection.secret.iter().flat_map(|source| source.items.iter().flatten());
     let config_map = projection.config_map.iter().flat_map(|source| source.items.iter().flatten());

@@ -1,4 +1,4 @@
-//! Rules for probes and lifecycle hooks, and for the handlers that both have.
+//! Rules for probes and lifecycle hooks, and for their handlers.
 
 use k8s_openapi::api::core::v1::{
     Container, ExecAction, GRPCAction, HTTPGetAction, Lifecycle, LifecycleHandler, Probe,
@@ -51,7 +51,7 @@ const SIGNALS: &[&str] = &[
     "SIGRTMAX",
 ];
 
-/// Probes and hooks of a container that may have them.
+/// Probes and hooks of a container type that supports them.
 pub(super) fn check_container(
     container: &Container,
     path: &FieldPath,
@@ -156,7 +156,7 @@ fn is_real_time_signal(signal: &str) -> bool {
     }
 }
 
-/// What a probe or a hook does; exactly one of these.
+/// The handler of a probe or a hook; exactly one.
 struct Handler<'a> {
     exec: Option<&'a ExecAction>,
     http_get: Option<&'a HTTPGetAction>,
@@ -178,7 +178,7 @@ impl<'a> From<&'a LifecycleHandler> for Handler<'a> {
 }
 
 impl Handler<'_> {
-    /// `grace` is how long a hook may take; nothing if that is wrong itself.
+    /// `grace` is the maximum time of a hook; `None` if that is invalid itself.
     fn check(&self, path: &FieldPath, grace: Option<i64>, errors: &mut FieldErrors) {
         let kinds = [
             ("exec", self.exec.is_some()),

@@ -8,7 +8,7 @@ use super::{containers_with_path, word};
 use crate::field_error::{FieldErrors, FieldPath};
 use crate::names::{dns_label, dns_subdomain, label_value, qualified_name};
 
-/// Bytes in all annotations together.
+/// The maximum size of all annotations.
 const ANNOTATIONS_MAX_BYTES: usize = 256 << 10;
 const APP_ARMOR_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
 
@@ -39,7 +39,7 @@ pub(super) fn check(pod: &Pod, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// The API makes uids itself and has no rule for them. Here they come from a file and become names
+/// The API server assigns uids and has no rule for them. Here they are read from a file and used in names
 /// of directories and cgroups.
 fn check_uid(uid: &str, path: &FieldPath, errors: &mut FieldErrors) {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
@@ -51,7 +51,7 @@ fn check_uid(uid: &str, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// Keys and values of labels, also of selectors that are written like them.
+/// Keys and values of labels, and of selectors with the same syntax.
 pub(super) fn check_labels(labels: &Texts, path: &FieldPath, errors: &mut FieldErrors) {
     for (key, value) in labels {
         errors.invalid_each(path, key.as_str(), qualified_name(key));
@@ -69,7 +69,7 @@ fn check_annotations(annotations: &Texts, path: &FieldPath, errors: &mut FieldEr
     }
 }
 
-/// The old way to choose a profile for a container.
+/// The deprecated annotations with the profile of a container.
 fn check_app_armor_annotations(
     pod: &Pod,
     annotations: &Texts,

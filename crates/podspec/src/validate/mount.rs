@@ -1,4 +1,4 @@
-//! Rules for where containers see volumes.
+//! Rules for volume mounts.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ pub(super) fn check(
     }
 }
 
-/// What a container uses as block devices, which it cannot mount as well.
+/// Block devices of a container, which must not be volume mounts, too.
 struct Devices<'a> {
     names: BTreeSet<&'a str>,
     paths: BTreeSet<&'a str>,
@@ -70,7 +70,7 @@ fn check_mount_path(
     if mount_path.is_empty() {
         errors.required(path, "");
     }
-    // The API documents this and does not check it; runtimes take a colon for a separator.
+    // The API documents this and does not validate it; runtimes use a colon as separator.
     if mount_path.contains(':') {
         errors.invalid(path, mount_path, "must not contain ':'");
     }

@@ -1,4 +1,4 @@
-//! Rules for names, addresses and how a pod resolves them.
+//! Rules for names, addresses and DNS settings.
 
 use std::net::IpAddr;
 
@@ -120,8 +120,8 @@ fn check_ip(text: &str, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// Whether it would be an address without the zeros in front of its numbers, which some programs
-/// take for octal.
+/// Whether it would be an address without leading zeros, which some programs
+/// interpret as octal.
 fn has_leading_zeros(text: &str) -> bool {
     let parts: Vec<&str> = text.split('.').collect();
     parts.len() == 4

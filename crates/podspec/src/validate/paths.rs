@@ -6,14 +6,14 @@ fn has_backstep(text: &str) -> bool {
     text.split('/').any(|part| part == "..")
 }
 
-/// A path that does not climb.
+/// A path without `..`.
 pub(super) fn check_no_backsteps(text: &str, path: &FieldPath, errors: &mut FieldErrors) {
     if has_backstep(text) {
         errors.invalid(path, text, "must not contain '..'");
     }
 }
 
-/// A path that stays below where it starts.
+/// A relative path without `..`.
 pub(super) fn check_descending(text: &str, path: &FieldPath, errors: &mut FieldErrors) {
     if text.starts_with('/') {
         errors.invalid(path, text, "must be a relative path");
@@ -21,8 +21,8 @@ pub(super) fn check_descending(text: &str, path: &FieldPath, errors: &mut FieldE
     check_no_backsteps(text, path, errors);
 }
 
-/// The path of a file that the agent writes in a volume, where names that start with two dots are
-/// its own.
+/// The path of a file that the agent writes in a volume. Names that start with two dots are
+/// reserved.
 pub(super) fn check_volume_file(text: &str, path: &FieldPath, errors: &mut FieldErrors) {
     check_descending(text, path, errors);
     if text.starts_with("..") && !text.starts_with("../") {

@@ -40,7 +40,7 @@ pub(super) fn check<'a>(
     }
 }
 
-/// No two containers that run at the same time may want the same port of the host.
+/// Host ports of concurrently running containers must be unique.
 pub(super) fn check_host_ports(
     containers: &[Container],
     path: &FieldPath,
@@ -52,7 +52,7 @@ pub(super) fn check_host_ports(
     }
 }
 
-/// The same for one container, given the ports that others want.
+/// The same for one container, given the host ports of the others.
 pub(super) fn check_host_ports_of(
     container: &Container,
     path: &FieldPath,
@@ -73,7 +73,7 @@ pub(super) fn check_host_ports_of(
     }
 }
 
-/// On the host's network a port of a container is a port of the host.
+/// In the host network a container port is a host port.
 pub(super) fn check_host_network(spec: &PodSpec, path: &FieldPath, errors: &mut FieldErrors) {
     if spec.host_network != Some(true) {
         return;

@@ -29,7 +29,7 @@ pub(super) fn check_container(
     check_used_claims(claims, &path.child("claims"), context, errors);
 }
 
-/// What a runtime takes for itself.
+/// Names reserved by runtimes.
 pub(super) fn check_overhead(overhead: &ResourceList, path: &FieldPath, errors: &mut FieldErrors) {
     for (name, text) in overhead {
         check_container_name(name, &path.key(name), errors);
@@ -37,7 +37,7 @@ pub(super) fn check_overhead(overhead: &ResourceList, path: &FieldPath, errors: 
     }
 }
 
-/// What a pod wants as a whole, and how that fits what its containers want.
+/// Pod-level resources, and their relation to those of the containers.
 pub(super) fn check_pod_level(
     spec: &PodSpec,
     path: &FieldPath,
@@ -162,14 +162,14 @@ fn check_pod_name(name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// Whether it is a resource that a vendor adds to a node, which is counted in pieces.
+/// Whether it is an extended resource, which is counted in whole numbers.
 fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with("requests.")
         && qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-/// The claims that a pod brings.
+/// The resource claims of a pod.
 pub(super) fn check_claims(spec: &PodSpec, path: &FieldPath, errors: &mut FieldErrors) {
     let mut names = BTreeSet::new();
     for (index, claim) in spec.resource_claims.iter().flatten().enumerate() {
@@ -202,7 +202,7 @@ pub(super) fn check_claims(spec: &PodSpec, path: &FieldPath, errors: &mut FieldE
     }
 }
 
-/// The claims that a container uses of those its pod brings.
+/// The claims that a container uses.
 fn check_used_claims<'a>(
     claims: impl Iterator<Item = &'a ResourceClaim>,
     path: &FieldPath,
@@ -221,7 +221,7 @@ fn check_used_claims<'a>(
         if !request.is_empty() {
             errors.invalid_each(&path.child("request"), request, dns_label(request));
         }
-        // A claim as a whole overlaps with each request in it.
+        // A whole claim overlaps with each of its requests.
         let requests = used.entry(name).or_default();
         let overlaps = if request.is_empty() {
             !requests.is_empty()

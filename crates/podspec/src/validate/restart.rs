@@ -1,4 +1,4 @@
-//! Rules for when one container is restarted.
+//! Rules for the restart policy of a container.
 
 use k8s_openapi::api::core::v1::{Container, ContainerRestartRule};
 

@@ -1,4 +1,4 @@
-//! Rules for what decides whether a pod may be on this node.
+//! Rules for fields that restrict a pod to nodes.
 
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Toleration};
 
@@ -82,7 +82,7 @@ fn check_expression(
     }
 }
 
-/// The only field of a node that can be selected is its name.
+/// The only selectable field of a node is its name.
 fn check_field(requirement: &NodeSelectorRequirement, path: &FieldPath, errors: &mut FieldErrors) {
     let values = requirement.values.as_deref().unwrap_or_default();
     if !["In", "NotIn"].contains(&requirement.operator.as_str()) {

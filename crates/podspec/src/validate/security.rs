@@ -1,4 +1,4 @@
-//! Rules for security contexts, and for what a pod shares with its host.
+//! Rules for security contexts, and for host namespaces.
 
 use std::collections::BTreeSet;
 
@@ -86,7 +86,7 @@ pub(super) fn check_container(
     }
 }
 
-/// A container that must not gain rights must not have them all.
+/// A container without privilege escalation must not be privileged.
 fn check_no_escalation(context: &SecurityContext, path: &FieldPath, errors: &mut FieldErrors) {
     let path = path.child("allowPrivilegeEscalation");
     if context.privileged == Some(true) {
@@ -101,7 +101,7 @@ fn check_no_escalation(context: &SecurityContext, path: &FieldPath, errors: &mut
     }
 }
 
-/// A user or group.
+/// A user or group id.
 fn check_id(id: Option<i64>, path: &FieldPath, errors: &mut FieldErrors) {
     let largest = i64::from(i32::MAX);
     if let Some(id) = id
@@ -111,7 +111,7 @@ fn check_id(id: Option<i64>, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// A pod with users of its own keeps away from the namespaces of the host.
+/// A pod with a user namespace must not share namespaces of the host.
 fn check_own_users(spec: &PodSpec, path: &FieldPath, errors: &mut FieldErrors) {
     let problem = "when `hostUsers` is false";
     let shared = [

@@ -41,7 +41,7 @@ fn check_times(spec: &PodSpec, path: &FieldPath, errors: &mut FieldErrors) {
     }
 }
 
-/// Names of objects elsewhere.
+/// Names of other objects.
 fn check_names(spec: &PodSpec, path: &FieldPath, errors: &mut FieldErrors) {
     let names = [
         ("serviceAccountName", &spec.service_account_name),

@@ -1,4 +1,4 @@
-//! Rules for volumes that are mounted from elsewhere.
+//! Rules for volumes that are mounted from other places.
 
 use k8s_openapi::api::core::v1::{
     CSIVolumeSource, FCVolumeSource, ISCSIVolumeSource, NFSVolumeSource, Volume,
@@ -10,7 +10,7 @@ use crate::names::{between, dns_subdomain};
 
 const MAX_LUN: i32 = 255;
 const CSI_DRIVER_MAX: usize = 63;
-/// Name and portal become one name in the kernel.
+/// Name and portal are joined to one name in the kernel.
 const ISCSI_NAME_MAX: usize = 64;
 
 pub(super) fn check(volume: &Volume, name: &str, path: &FieldPath, errors: &mut FieldErrors) {

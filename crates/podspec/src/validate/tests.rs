@@ -1,5 +1,5 @@
-//! One row per rule: what breaks it, and what is said of that. Every row is a whole pod, and the
-//! problems named are all it has.
+//! One row per rule: the violation, and the expected problems. Every row is a whole pod, and the
+//! listed problems are all that it has.
 
 mod containers;
 mod environment;
@@ -15,10 +15,10 @@ mod volumes;
 use super::validate;
 use crate::{decode, set_defaults};
 
-/// A rule, what breaks it, and everything that is wrong then.
+/// The rule, the violation, and the expected problems.
 type Row<'a> = (&'a str, &'a str, &'a [&'a str]);
 
-/// Everything that is wrong with a pod, given its metadata and specification.
+/// All problems of a pod, given its metadata and specification.
 fn problems_of(metadata: &str, spec: &str) -> Vec<String> {
     let manifest =
         format!("apiVersion: v1\nkind: Pod\nmetadata: {{{metadata}}}\nspec: {{{spec}}}\n");
@@ -29,8 +29,8 @@ fn problems_of(metadata: &str, spec: &str) -> Vec<String> {
     validate(&pod).iter().map(ToString::to_string).collect()
 }
 
-/// Checks rows against pods that are made of their second column. Of an expected problem that ends
-/// in dots, only the beginning counts.
+/// Checks rows against pods made from their second column. Of an expected problem that ends
+/// with dots, only the beginning is compared.
 fn check_rows(rows: &[Row<'_>], problems: impl Fn(&str) -> Vec<String>) {
     for (rule, fields, expected) in rows {
         let found = problems(fields);
@@ -66,12 +66,12 @@ fn with_volume(source: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_plain_pod_breaks_no_rule() {
+fn plain_pod_is_valid() {
     assert_eq!(problems_of(METADATA, CONTAINERS), Vec::<String>::new());
 }
 
 #[test]
-fn a_pod_without_anything_breaks_the_rules_for_what_is_needed() {
+fn empty_pod_lacks_all_required_fields() {
     let found = validate(&k8s_openapi::api::core::v1::Pod::default());
     let texts: Vec<String> = found.iter().map(ToString::to_string).collect();
     assert_eq!(

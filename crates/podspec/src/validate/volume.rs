@@ -54,7 +54,7 @@ fn check_sources(volume: &Volume, path: &FieldPath, errors: &mut FieldErrors) {
     check_source(volume, first, &path.child(first), errors);
 }
 
-/// The one source that counts.
+/// The one source that is validated.
 fn check_source(volume: &Volume, name: &str, path: &FieldPath, errors: &mut FieldErrors) {
     if let ("emptyDir", Some(source)) = (name, &volume.empty_dir) {
         check_empty_dir(source, path, errors);

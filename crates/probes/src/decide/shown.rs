@@ -2,7 +2,7 @@
 
 use model::probe::short_line;
 
-/// What an attempt is.
+/// The kind of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// A process in a container.
@@ -11,7 +11,7 @@ pub enum Class {
     Network,
 }
 
-/// Failures of network probes that are shown. Other texts may hold what a server sent, or the URL of a redirect: a probe
+/// Failures of network probes that are shown. Other texts may contain data of a server, or the URL of a redirect: a probe
 /// may be aimed at another host.
 const KNOWN: [&str; 6] = [
     "HTTP probe failed with statuscode: ",

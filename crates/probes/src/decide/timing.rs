@@ -1,4 +1,4 @@
-//! The numbers of a probe.
+//! The settings of a probe.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ pub const STARTUP_PERIOD: &str = "ferrolet.dev/startup-probe-period";
 /// The shortest period that the annotation may set.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// The numbers of a probe. Values that are unset or not positive have the API's defaults.
+/// The settings of a probe. Values that are unset or not positive have the API's defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// How long after the start of the container the first attempt is made.
+    /// The delay of the first attempt after the start of the container.
     pub initial_delay: Duration,
     /// The time from one attempt to the next.
     pub period: Duration,
@@ -21,14 +21,14 @@ pub struct Timing {
     pub startup_period: Option<Duration>,
     /// How long an attempt may take.
     pub timeout: Duration,
-    /// Successes in a row that make a success.
+    /// The success threshold.
     pub success_threshold: u32,
-    /// Failures in a row that make a failure.
+    /// The failure threshold.
     pub failure_threshold: u32,
 }
 
 impl Timing {
-    /// The numbers of a pod's probe.
+    /// The settings of a pod's probe.
     pub fn new(pod: &Pod, probe: &Probe) -> Self {
         let seconds = |value: Option<i32>, default| {
             let set = value.and_then(|value| u64::try_from(value).ok()).filter(|value| *value > 0);

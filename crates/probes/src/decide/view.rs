@@ -1,4 +1,4 @@
-//! What the published status of a pod shows of a container.
+//! The view of a container in the published status of its pod.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};

@@ -59,7 +59,7 @@ impl Worker {
         self.kind
     }
 
-    /// The numbers of the probe.
+    /// The settings of the probe.
     pub fn timing(&self) -> &Timing {
         &self.timing
     }
@@ -112,8 +112,8 @@ impl Worker {
         }
     }
 
-    /// Begins with an instance, and with what an earlier agent saved of it. Whether it is started and ready is in its
-    /// status, which may be newer than what was saved.
+    /// Begins with an instance, and with its state that an earlier agent saved. Whether it is started and ready is in its
+    /// status, which may be newer than the saved state.
     fn begin(&mut self, view: &ContainerView, saved: Option<ProbeCount>, start: AgentStart) {
         let saved = saved.filter(|_| !start.resets);
         let is_early = self.kind == ProbeKind::Startup && self.timing.initial_delay.is_zero();
@@ -133,7 +133,7 @@ impl Worker {
     }
 
     /// The state of an instance of which nothing is saved. A new instance is neither started nor ready; one that ran
-    /// before the agent may be. The run goes on over instances, as upstream counts.
+    /// before the agent may be. The run continues over instances, as upstream counts.
     fn first(&self, view: &ContainerView) -> ProbeCount {
         let (result, on_hold) = match self.kind {
             ProbeKind::Liveness => (Some(true), false),

@@ -116,7 +116,7 @@ fn result_changes_after_as_many_equal_verdicts_as_the_threshold() {
     for (step, (verdict, changed, result)) in rows.into_iter().enumerate() {
         assert_eq!(record(&mut readiness, verdict, 0), changed, "{step}");
         assert_eq!(readiness.counted().result, result, "{step}");
-        assert!(!readiness.counted().on_hold, "readiness goes on");
+        assert!(!readiness.counted().on_hold, "readiness continues");
     }
 }
 
@@ -166,7 +166,7 @@ fn saved_state_of_the_instance_goes_on() {
     assert!(record(&mut after, false, 0), "the third failure in a row");
 }
 
-/// What an earlier agent saved may be older than the status that it published.
+/// The saved state of an earlier agent may be older than the status that it published.
 #[test]
 fn published_status_is_newer_than_what_was_saved() {
     let saved = |result| ProbeCount { result, ..ProbeCount::default() };

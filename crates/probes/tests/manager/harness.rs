@@ -73,7 +73,7 @@ impl Harness {
         Self { manager, network, events, files, runtime, metrics, clock, stop, tasks }
     }
 
-    /// The next agent, after this one was killed.
+    /// The next agent, after a kill of this one.
     pub(crate) async fn killed(mut self) -> Self {
         self.tasks.shutdown().await;
         Self::with(self.clock, self.files, self.network, self.runtime).await

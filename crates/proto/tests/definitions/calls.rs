@@ -9,7 +9,7 @@ use proto::runtime_v1::{
 use tonic::codegen::{BoxStream, tokio_stream};
 use tonic::{Code, Request, Response, Status};
 
-/// Knows any image it is asked for, and lists two, each in a part of its own.
+/// Has every requested image, and lists two, each in its own part.
 struct Store;
 
 fn image(id: &str) -> Image {
@@ -44,7 +44,7 @@ fn client() -> ImageServiceClient<ImageServiceServer<Store>> {
 }
 
 #[tokio::test]
-async fn an_answer_reaches_the_caller() {
+async fn response_reaches_the_caller() {
     let request = ImageStatusRequest {
         image: Some(ImageSpec { image: "busybox".into(), ..Default::default() }),
         verbose: false,
@@ -54,7 +54,7 @@ async fn an_answer_reaches_the_caller() {
 }
 
 #[tokio::test]
-async fn the_parts_of_a_stream_arrive_in_order_and_then_it_ends() {
+async fn stream_items_arrive_in_order_before_its_end() {
     let request = StreamImagesRequest::default();
     let mut parts = client().stream_images(request).await.unwrap().into_inner();
     let mut ids = Vec::new();
@@ -65,7 +65,7 @@ async fn the_parts_of_a_stream_arrive_in_order_and_then_it_ends() {
 }
 
 #[tokio::test]
-async fn a_call_that_the_server_does_not_write_is_unimplemented() {
+async fn method_without_an_implementation_is_unimplemented() {
     let error = client().image_fs_info(ImageFsInfoRequest {}).await.unwrap_err();
     assert_eq!(error.code(), Code::Unimplemented);
 }

@@ -1,4 +1,4 @@
-//! The checked-in code belongs to the checked-in definitions.
+//! The checked-in code was generated from the checked-in definitions.
 
 use std::fmt::Write as _;
 
@@ -10,13 +10,13 @@ use crate::parse;
 fn sha256(content: impl AsRef<[u8]>) -> String {
     let mut hex = String::new();
     for byte in Sha256::digest(content) {
-        write!(hex, "{byte:02x}").expect("a string takes any text");
+        write!(hex, "{byte:02x}").expect("writing to a string does not fail");
     }
     hex
 }
 
 #[test]
-fn the_generated_code_carries_the_digest_of_the_definitions() -> Result<()> {
+fn generated_code_has_the_digest_of_the_definitions() -> Result<()> {
     for protocol in parse::ALL {
         // What `sha256sum *.proto | sha256sum` prints in the folder.
         let mut sums = String::new();

@@ -16,7 +16,7 @@ fn theirs(protocol: Protocol) -> Result<Items> {
 }
 
 #[test]
-fn every_item_of_ours_exists_upstream_and_is_the_same_there() -> Result<()> {
+fn every_item_matches_upstream() -> Result<()> {
     for protocol in parse::ALL {
         let ours = ours(protocol)?;
         ensure!(
@@ -36,7 +36,7 @@ fn every_item_of_ours_exists_upstream_and_is_the_same_there() -> Result<()> {
 }
 
 #[test]
-fn nothing_is_left_out_but_windows_and_what_is_deprecated() -> Result<()> {
+fn only_windows_and_deprecated_items_are_omitted() -> Result<()> {
     for protocol in parse::ALL {
         let ours = ours(protocol)?;
         let theirs = theirs(protocol)?;
@@ -198,7 +198,7 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn a_wrong_definition_is_reported_with_both_meanings() -> Result<()> {
+fn mismatch_is_reported_with_both_definitions() -> Result<()> {
     let theirs = theirs(CRI)?;
     for case in CASES {
         let ours = items(CRI.package, &CRI.ours_with(case.edit)?);

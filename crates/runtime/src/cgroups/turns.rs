@@ -1,4 +1,4 @@
-//! One at a time for each pod.
+//! A lock per pod.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use model::ids::PodUid;
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 
-/// Whose turn it is with each pod. Pods that nobody is at are not remembered.
+/// The locks of pods. An unused lock is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Turns(Mutex<BTreeMap<PodUid, Arc<Turn<()>>>>);
 
 impl Turns {
-    /// Waits for one's turn with a pod; it ends when what is answered goes.
+    /// Waits for the turn of a pod; it ends when the returned guard is dropped.
     pub(crate) async fn take(&self, uid: &PodUid) -> OwnedMutexGuard<()> {
         let turn = {
             let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_pod_is_one_at_a_time_and_others_do_not_wait() {
+    fn turns_are_exclusive_per_pod() {
         let turns = Turns::default();
         let (a, b) = (PodUid::from("a"), PodUid::from("b"));
         let first = assert_ready!(task::spawn(turns.take(&a)).poll());

@@ -1,4 +1,4 @@
-//! What is to be done for a pod, as a value.
+//! The actions for a pod, as a value.
 
 use model::ids::{ContainerId, SandboxId};
 use model::probe::ProbeFailure;
@@ -7,33 +7,33 @@ use super::cgroup_plan::CgroupPlan;
 use super::reasons::{KillPod, KillReason, StartReason};
 use super::resize::ContainerResize;
 
-/// What must happen, in this order: kill the pod, or single containers and what is reset; remove
-/// remains; ensure the cgroup; create a sandbox; change the resources of containers; start containers.
+/// The actions of a sync, in this order: kill the pod, or single containers and those that a restart of all resets;
+/// remove old instances; ensure the cgroup; create a sandbox; resize containers; start containers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodActions {
-    /// Everything of the pod that still runs ends first.
+    /// Kill everything of the pod first.
     pub kill_pod: Option<KillPod>,
-    /// Containers that end, each on its own.
+    /// Containers to kill, each on its own.
     pub kill: Vec<ContainerKill>,
-    /// Instances that end without grace and are removed, so that all containers start over.
+    /// Instances to kill without grace and remove, so that all containers restart.
     pub reset: Vec<ContainerReset>,
-    /// Remains that are removed.
+    /// Old instances to remove.
     pub remove: Vec<ContainerRemoval>,
-    /// Sandboxes that came too late to be used: stopped and removed.
+    /// Sandboxes that were created too late: to stop and remove.
     pub remove_sandboxes: Vec<SandboxId>,
-    /// What happens to the pod's cgroup.
+    /// The action for the pod's cgroup.
     pub cgroup: CgroupPlan,
-    /// Containers that get other resources as they run, in this order.
+    /// Containers to resize in place, in this order.
     pub resize: Vec<ContainerResize>,
-    /// Where containers are started.
+    /// The sandbox for the containers that start.
     pub sandbox: SandboxPlan,
-    /// Containers that start: ephemeral ones, then init containers, then regular ones, each kind in
-    /// the order of the specification.
+    /// Containers to start: ephemeral ones, then init containers, then regular ones, each kind in
+    /// the order of the spec.
     pub start: Vec<ContainerStart>,
 }
 
 impl PodActions {
-    /// Nothing, in a sandbox.
+    /// No actions, in a sandbox.
     pub(super) fn none(sandbox: SandboxPlan) -> Self {
         Self {
             kill_pod: None,
@@ -48,26 +48,26 @@ impl PodActions {
         }
     }
 
-    /// Whether containers end to start anew with other resources.
+    /// Whether containers restart for a resize.
     pub fn restarts_for_size(&self) -> bool {
         self.kill.iter().any(|kill| kill.why == KillReason::Resized)
     }
 
-    /// The same while the pod cannot be resized: who would start anew for that stays, and nothing
-    /// changes its resources.
-    pub fn leave_sizes(&mut self) {
+    /// Drops all resizes, because the pod cannot be resized: containers that would restart for one are kept, and none
+    /// is resized.
+    pub fn drop_resizes(&mut self) {
         self.resize.clear();
         self.kill.retain(|kill| kill.why != KillReason::Resized);
         self.start.retain(|start| start.why != StartReason::Killed(KillReason::Resized));
     }
 
-    /// Whether the pod is as specified.
+    /// Whether the pod is converged.
     pub fn is_nothing(&self) -> bool {
         self.is_at_most_cgroup() && matches!(self.cgroup, CgroupPlan::Keep | CgroupPlan::Recount)
     }
 
-    /// Whether anything ends or is removed.
-    pub fn makes_way(&self) -> bool {
+    /// Whether anything is killed or removed.
+    pub fn kills_or_removes(&self) -> bool {
         self.kill_pod.is_some()
             || !self.kill.is_empty()
             || !self.reset.is_empty()
@@ -75,33 +75,33 @@ impl PodActions {
             || !self.remove_sandboxes.is_empty()
     }
 
-    /// Whether nothing happens but to the pod's cgroup.
+    /// Whether there is at most an action for the pod's cgroup.
     pub fn is_at_most_cgroup(&self) -> bool {
-        !self.makes_way()
+        !self.kills_or_removes()
             && self.resize.is_empty()
             && self.start.is_empty()
             && !matches!(self.sandbox, SandboxPlan::Create { .. })
     }
 }
 
-/// The sandbox that containers are started in.
+/// The sandbox for containers that start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SandboxPlan {
-    /// The one that is there.
+    /// The existing one.
     Keep(SandboxId),
     /// A new one.
     Create {
-        /// Its number among the pod's sandboxes.
+        /// Its attempt number.
         attempt: u32,
-        /// Whether one before it died or became useless, which people are told.
+        /// Whether an earlier one died or became unusable, which has an event.
         replaces: bool,
     },
-    /// None: nothing is started.
+    /// None: nothing starts.
     None,
 }
 
 impl SandboxPlan {
-    /// The sandbox that is kept.
+    /// The kept sandbox.
     pub fn kept(&self) -> Option<&SandboxId> {
         match self {
             Self::Keep(id) => Some(id),
@@ -110,21 +110,21 @@ impl SandboxPlan {
     }
 }
 
-/// What a container is for.
+/// The kind of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// One of `ephemeralContainers`.
     Ephemeral,
-    /// One of `initContainers` that must end.
+    /// One of `initContainers` that must complete.
     Init,
-    /// One of `initContainers` that keeps running.
+    /// A sidecar: one of `initContainers` with restart policy `Always`.
     Sidecar,
     /// One of `containers`.
     Regular,
 }
 
 impl Role {
-    /// The list of the specification that it is in.
+    /// The list of the spec that it is in.
     pub fn field(self) -> &'static str {
         match self {
             Self::Ephemeral => "ephemeralContainers",
@@ -139,63 +139,63 @@ impl Role {
     }
 }
 
-/// A container that ends.
+/// A container to kill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerKill {
-    /// Which.
+    /// Its ID.
     pub id: ContainerId,
     /// Its name.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub why: KillReason,
-    /// Whether it is started again.
+    /// Whether it restarts.
     pub restarts: bool,
-    /// The failure of the probe that kills it.
+    /// The probe failure that is the reason.
     pub probe: Option<ProbeFailure>,
 }
 
-/// An instance that goes so that all start over.
+/// An instance that is removed by a restart of all containers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerReset {
-    /// Which.
+    /// Its ID.
     pub id: ContainerId,
     /// Its name.
     pub name: String,
-    /// Whether it must be ended first.
+    /// Whether it must be killed first.
     pub kill: bool,
 }
 
-/// Remains that go.
+/// An old instance to remove.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerRemoval {
-    /// Which.
+    /// Its ID.
     pub id: ContainerId,
     /// Its name.
     pub name: String,
-    /// The rule that says so.
+    /// The rule for the removal.
     pub rule: &'static str,
 }
 
-/// A container that starts.
+/// A container to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerStart {
-    /// What it is for.
+    /// Its kind.
     pub role: Role,
-    /// Its place in the list of its kind.
+    /// Its index in the list of its kind.
     pub index: usize,
-    /// Why.
+    /// The reason.
     pub why: StartReason,
 }
 
-/// How a sync ended.
+/// The result of a sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// The pod was as specified.
+    /// The pod was converged.
     Nothing,
-    /// What it needed was done.
+    /// All actions were done.
     Done,
-    /// The same, and what its containers may use has changed, of which only a close look tells.
+    /// All actions were done, and containers were resized, which only their statuses show.
     Resized,
-    /// What must come first was done; the rest wants another look, now.
+    /// The first actions were done; the rest needs another sync with a new status, now.
     Again,
 }

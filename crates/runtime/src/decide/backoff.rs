@@ -1,14 +1,14 @@
-//! Back-off: how long to wait before trying again what keeps failing.
+//! Back-off: the delay before a retry of repeated failures.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// An entry older than this counts as new: whatever failed has run well in between.
+/// An entry older than this is reset.
 const RESET_AFTER: Duration = Duration::from_mins(10);
 
-/// How far the delay grows.
+/// The bounds of the delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BackoffLimits {
     /// The first delay.
@@ -18,28 +18,28 @@ pub struct BackoffLimits {
 }
 
 impl BackoffLimits {
-    /// 10 s doubling to the given maximum; a maximum below 10 s is also where it begins.
+    /// 10 s doubling to the given maximum; a maximum below 10 s is also the first delay.
     pub fn up_to(max: Duration) -> Self {
         Self { base: Duration::from_secs(10).min(max), max }
     }
 }
 
-/// Whose turn it is.
+/// Whether an attempt may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// Try now.
+    /// Now.
     Now,
-    /// Not before then.
+    /// Later.
     NotBefore {
-        /// When.
+        /// The time.
         at: Timestamp,
-        /// The delay that was laid on it.
+        /// The delay.
         delay: Duration,
     },
 }
 
-/// The delays of all that failed, by key. Upstream's `flowcontrol.Backoff`: the delay counts from
-/// the end of the failed attempt, and doubles with each attempt that is let through.
+/// The delays by key. Upstream's `flowcontrol.Backoff`: the delay counts from
+/// the end of the failed attempt, and doubles with each new attempt.
 #[derive(Debug, Clone)]
 pub struct Backoff<K> {
     limits: BackoffLimits,
@@ -49,7 +49,7 @@ pub struct Backoff<K> {
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     delay: Duration,
-    /// When it was last let through.
+    /// When the last attempt started.
     updated: Timestamp,
 }
 
@@ -63,9 +63,9 @@ impl<K: Ord + Clone> Backoff<K> {
         Self { limits, entries: BTreeMap::new() }
     }
 
-    /// Whether to try again now what ended at `failed`; if so, the next delay is laid on it. An end that
-    /// lies further ahead than its delay is long was noted down before the clock was set back: waiting
-    /// for it could take for ever.
+    /// Whether to retry now after a failure at `failed`; if so, the next delay is set. A failure that
+    /// is further in the future than its delay was recorded before the clock was set back: waiting
+    /// for it could take forever.
     pub fn turn(&mut self, key: &K, failed: Timestamp, now: Timestamp) -> Turn {
         if let Some(entry) = self.entries.get(key)
             && since(entry.updated, failed) <= RESET_AFTER
@@ -85,24 +85,24 @@ impl<K: Ord + Clone> Backoff<K> {
         Turn::Now
     }
 
-    /// The delay that counts for what ended at `failed`; `None` for a first failure.
+    /// The current delay after a failure at `failed`; `None` for a first failure.
     pub fn delay(&self, key: &K, failed: Timestamp) -> Option<Duration> {
         let entry = self.entries.get(key)?;
         (since(entry.updated, failed) <= RESET_AFTER).then_some(entry.delay)
     }
 
-    /// Forgets what has not failed for long.
+    /// Drops entries without a recent failure.
     pub fn expire(&mut self, now: Timestamp) {
         let oldest = RESET_AFTER.max(self.limits.max.saturating_mul(2));
         self.entries.retain(|_, entry| since(entry.updated, now) <= oldest);
     }
 
-    /// How many delays are remembered.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether none is.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -118,7 +118,7 @@ mod tests {
         Timestamp::from_second(1_000_000 + seconds).unwrap()
     }
 
-    /// The delays that a container gets which fails at once whenever it is started.
+    /// The delays of a container that fails at once at every start.
     fn delays(limits: BackoffLimits, attempts: usize) -> Vec<u64> {
         let mut backoff = Backoff::new(limits);
         let (mut failed, mut now) = (at(0), at(0));
@@ -138,18 +138,18 @@ mod tests {
     }
 
     #[test]
-    fn delays_double_from_ten_seconds_to_the_maximum() {
+    fn back_off_doubles_from_ten_seconds_to_the_maximum() {
         let limits = BackoffLimits::up_to(Duration::from_mins(5));
         assert_eq!(delays(limits, 7), [10, 20, 40, 80, 160, 300, 300]);
     }
 
     #[test]
-    fn a_maximum_below_the_base_is_also_the_base() {
+    fn maximum_below_the_base_is_also_the_base() {
         assert_eq!(delays(BackoffLimits::up_to(Duration::from_secs(3)), 3), [3, 3, 3]);
     }
 
     #[test]
-    fn the_delay_counts_from_the_end_of_the_failed_attempt() {
+    fn delay_counts_from_the_end_of_the_failed_attempt() {
         let mut backoff = Backoff::new(BackoffLimits::up_to(Duration::from_mins(5)));
         assert_eq!(backoff.turn(&"c", at(0), at(0)), Turn::Now);
         // It ran for a minute and then failed.
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_minutes_without_a_failure_start_over() {
+    fn back_off_resets_after_ten_minutes_without_a_failure() {
         let mut backoff = Backoff::new(BackoffLimits::up_to(Duration::from_mins(5)));
         assert_eq!(backoff.turn(&"c", at(0), at(0)), Turn::Now);
         assert_eq!(backoff.turn(&"c", at(10), at(20)), Turn::Now);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_costs_one_delay_at_most() {
+    fn clock_set_back_costs_at_most_one_delay() {
         let laid = || {
             let mut backoff = Backoff::new(BackoffLimits::up_to(Duration::from_mins(5)));
             assert_eq!(backoff.turn(&"c", at(0), at(0)), Turn::Now);
@@ -186,14 +186,14 @@ mod tests {
     }
 
     #[test]
-    fn others_are_not_delayed() {
+    fn other_keys_are_not_delayed() {
         let mut backoff = Backoff::new(BackoffLimits::up_to(Duration::from_mins(5)));
         assert_eq!(backoff.turn(&"a", at(0), at(0)), Turn::Now);
         assert_eq!(backoff.turn(&"b", at(0), at(0)), Turn::Now);
     }
 
     #[test]
-    fn old_entries_are_forgotten() {
+    fn old_entries_are_dropped() {
         let mut backoff = Backoff::new(BackoffLimits::up_to(Duration::from_mins(5)));
         assert_eq!(backoff.turn(&"c", at(0), at(0)), Turn::Now);
         backoff.expire(at(600));
@@ -204,7 +204,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_turn_never_lies_further_away_than_the_maximum(
+        fn next_attempt_is_never_further_away_than_the_maximum(
             steps in proptest::collection::vec((0i64..700, 0i64..400), 1..40),
         ) {
             let limits = BackoffLimits::up_to(Duration::from_mins(5));

@@ -1,6 +1,6 @@
-//! What a sync does with the pod's cgroup.
+//! The action of a sync for the pod's cgroup.
 
-use model::observed::{ContainerState, PodStatus};
+use model::observed::{ContainerState, RuntimePodStatus};
 
 use super::actions::SandboxPlan;
 
@@ -12,19 +12,19 @@ pub enum CgroupFacts {
     Unmanaged,
     /// This agent has not ensured it yet.
     NotEnsured {
-        /// Whether it exists. Only looked at for a pod that runs.
+        /// Whether it exists. Only checked for a running pod.
         exists: bool,
     },
     /// This agent has ensured it before.
     Ensured {
-        /// Whether it has the values that the pod was given, as far as is known.
+        /// Whether it has the allocated values, as far as is known.
         values_match: bool,
-        /// Whether its class counts the pod with the CPU request that it was given.
+        /// Whether its class counts the allocated CPU request of the pod.
         share_matches: bool,
     },
 }
 
-/// What a sync does with the pod's cgroup.
+/// The action for the pod's cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CgroupPlan {
     /// Nothing.
@@ -41,7 +41,7 @@ pub enum CgroupPlan {
 }
 
 /// Whether containers of the pod run although its cgroup does not exist.
-pub(super) fn runs_outside(facts: CgroupFacts, status: &PodStatus) -> bool {
+pub(super) fn runs_outside(facts: CgroupFacts, status: &RuntimePodStatus) -> bool {
     facts == CgroupFacts::NotEnsured { exists: false }
         && status.containers.iter().any(|one| one.state == ContainerState::Running)
 }
@@ -92,7 +92,7 @@ mod tests {
 
     // behaviour: CGR-4
     #[test]
-    fn only_a_running_pod_without_its_cgroup_runs_outside_of_it() {
+    fn pod_runs_outside_its_cgroup_only_if_running_without_it() {
         let missing = CgroupFacts::NotEnsured { exists: false };
         let ensured = CgroupFacts::Ensured { values_match: false, share_matches: false };
         let rows = [

@@ -1,4 +1,4 @@
-//! Which cgroups pods have, and what is written to them.
+//! The names of pod cgroups and their values.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,26 +10,26 @@ use podspec::quantity::Quantity;
 use podspec::resources::{self, Amounts, CPU, HUGE_PAGES_PREFIX, MEMORY};
 use podspec::{QosClass, qos_class, view};
 
-/// What a pod's cgroup is called: this and the pod's uid.
+/// The prefix of the name of a pod cgroup; the pod's UID follows.
 const POD: &str = "pod";
 
-/// What the classes do not limit.
+/// The value of an unlimited CPU quota in classes.
 const UNLIMITED_HUGE_PAGES: u64 = 1 << 62;
 
-/// Where pods have their cgroups, and what holds for all of them.
+/// The settings of all pod cgroups.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodCgroupSettings {
     /// The cgroup of all pods.
     pub root: CgroupName,
-    /// Over which time processor limits are counted; none when they are not enforced.
+    /// The CFS quota period; none if CPU limits are not enforced.
     pub cpu_period: Option<Duration>,
-    /// How many processes a pod may have, if that is limited.
+    /// The PID limit of a pod, if there is one.
     pub pids_limit: Option<u64>,
-    /// Which sizes of huge pages there are.
+    /// The huge page sizes of the node.
     pub huge_page_sizes: Vec<u64>,
 }
 
-/// The cgroup of a class. Pods that are promised all that they use lie beside the other classes.
+/// The cgroup of a QoS class. Guaranteed pods are directly below the root.
 pub fn class_cgroup(root: &CgroupName, class: QosClass) -> CgroupName {
     let name = match class {
         QosClass::Guaranteed => return root.clone(),
@@ -39,7 +39,7 @@ pub fn class_cgroup(root: &CgroupName, class: QosClass) -> CgroupName {
     root.child(name).expect("a plain word is a name")
 }
 
-/// The classes that have cgroups of their own.
+/// The classes with their own cgroups.
 pub const CLASSES: [QosClass; 2] = [QosClass::Burstable, QosClass::BestEffort];
 
 /// The cgroup of a pod.
@@ -47,19 +47,19 @@ pub fn pod_cgroup(root: &CgroupName, pod: &Pod) -> Result<CgroupName, CgroupName
     class_cgroup(root, qos_class(pod)).child(&format!("{POD}{}", view::uid(pod)))
 }
 
-/// The cgroups of which one was a pod's, whichever class it was of.
+/// The possible cgroups of a pod, one for each class.
 pub fn cgroups_of_pod(root: &CgroupName, uid: &PodUid) -> Vec<CgroupName> {
     let parents = CLASSES.into_iter().chain([QosClass::Guaranteed]);
     let own = format!("{POD}{uid}");
     parents.filter_map(|class| class_cgroup(root, class).child(&own).ok()).collect()
 }
 
-/// Whose cgroup it is, if it is a pod's.
+/// The UID of the pod of a cgroup, if it is a pod's.
 pub fn pod_of_cgroup(name: &CgroupName) -> Option<PodUid> {
     name.last().strip_prefix(POD).filter(|uid| !uid.is_empty()).map(PodUid::from)
 }
 
-/// What is written to a pod's cgroup. A limit counts for the whole only when each part has one.
+/// The values of a pod's cgroup. It has a limit only if all containers have one.
 pub fn pod_cgroup_values(pod: &Pod, settings: &PodCgroupSettings) -> CgroupValues {
     let requests = resources::pod_requests_with_overhead(pod);
     let limits = resources::pod_limits_with_overhead(pod);
@@ -95,7 +95,7 @@ pub fn pod_cgroup_values(pod: &Pod, settings: &PodCgroupSettings) -> CgroupValue
     values
 }
 
-/// Whether the pod as a whole, or each of its containers, may use only so much.
+/// Whether the pod, or each of its containers, has a limit.
 fn is_limited(pod: &Pod, name: &str) -> bool {
     let has = |limits: &Amounts| limits.get(name).is_some_and(|amount| !amount.is_zero());
     let mut containers = view::containers(pod).iter().chain(view::init_containers(pod));
@@ -103,7 +103,7 @@ fn is_limited(pod: &Pod, name: &str) -> bool {
         || containers.all(|container| has(&resources::limits(container)))
 }
 
-/// Nothing of the sizes that the pod does not ask for.
+/// The limits by huge page size; zero for sizes that the pod does not request.
 fn huge_pages(requests: &Amounts, sizes: &[u64]) -> BTreeMap<u64, u64> {
     let mut limits: BTreeMap<u64, u64> = sizes.iter().map(|size| (*size, 0)).collect();
     for (name, amount) in requests {
@@ -116,7 +116,7 @@ fn huge_pages(requests: &Amounts, sizes: &[u64]) -> BTreeMap<u64, u64> {
     limits
 }
 
-/// How many thousandths of a processor a pod adds to its class.
+/// The millicores that a pod adds to its class.
 pub fn class_share(pod: &Pod) -> i64 {
     if qos_class(pod) != QosClass::Burstable {
         return 0;
@@ -125,14 +125,14 @@ pub fn class_share(pod: &Pod) -> i64 {
     requests.get(CPU).map_or(0, Quantity::milli_value)
 }
 
-/// How many thousandths of a processor a pod asks for whose cgroup has these values. The fewest shares stand
-/// for none.
+/// The CPU request in millicores of a pod whose cgroup has these values. The minimum of shares means
+/// none.
 pub fn requested(values: &CgroupValues) -> i64 {
     let shares = values.cpu_shares.filter(|shares| *shares > cpu::LEAST_SHARES).unwrap_or(0);
     cpu::milli_of_shares(i64::try_from(shares).unwrap_or(i64::MAX))
 }
 
-/// What is written to the cgroup of a class whose pods ask for so many thousandths of a processor.
+/// The values of the cgroup of a class whose pods request this many millicores.
 pub fn class_values(class: QosClass, milli: i64, settings: &PodCgroupSettings) -> CgroupValues {
     let shares = match class {
         QosClass::BestEffort => cpu::LEAST_SHARES,

@@ -33,14 +33,17 @@ fn pod(containers: &[&str], more: &str) -> Pod {
 }
 
 /// Shares, quota and memory of a pod's cgroup.
-fn told(pod: &Pod, settings: &PodCgroupSettings) -> (Option<u64>, Option<i64>, Option<u64>) {
+fn cgroup_limits(
+    pod: &Pod,
+    settings: &PodCgroupSettings,
+) -> (Option<u64>, Option<i64>, Option<u64>) {
     let values = pod_cgroup_values(pod, settings);
     assert_eq!(values.cpu_period.is_some(), values.cpu_quota.is_some_and(|quota| quota > 0));
     (values.cpu_shares, values.cpu_quota, values.memory_limit)
 }
 
 #[test]
-fn a_pod_lies_in_the_cgroup_of_its_class() {
+fn pod_cgroup_is_in_the_cgroup_of_its_qos_class() {
     let rows = [
         ("limits: {cpu: 1, memory: 1Mi}", "/kubepods/pod"),
         ("requests: {cpu: 1}", "/kubepods/burstable/pod"),
@@ -63,26 +66,26 @@ fn a_pod_lies_in_the_cgroup_of_its_class() {
 
 // behaviour: OBJ-31
 #[test]
-fn what_it_takes_to_run_a_pod_lies_in_its_cgroup() {
+fn pod_cgroup_includes_the_overhead() {
     let overhead = "  overhead: {cpu: 250m, memory: 64Mi}";
     let guaranteed = "limits: {cpu: 500m, memory: 64Mi}";
     let rows = [
         (guaranteed, (Some(768), Some(75_000), Some(128 * MIB)), 0),
         ("requests: {cpu: 250m, memory: 8Mi}", (Some(512), None, None), 500),
         ("limits: {cpu: 1}", (Some(1280), Some(125_000), None), 1250),
-        // One that asks for nothing gets no more than others that do.
+        // A pod without requests gets the minimum.
         ("", (Some(2), None, None), 0),
     ];
     for (resources, expected, share) in rows {
         let pod = pod(&[resources], overhead);
-        assert_eq!(told(&pod, &settings()), expected, "{resources}");
+        assert_eq!(cgroup_limits(&pod, &settings()), expected, "{resources}");
         assert_eq!(class_share(&pod), share, "{resources}");
     }
 }
 
 // behaviour: CGR-10
 #[test]
-fn a_pod_is_limited_as_a_whole_when_each_part_is() {
+fn pod_cgroup_is_limited_when_all_containers_are() {
     let guaranteed = "limits: {cpu: 500m, memory: 64Mi}";
     let rows: [(&[&str], &str, _); 9] = [
         (&[""], "", (Some(2), None, None)),
@@ -112,24 +115,28 @@ fn a_pod_is_limited_as_a_whole_when_each_part_is() {
         ),
     ];
     for (containers, more, expected) in rows {
-        assert_eq!(told(&pod(containers, more), &settings()), expected, "{containers:?} {more}");
+        assert_eq!(
+            cgroup_limits(&pod(containers, more), &settings()),
+            expected,
+            "{containers:?} {more}"
+        );
     }
 }
 
 #[test]
-fn quotas_and_the_number_of_processes_follow_the_configuration() {
+fn quotas_and_pid_limit_follow_the_configuration() {
     let pod = pod(&["limits: {cpu: 500m, memory: 64Mi}"], "");
     let off = PodCgroupSettings { cpu_period: None, ..settings() };
-    assert_eq!(told(&pod, &off), (Some(512), Some(-1), Some(64 * MIB)));
+    assert_eq!(cgroup_limits(&pod, &off), (Some(512), Some(-1), Some(64 * MIB)));
     let short = PodCgroupSettings { cpu_period: Some(Duration::from_millis(5)), ..settings() };
-    assert_eq!(told(&pod, &short).1, Some(2500));
+    assert_eq!(cgroup_limits(&pod, &short).1, Some(2500));
     assert_eq!(pod_cgroup_values(&pod, &settings()).pids_limit, None);
     let few = PodCgroupSettings { pids_limit: Some(64), ..settings() };
     assert_eq!(pod_cgroup_values(&pod, &few).pids_limit, Some(64));
 }
 
 #[test]
-fn huge_pages_are_those_that_the_pod_asks_for() {
+fn huge_page_limits_are_the_requests_of_the_pod() {
     let pod = pod(&["limits: {cpu: 1, memory: 1Mi, hugepages-2Mi: 6Mi}"], "");
     let values = pod_cgroup_values(&pod, &settings());
     assert_eq!(values.huge_pages, BTreeMap::from([(2 * MIB, 6 * MIB), (1024 * MIB, 0)]));
@@ -139,7 +146,7 @@ fn huge_pages_are_those_that_the_pod_asks_for() {
 
 // behaviour: CGR-9
 #[test]
-fn a_class_has_the_shares_that_its_pods_ask_for() {
+fn qos_class_has_the_cpu_requests_of_its_pods() {
     assert_eq!(class_share(&pod(&["requests: {cpu: 250m}"], "")), 250);
     assert_eq!(class_share(&pod(&[""], "")), 0);
     assert_eq!(class_share(&pod(&["limits: {cpu: 1, memory: 1Mi}"], "")), 0);
@@ -157,7 +164,7 @@ fn a_class_has_the_shares_that_its_pods_ask_for() {
 
 proptest! {
     #[test]
-    fn the_whole_may_use_what_its_parts_may(
+    fn pod_limits_are_at_least_the_sum_of_container_limits(
         cpus in prop::collection::vec(1_u32..100_000, 1..4),
         memory in prop::collection::vec(1_u32.., 4),
     ) {
@@ -167,7 +174,7 @@ proptest! {
             .map(|(cpu, memory)| format!("limits: {{cpu: {cpu}m, memory: {memory}}}"))
             .collect();
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-        let (_, quota, limit) = told(&pod(&parts, ""), &settings());
+        let (_, quota, limit) = cgroup_limits(&pod(&parts, ""), &settings());
         let all: u64 = memory[..cpus.len()].iter().copied().map(u64::from).sum();
         prop_assert_eq!(limit, Some(all));
         let all: i64 = cpus.iter().copied().map(i64::from).sum();
@@ -177,7 +184,7 @@ proptest! {
 
 // behaviour: CGR-43
 #[test]
-fn what_a_pod_asks_for_is_read_from_its_cgroup() {
+fn cpu_request_is_read_back_from_the_pod_cgroup() {
     for (shares, milli) in [(None, 0), (Some(2), 0), (Some(256), 250), (Some(1024), 1000)] {
         let values = CgroupValues { cpu_shares: shares, ..CgroupValues::default() };
         assert_eq!(requested(&values), milli, "{shares:?}");

@@ -1,51 +1,51 @@
-//! Why a pod's specification cannot be turned into what the runtime takes.
+//! Why a pod spec cannot be converted to a runtime configuration.
 
 use model::ports::objects::ObjectError;
 
 use super::string_limits::{MOST_OF_STRING, MOST_OF_STRINGS};
 
-/// Why a container's or a sandbox's configuration cannot be made; a container's waiting reason is
-/// `CreateContainerConfigError`. The texts are upstream's, because people look for them.
+/// Why the configuration of a container or sandbox cannot be made; a container's waiting reason is
+/// `CreateContainerConfigError`. The texts are upstream's, because users search for them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// Variables come from an object of an API that there is none of.
+    /// Variables come from an API object, and there is no API.
     #[error("couldn't get {kind} {namespace}/{name}, no kubeClient defined")]
     NoClient {
         /// `configMap` or `secret`.
         kind: &'static str,
-        /// Where the object is.
+        /// The namespace.
         namespace: String,
-        /// What it is called.
+        /// The name.
         name: String,
     },
-    /// An object that variables come from is not to be had.
+    /// An object for variables is not available.
     #[error(transparent)]
     Object(ObjectError),
-    /// An object has not the key that a variable comes from.
+    /// An object lacks the key of a variable.
     #[error("couldn't find key {key} in {kind} {namespace}/{name}")]
     NoKey {
         /// The key.
         key: String,
         /// `ConfigMap` or `Secret`.
         kind: &'static str,
-        /// Where the object is.
+        /// The namespace.
         namespace: String,
-        /// What it is called.
+        /// The name.
         name: String,
     },
-    /// What an object has under a key cannot be the value of a variable.
+    /// The value of a key is not text.
     #[error("key {key} in {kind} {namespace}/{name} is no text")]
     NoText {
         /// The key.
         key: String,
         /// `ConfigMap` or `Secret`.
         kind: &'static str,
-        /// Where the object is.
+        /// The namespace.
         namespace: String,
-        /// What it is called.
+        /// The name.
         name: String,
     },
-    /// Nothing was heard of services yet.
+    /// The services are not listed yet.
     #[error("services have not yet been read at least once, cannot construct envvars")]
     NoServices,
     /// A variable or an argument is too long. Upstream has no limit.
@@ -53,10 +53,10 @@ pub enum ConfigError {
     LongString {
         /// The container.
         container: String,
-        /// The variable, or where the argument is.
+        /// The variable, or the position of the argument.
         string: String,
     },
-    /// Variables, command and arguments take too much together. Upstream has no limit.
+    /// Environment, command and args are too large in total. Upstream has no limit.
     #[error(
         "container {container:?}: with {string}, environment, command and args are longer than {MOST_OF_STRINGS} bytes in all"
     )]
@@ -77,7 +77,7 @@ pub enum ConfigError {
     /// A `subPath` must be relative.
     #[error("error SubPath `{0}` must not be an absolute path")]
     AbsoluteSubpath(String),
-    /// A `subPath` leads out of its volume.
+    /// A `subPath` leaves its volume.
     #[error("unable to provision SubPath `{0}`: must not contain '..'")]
     SubpathLeavesVolume(String),
     /// A `subPathExpr` refers to variables without a value.
@@ -86,7 +86,7 @@ pub enum ConfigError {
     /// A `subPathExpr` is too long once its variables are replaced.
     #[error("subPathExpr is longer than {MOST_OF_STRING} bytes")]
     SubpathTooLong,
-    /// The directory of a `subPath` cannot be made. Details of the host are in the log only.
+    /// The directory of a `subPath` cannot be created. Details of the host are in the log only.
     #[error(
         "failed to create subPath directory for volumeMount {mount:?} of container {container:?}"
     )]
@@ -110,7 +110,7 @@ pub enum ConfigError {
     /// A mount cannot be recursively read-only.
     #[error("failed to resolve recursive read-only mode: {0}")]
     RecursiveReadOnly(String),
-    /// A variable comes from a file of a volume that is not there.
+    /// The volume of an env file does not exist.
     #[error("cannot find the volume {0:?} referenced by FileKeyRef")]
     NoVolume(String),
     /// A file that variables come from cannot be read, or is no list of variables.
@@ -130,22 +130,22 @@ pub enum ConfigError {
     /// There is no such field.
     #[error("field label not supported: {0}")]
     FieldLabel(String),
-    /// A field has no parts that can be named.
+    /// A field does not support subscripts.
     #[error("field label does not support subscript: {0}")]
     FieldSubscript(String),
-    /// A field cannot be told.
+    /// A field reference is not supported.
     #[error("unsupported fieldPath: {0}")]
     FieldPath(String),
-    /// A container refers to the resources of one that the pod has not.
+    /// A resource reference names a missing container.
     #[error("container {0} not found")]
     NoContainer(String),
     /// There is no such resource.
     #[error("unsupported container resource : {0}")]
     Resource(String),
-    /// The node's own address is not known.
+    /// The node's address is unknown.
     #[error("host IP unknown; known addresses: []")]
     NoHostIp,
-    /// The container must not run as root and is told to.
+    /// `runAsNonRoot` is set and `runAsUser` is root.
     #[error("container's runAsUser breaks non-root policy (pod: {pod:?}, container: {container})")]
     RunsAsRoot {
         /// The pod, with namespace and uid.
@@ -153,19 +153,19 @@ pub enum ConfigError {
         /// The container.
         container: String,
     },
-    /// The container must not run as root, and whether it would cannot be told.
+    /// `runAsNonRoot` is set and the image has a non-numeric user.
     #[error(
         "container has runAsNonRoot and image has non-numeric user ({user}), cannot verify user is non-root (pod: {pod:?}, container: {container})"
     )]
     ImageUserUnknown {
-        /// Whom the image runs as.
+        /// The user of the image.
         user: String,
         /// The pod, with namespace and uid.
         pod: String,
         /// The container.
         container: String,
     },
-    /// The container must not run as root, and its image would.
+    /// `runAsNonRoot` is set and the image runs as root.
     #[error(
         "container has runAsNonRoot and image will run as root (pod: {pod:?}, container: {container})"
     )]
@@ -175,22 +175,22 @@ pub enum ConfigError {
         /// The container.
         container: String,
     },
-    /// The container must not run as root, and its image's user is none.
+    /// `runAsNonRoot` is set and the user ID of the image is invalid.
     #[error(
         "container has runAsNonRoot and image has an invalid user id ({user}). (Must be 1-(2147483647)): must be between 0 and 2147483647, inclusive (pod: {pod:?}, container: {container})"
     )]
     ImageUserInvalid {
-        /// Whom the image runs as.
+        /// The user of the image.
         user: i64,
         /// The pod, with namespace and uid.
         pod: String,
         /// The container.
         container: String,
     },
-    /// A profile of the node is asked for and not named.
+    /// A `Localhost` profile has no name.
     #[error("localhostProfile must be set if seccompProfile type is Localhost.")]
     SeccompProfile,
-    /// A profile of the node is asked for and not named.
+    /// A `Localhost` profile has no name.
     #[error("missing localhost apparmor profile name")]
     ApparmorProfile,
     /// There is no such kind of profile.

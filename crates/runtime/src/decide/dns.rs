@@ -1,4 +1,4 @@
-//! Where a pod's processes look names up.
+//! The DNS configuration of a pod.
 
 use std::net::IpAddr;
 
@@ -6,43 +6,43 @@ use k8s_openapi::api::core::v1::{Pod, PodDNSConfigOption};
 use model::wanted::DnsConfig;
 use podspec::view;
 
-/// What resolvers take.
+/// The limits of resolvers.
 const MOST_SERVERS: usize = 3;
 const MOST_SEARCHES: usize = 32;
 const LONGEST_SEARCHES: usize = 2048;
 const LONGEST_SEARCH: usize = 253;
 
-/// What the node knows of name servers.
+/// The DNS settings of the node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeDns {
-    /// Name servers of the cluster.
+    /// The cluster's DNS servers.
     pub cluster_servers: Vec<IpAddr>,
-    /// The cluster's domain; empty when it has none.
+    /// The cluster domain; empty without one.
     pub cluster_domain: String,
-    /// What the node's own resolver file says; none when there is to be none.
+    /// The content of the node's `resolv.conf`; none if disabled.
     pub host: Option<DnsConfig>,
-    /// The addresses that the node was asked to have, which tell the versions of IP.
+    /// The requested addresses of the node, which determine the IP families.
     pub node_ips: Vec<IpAddr>,
 }
 
-/// A pod's name service, and what had to give.
+/// The DNS configuration of a pod, and its problems.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodDns {
-    /// What the pod gets.
+    /// The configuration.
     pub config: DnsConfig,
-    /// Whether the pod wants the cluster's name servers and there are none.
+    /// Whether the pod needs the cluster's DNS servers and there are none.
     pub lacks_cluster_servers: bool,
-    /// What was left out, for people.
+    /// Messages about omitted parts.
     pub cut: Vec<String>,
 }
 
-/// A file in the form of `resolv.conf` that makes no sense.
+/// An invalid `resolv.conf`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("nameserver list is empty ")]
 pub struct ResolvConfError;
 
-/// Reads a file in the form of `resolv.conf`. Servers add up; the last list of domains counts; of
-/// options with the same name the last counts.
+/// Parses a `resolv.conf`. All servers count, the last list of domains, and the last
+/// of options with the same name.
 pub fn parse_resolv_conf(text: &str) -> Result<DnsConfig, ResolvConfError> {
     let mut config = DnsConfig::default();
     for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
@@ -53,7 +53,7 @@ pub fn parse_resolv_conf(text: &str) -> Result<DnsConfig, ResolvConfError> {
             }
             Some("search") => {
                 let domains = words.filter(|domain| *domain != ".");
-                // With and without the dot at its end it is the same domain.
+                // A trailing dot does not change the domain.
                 let plain = domains.map(|domain| domain.strip_suffix('.').unwrap_or(domain));
                 config.searches = plain.map(ToOwned::to_owned).collect();
             }
@@ -68,7 +68,7 @@ pub fn parse_resolv_conf(text: &str) -> Result<DnsConfig, ResolvConfError> {
     Ok(config)
 }
 
-/// What a pod gets by its policy and its own wishes.
+/// The configuration of a pod by its policy and its `dnsConfig`.
 pub fn pod_dns(pod: &Pod, node: &NodeDns) -> PodDns {
     let mut dns = PodDns::default();
     match policy(pod) {
@@ -96,10 +96,10 @@ pub fn pod_dns(pod: &Pod, node: &NodeDns) -> PodDns {
     dns
 }
 
-/// How many domains the cluster's own are.
+/// The number of search domains of the cluster.
 const OF_CLUSTER: usize = 3;
 
-/// What of the node's resolver file resolvers in pods will not take, if anything; in upstream's words.
+/// The parts of the node's `resolv.conf` that exceed the limits of resolvers in pods, in upstream's words.
 pub fn over_limits(path: &str, searches: &[String], in_cluster: bool) -> Option<String> {
     let most = if in_cluster { MOST_SEARCHES - OF_CLUSTER } else { MOST_SEARCHES };
     if searches.len() > most {
@@ -134,7 +134,7 @@ fn policy(pod: &Pod) -> Policy {
         Some("None") => Policy::None,
         Some("Default") => Policy::Host,
         Some("ClusterFirstWithHostNet") => Policy::Cluster,
-        // On the host's network the pod is asked to behave as a process of the host would.
+        // On the host network the pod behaves as a process of the host.
         _ if view::host_network(pod) => Policy::Host,
         _ => Policy::Cluster,
     }
@@ -154,7 +154,7 @@ fn of_cluster(namespace: &str, node: &NodeDns) -> DnsConfig {
     DnsConfig { servers, searches, options: vec!["ndots:5".to_owned()] }
 }
 
-/// Without a resolver file a process asks its own machine.
+/// Without a `resolv.conf`, resolvers use the local machine.
 fn of_host(node: &NodeDns) -> DnsConfig {
     if let Some(host) = &node.host {
         return host.clone();
@@ -176,7 +176,7 @@ fn text_of(option: &PodDNSConfigOption) -> String {
     }
 }
 
-/// Puts an option in place of the one with its name.
+/// Replaces the option with the same name.
 fn set_option(options: &mut Vec<String>, option: String) {
     let name = |option: &str| option.split(':').next().unwrap_or_default().to_owned();
     match options.iter_mut().find(|known| name(known) == name(&option)) {

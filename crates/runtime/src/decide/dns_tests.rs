@@ -1,4 +1,4 @@
-//! Tables for the name service of pods.
+//! Tables for the DNS configuration of pods.
 
 use k8s_openapi::api::core::v1::{Pod, PodDNSConfig, PodDNSConfigOption};
 use model::wanted::DnsConfig;
@@ -47,7 +47,7 @@ fn node() -> NodeDns {
 
 // behaviour: CON-40
 #[test]
-fn the_nodes_resolver_file_is_read_as_a_resolver_would() {
+fn node_resolv_conf_is_parsed_as_by_a_resolver() {
     let text = "# nameserver 9.9.9.9\n nameserver 1.1.1.1 \nnameserver\t2.2.2.2 extra\n\
                 domain ignored\nsearch old.example\nsearch a.example. . b.example\n\
                 options ndots:1 rotate\noptions ndots:3\n\n; no\n";
@@ -59,7 +59,7 @@ fn the_nodes_resolver_file_is_read_as_a_resolver_would() {
 
 // behaviour: CON-41, CON-42, CON-43, CON-44
 #[test]
-fn each_policy_has_its_base() {
+fn dns_policy_selects_the_base_config() {
     let of_cluster = config(
         "10.96.0.10",
         "shop.svc.cluster.local svc.cluster.local cluster.local corp.example",
@@ -97,7 +97,7 @@ fn each_policy_has_its_base() {
 
 // behaviour: CON-45
 #[test]
-fn a_pods_wishes_are_added_and_its_options_win() {
+fn pod_dns_config_is_merged_and_its_options_win() {
     let options = [("ndots", Some("2")), ("edns0", None), ("rotate", Some(""))];
     let wishes = wishes("1.1.1.1 8.8.8.8", "my.example corp.example", &options);
     let dns = pod_dns(&pod("Default", false, Some(wishes.clone())), &node());
@@ -116,7 +116,7 @@ fn a_pods_wishes_are_added_and_its_options_win() {
 
 // behaviour: CON-46
 #[test]
-fn what_a_resolver_would_not_take_is_left_out_and_said() {
+fn dns_settings_beyond_resolver_limits_are_dropped_and_reported() {
     let wanted = wishes("1.1.1.1 2.2.2.2 3.3.3.3 4.4.4.4", "", &[]);
     let dns = pod_dns(&pod("None", false, Some(wanted)), &node());
     assert_eq!(dns.config.servers, words("1.1.1.1 2.2.2.2 3.3.3.3"));
@@ -144,7 +144,7 @@ fn what_a_resolver_would_not_take_is_left_out_and_said() {
 
 proptest! {
     #[test]
-    fn whatever_is_asked_for_fits(
+    fn dns_config_never_exceeds_resolver_limits(
         servers in prop::collection::vec("[0-9.]{1,15}", 0..8),
         searches in prop::collection::vec(1_usize..260, 0..50),
     ) {
@@ -162,7 +162,7 @@ proptest! {
     }
 
     #[test]
-    fn no_resolver_file_is_too_strange(text in ".*") {
+    fn any_resolv_conf_is_parsed_without_panic(text in ".*") {
         let _parsed = parse_resolv_conf(&text);
     }
 }

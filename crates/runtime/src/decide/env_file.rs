@@ -10,7 +10,7 @@ use super::ConfigError;
 /// Upstream's reader fails on longer lines.
 const LONGEST_LINE: usize = 64 * 1024 - 1;
 
-/// A file of a volume that variables come from.
+/// An env file in a volume.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EnvFile {
     /// The volume, by its name in the pod.
@@ -25,7 +25,7 @@ impl EnvFile {
     }
 }
 
-/// A file of a volume, as it was read.
+/// The result of reading an env file.
 #[derive(Clone, PartialEq, Eq)]
 pub enum EnvFileRead {
     /// Its volume is not mounted.
@@ -34,9 +34,9 @@ pub enum EnvFileRead {
     Failed,
     /// It was read.
     Read {
-        /// Where it is on the host.
+        /// Its path on the host.
         path: PathBuf,
-        /// What it holds. Never printed.
+        /// Its content. Never printed.
         content: Vec<u8>,
     },
 }
@@ -53,13 +53,13 @@ impl std::fmt::Debug for EnvFileRead {
     }
 }
 
-/// The files that variables of a container come from.
+/// The env files of a container.
 pub fn env_files(container: &Container) -> BTreeSet<EnvFile> {
     let sources = container.env.iter().flatten().filter_map(|one| one.value_from.as_ref());
     sources.filter_map(|source| source.file_key_ref.as_ref()).map(EnvFile::of).collect()
 }
 
-/// The value of a variable; none of a key that need not be there.
+/// The value of a variable; none for an optional key that is missing.
 pub(super) fn file_value(
     selector: &FileKeySelector,
     files: &BTreeMap<EnvFile, EnvFileRead>,
@@ -90,7 +90,7 @@ pub enum EnvFileError {
     Line {
         /// Its number, from 1.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         problem: &'static str,
     },
     /// A value does not end.
@@ -105,7 +105,7 @@ pub enum EnvFileError {
 }
 
 /// The value of a variable in a file of lines `NAME='value'`, where a value may span lines; none if it is missing or
-/// empty. What stands behind the variable is not checked.
+/// empty. The lines behind the variable are not checked.
 pub fn env_value(content: &[u8], key: &str) -> Result<Option<String>, EnvFileError> {
     let mut lines = lines(content);
     while let Some((number, line)) = lines.next().transpose()? {
@@ -195,7 +195,7 @@ mod tests {
 
     // behaviour: CON-90
     #[test]
-    fn values_stand_in_single_quotes() {
+    fn env_file_values_are_single_quoted() {
         let long = format!("KEY='{}'", "x".repeat(LONGEST_LINE - 6));
         let rows = [
             ("KEY='v'", Some("v")),
@@ -219,7 +219,7 @@ mod tests {
 
     // behaviour: CON-90
     #[test]
-    fn malformed_lines_are_refused() {
+    fn malformed_env_file_lines_are_rejected() {
         let long = format!("KEY='{}'", "x".repeat(LONGEST_LINE));
         let at = |line: usize, problem: &str| {
             format!("invalid environment variable format at line {line}: {problem}")

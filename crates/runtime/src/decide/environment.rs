@@ -18,22 +18,22 @@ use super::resource_ref::container_resource;
 use super::string_limits::{ContainerString, StringBudget};
 use super::{ConfigError, NodeSettings};
 
-/// What variables come from besides the specification.
+/// The sources of variables other than the spec.
 #[derive(Debug, Clone, Copy)]
 pub struct EnvironmentSources<'a> {
     /// The pod's addresses.
     pub ips: &'a [IpAddr],
-    /// The node's.
+    /// The node's addresses.
     pub node_ips: &'a [IpAddr],
     /// The node.
     pub node: &'a NodeSettings,
-    /// What the API has for the container.
+    /// The API objects for the container.
     pub api: &'a ApiFacts,
 }
 
-/// The variables of a container: those of whole objects, those of its specification in its order, and
-/// those that tell of services. A later one of the same name takes the place of an earlier one, but
-/// services never do. Values may refer to variables above them, and to those of services.
+/// The variables of a container: those of `envFrom`, those of `env` in order, and
+/// those of services. A later variable replaces an earlier one with the same name, but
+/// service variables never do. Values may refer to earlier variables and to those of services.
 pub fn environment(
     pod: &Pod,
     container: &Container,
@@ -69,8 +69,8 @@ pub fn environment(
     Ok(variables.in_order())
 }
 
-/// The variables of a container while they are collected. Those that are replaced count against the limit,
-/// too: so it also bounds the work.
+/// The variables of a container during their collection. Replaced ones count against the limit,
+/// too, so that it also bounds the work.
 struct Variables<'a> {
     budget: StringBudget<'a>,
     /// In the order in which they were first set.
@@ -86,7 +86,7 @@ impl<'a> Variables<'a> {
 
     /// Sets a variable whose name is a prefix and a key; the name is built only if it is short enough.
     fn set(&mut self, prefix: &str, key: &str, value: String) -> Result<(), ConfigError> {
-        // Of a name that is too long its beginning is enough.
+        // The beginning of a name that is too long is enough.
         let shown = if prefix.is_empty() { key } else { prefix };
         self.budget.take(prefix.len() + key.len(), ContainerString::Variable(shown))?;
         let name = format!("{prefix}{key}");
@@ -95,7 +95,7 @@ impl<'a> Variables<'a> {
         Ok(())
     }
 
-    /// Sets a variable of the specification, which may refer to those above and to services.
+    /// Sets a variable of the spec, which may refer to earlier variables and to services.
     fn set_expanded(
         &mut self,
         name: &str,
@@ -129,7 +129,7 @@ impl<'a> Variables<'a> {
     }
 }
 
-/// All keys and values of an object; none of one that need not be there.
+/// All keys and values of an object; none for an optional one that is missing.
 fn of_object(
     source: &EnvFromSource,
     objects: &Objects<'_>,
@@ -144,7 +144,7 @@ fn of_object(
     objects.all(&key, optional == Some(true))
 }
 
-/// The value that a variable takes from elsewhere; none if that need not be there.
+/// The value of a variable from its source; none if an optional source is missing.
 fn referred(
     source: &EnvVarSource,
     pod: &Pod,
@@ -200,7 +200,7 @@ mod tests {
 
     // behaviour: CON-1
     #[test]
-    fn references_are_resolved_and_what_cannot_be_stays() {
+    fn variable_references_are_expanded_and_unknown_ones_stay() {
         let values =
             BTreeMap::from([("A".to_owned(), "a".to_owned()), ("EMPTY".to_owned(), String::new())]);
         let rows = [
@@ -239,7 +239,7 @@ mod tests {
 
     // behaviour: CON-2
     #[test]
-    fn values_refer_to_variables_above_and_a_later_one_wins() {
+    fn values_refer_to_earlier_variables_and_later_duplicates_win() {
         let env = made(&container(&[
             ("LATER", "$(EARLIER)"),
             ("EARLIER", "1"),
@@ -253,7 +253,7 @@ mod tests {
 
     // behaviour: CON-3
     #[test]
-    fn a_value_from_elsewhere_is_not_expanded_but_can_be_referred_to() {
+    fn value_from_a_source_is_not_expanded_but_can_be_referenced() {
         let mut container = container(&[("NAME", ""), ("GREETING", "hello $(NAME)")]);
         container.env.as_mut().unwrap()[0].value_from = Some(EnvVarSource {
             field_ref: Some(ObjectFieldSelector {
@@ -270,7 +270,7 @@ mod tests {
 
     // behaviour: CON-4
     #[test]
-    fn objects_of_an_api_that_is_not_there_are_named() {
+    fn missing_api_is_an_error_that_names_the_object() {
         let mut of_secret = container(&[("A", "")]);
         of_secret.env.as_mut().unwrap()[0].value_from = Some(EnvVarSource {
             secret_key_ref: Some(SecretKeySelector {
@@ -299,12 +299,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn text_without_a_dollar_is_left_alone(text in "[^$]*") {
+        fn text_without_a_dollar_is_unchanged(text in "[^$]*") {
             prop_assert_eq!(expand(&text, &BTreeMap::new()), text);
         }
 
         #[test]
-        fn doubled_dollars_are_undone(text in ".*") {
+        fn double_dollars_are_unescaped(text in ".*") {
             let doubled = text.replace('$', "$$");
             prop_assert_eq!(expand(&doubled, &BTreeMap::new()), text);
         }

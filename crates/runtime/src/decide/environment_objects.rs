@@ -1,4 +1,4 @@
-//! Variables that come from secrets and config maps.
+//! Variables from secrets and config maps.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use model::ports::objects::ObjectError;
 use super::ConfigError;
 use super::env_file::{EnvFile, EnvFileRead};
 
-/// What the API has for a container.
+/// The API objects for a container.
 #[derive(Debug, Clone, Default)]
 pub struct ApiFacts {
-    /// The objects that its variables come from; nothing where there is no API.
+    /// The objects of its variables; none without an API.
     pub objects: Option<BTreeMap<ObjectKey, Result<Arc<DataObject>, ObjectError>>>,
-    /// The variables that tell of services.
+    /// The variables of services.
     pub services: Vec<(String, String)>,
-    /// The files of volumes that its variables come from.
+    /// The env files of its variables.
     pub files: BTreeMap<EnvFile, EnvFileRead>,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Objects<'a> {
 }
 
 impl Objects<'_> {
-    /// An object; none that need not be there and is not.
+    /// An object; none if it is optional and missing.
     fn get(&self, key: &ObjectKey, optional: bool) -> Result<Option<&DataObject>, ConfigError> {
         let Some(found) = self.found else {
             let kind = match key.kind {
@@ -47,7 +47,7 @@ impl Objects<'_> {
             Some(Ok(object)) => Ok(Some(object)),
             Some(Err(error)) if optional && error.is_not_found() => Ok(None),
             Some(Err(error)) => Err(ConfigError::Object(error.clone())),
-            // It was not asked for: its name is empty, and nothing is called that.
+            // It was not requested: its name is empty.
             None => Err(ConfigError::Object(ObjectError::NotRegistered {
                 namespace: self.namespace.into(),
                 name: key.name.clone(),
@@ -55,7 +55,7 @@ impl Objects<'_> {
         }
     }
 
-    /// All that an object has.
+    /// All entries of an object.
     pub(super) fn all(
         &self,
         key: &ObjectKey,
@@ -66,7 +66,7 @@ impl Objects<'_> {
         pairs.map(|(name, value)| Ok((name.to_string(), self.text(key, name, value)?))).collect()
     }
 
-    /// What an object has under a key.
+    /// The value of a key.
     pub(super) fn value(
         &self,
         key: &ObjectKey,
@@ -86,7 +86,7 @@ impl Objects<'_> {
         }
     }
 
-    /// A value as a text: the runtime takes no other.
+    /// A value as text: the runtime accepts no other.
     fn text(&self, key: &ObjectKey, name: &str, value: &[u8]) -> Result<String, ConfigError> {
         String::from_utf8(value.to_vec()).map_err(|_| ConfigError::NoText {
             key: name.to_owned(),

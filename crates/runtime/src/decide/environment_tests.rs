@@ -1,4 +1,4 @@
-//! Variables from objects of the API, and from services.
+//! Variables from API objects and services.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ fn key_of(kind: &str, name: &str, key: &str, optional: bool) -> Value {
 
 // behaviour: OBJ-5, OBJ-6
 #[test]
-fn a_variable_takes_the_value_of_a_key() {
+fn variable_takes_the_value_of_a_key() {
     let (cm, sec) = ("configMapKeyRef", "secretKeyRef");
     let there = || [(map("o"), object([("k", "v$(B)")])), (secret("o"), object([("k", "s")]))];
     let rows = [
@@ -87,7 +87,7 @@ fn a_variable_takes_the_value_of_a_key() {
 
 // behaviour: OBJ-7
 #[test]
-fn whole_objects_become_variables_with_a_prefix_whatever_their_names() {
+fn env_from_adds_all_keys_with_the_prefix() {
     let env_from = json!([
         { "configMapRef": { "name": "m" } },
         { "prefix": "P_", "secretRef": { "name": "s" } },
@@ -113,7 +113,7 @@ fn whole_objects_become_variables_with_a_prefix_whatever_their_names() {
 
 // behaviour: OBJ-8
 #[test]
-fn binary_data_is_no_variable_and_a_secret_that_is_no_text_is_an_error() {
+fn binary_data_is_skipped_and_non_text_secret_is_an_error() {
     let mut binary = object([("k", "v")]);
     binary.binary_data.insert("b".into(), [1].into());
     let made = of(&json!([]), &json!([{ "configMapRef": { "name": "m" } }]), [(map("m"), binary)]);
@@ -126,7 +126,7 @@ fn binary_data_is_no_variable_and_a_secret_that_is_no_text_is_an_error() {
 
 // behaviour: OBJ-9
 #[test]
-fn an_object_that_is_not_known_yet_is_an_error_even_where_it_need_not_be_there() {
+fn object_not_yet_read_is_an_error_even_if_optional() {
     let container = container(&key_of("secretKeyRef", "s", "k", true), &json!([]));
     let not_yet = ObjectError::NotYet { resource: "secret" };
     let objects = BTreeMap::from([(secret("s"), Err(not_yet.clone()))]);
@@ -141,7 +141,7 @@ fn an_object_that_is_not_known_yet_is_an_error_even_where_it_need_not_be_there()
 
 // behaviour: CON-5
 #[test]
-fn a_pod_is_told_first_of_the_version_of_ip_that_the_node_was_asked_to_have() {
+fn pod_ips_are_ordered_by_the_ip_family_of_the_node() {
     let field = json!({ "fieldRef": { "fieldPath": "status.podIPs" } });
     let container = container(&json!([{ "name": "IPS", "valueFrom": field }]), &json!([]));
     let ips = ["10.1.0.5", "fd00::5"].map(|ip| ip.parse().unwrap());
@@ -157,7 +157,7 @@ fn a_pod_is_told_first_of_the_version_of_ip_that_the_node_was_asked_to_have() {
 
 // behaviour: OBJ-10
 #[test]
-fn services_are_told_after_all_others_and_never_replace_one() {
+fn service_variables_come_last_and_never_replace_others() {
     let container = container(
         &json!([
             { "name": "URL", "value": "http://$(WEB_SERVICE_HOST)" },
@@ -174,7 +174,7 @@ fn services_are_told_after_all_others_and_never_replace_one() {
 
 proptest! {
     #[test]
-    fn every_name_is_there_once_and_the_specification_wins(
+    fn variable_names_are_unique_and_the_spec_wins(
         of_map in prop::collection::btree_map("[a-d]", "[a-z]{0,3}", 0..4),
         own in prop::collection::vec(("[a-d]", "[a-z]{1,3}"), 0..6),
         services in prop::collection::btree_map("[a-f]", "[a-z]{0,3}", 0..4),

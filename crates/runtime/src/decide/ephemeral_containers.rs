@@ -1,15 +1,15 @@
 //! Ephemeral containers: started once, never again.
 
 use k8s_openapi::api::core::v1::Pod;
-use model::observed::{ContainerState, PodStatus};
+use model::observed::{ContainerState, RuntimePodStatus};
 use podspec::view;
 
 use super::actions::{ContainerStart, Role};
 use super::reasons::StartReason;
 
-/// Those of which there is no instance, or one that was made and never started: the call may have been given up. They
-/// start whether or not the pod is initialised.
-pub(super) fn ephemeral_starts(pod: &Pod, status: &PodStatus) -> Vec<ContainerStart> {
+/// Those without an instance, or with one that never started: the call may have been cancelled. They
+/// start whether or not the pod is initialized.
+pub(super) fn ephemeral_starts(pod: &Pod, status: &RuntimePodStatus) -> Vec<ContainerStart> {
     let containers = view::spec(pod).and_then(|spec| spec.ephemeral_containers.as_deref());
     let containers = containers.unwrap_or_default().iter().enumerate();
     let starts = containers.filter_map(|(index, container)| {

@@ -1,4 +1,4 @@
-//! What a pod can be told about itself in its environment.
+//! Fields of a pod for its environment (downward API).
 
 use std::net::IpAddr;
 
@@ -8,8 +8,8 @@ use podspec::view;
 
 use super::ConfigError;
 
-/// The value of a field of the pod. `ips` are the pod's, of which those of the preferred version of IP come first;
-/// `node_ips` are the node's, as it tells them.
+/// The value of a field of the pod. `ips` are the pod's, those of the preferred IP family first;
+/// `node_ips` are the node's, as in its status.
 pub fn pod_field(
     selector: &ObjectFieldSelector,
     pod: &Pod,
@@ -37,7 +37,7 @@ pub fn pod_field(
     let spec = view::spec(pod);
     let text = |field: Option<&String>| Ok(field.cloned().unwrap_or_default());
     match path {
-        // The second is what the field was called once.
+        // The second is a former name of the field.
         "spec.nodeName" | "spec.host" => text(spec.and_then(|spec| spec.node_name.as_ref())),
         "spec.serviceAccountName" => text(spec.and_then(|spec| spec.service_account_name.as_ref())),
         "status.hostIP" => node_ips.first().map(IpAddr::to_string).ok_or(ConfigError::NoHostIp),
@@ -58,7 +58,7 @@ fn joined(ips: &[IpAddr]) -> String {
     ips.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// One address of each version of IP, the one of the preferred first.
+/// One address of each IP family, that of the preferred one first.
 fn preferred(ips: &[IpAddr], six_first: bool) -> Vec<IpAddr> {
     let of = |six: bool| ips.iter().find(|ip| ip.is_ipv6() == six).copied();
     [of(six_first), of(!six_first)].into_iter().flatten().collect()
@@ -84,7 +84,7 @@ mod tests {
 
     // behaviour: CON-5
     #[test]
-    fn a_pod_is_told_its_names_labels_and_addresses() {
+    fn field_refs_resolve_names_labels_and_addresses() {
         let pod = pods::pod("web").namespace("shop").on_node("node-1");
         let pod = pod.spec(|spec| spec.service_account_name = Some("builder".to_owned()));
         let pod =
@@ -110,7 +110,7 @@ mod tests {
             let value = field(&pod, path, &two, &["192.0.2.1"]);
             assert_eq!(value.as_deref(), Ok(expected), "{path}");
         }
-        // What the node was found to have is not what it was asked to prefer.
+        // The detected addresses of the node do not set the preferred family.
         assert_eq!(field(&pod, "status.podIP", &two, &["2001:db8::1"]).unwrap(), "10.1.0.5");
         let v6_first = two.map(|ip| ip.parse().unwrap());
         assert_eq!(joined(&preferred(&v6_first, true)), "fd00::5,10.1.0.5");
@@ -124,7 +124,7 @@ mod tests {
 
     // behaviour: CON-6
     #[test]
-    fn what_cannot_be_told_is_named() {
+    fn unsupported_field_ref_is_an_error_that_names_it() {
         let pod = pods::pod("web").build();
         let rows = [
             ("status.hostIP", "host IP unknown; known addresses: []"),

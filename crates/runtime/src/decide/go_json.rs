@@ -1,23 +1,23 @@
-//! Parts of a pod as Go writes them in JSON: with fields in the order of its types, where ours would
-//! have them by name. Either agent reads either, but people and tests compare texts.
+//! Parts of a pod in JSON as Go writes them: with fields in the order of its types, where ours would
+//! sort them by name. Both agents read both, but users and tests compare texts.
 
 use std::fmt::Write as _;
 
 use k8s_openapi::api::core::v1::{ContainerPort, HTTPGetAction, LifecycleHandler, TCPSocketAction};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-/// An object in the making.
+/// Builds an object.
 #[derive(Default)]
 struct Object(Vec<String>);
 
 impl Object {
-    /// Adds a field of a value that is JSON already.
+    /// Adds a field with a JSON value.
     fn raw(mut self, name: &str, json: Option<String>) -> Self {
         self.0.extend(json.map(|json| format!("{}:{json}", quoted(name))));
         self
     }
 
-    /// Adds a text, unless it is empty.
+    /// Adds a string field, unless it is empty.
     fn text(self, name: &str, text: Option<&str>) -> Self {
         self.raw(name, text.filter(|text| !text.is_empty()).map(quoted))
     }
@@ -31,7 +31,7 @@ fn list(items: impl Iterator<Item = String>) -> String {
     format!("[{}]", items.collect::<Vec<_>>().join(","))
 }
 
-/// A text in quotes. Go also escapes what would be markup in HTML.
+/// A quoted string. Go also escapes HTML.
 fn quoted(text: &str) -> String {
     let mut quoted = "\"".to_owned();
     for c in text.chars() {
@@ -43,7 +43,8 @@ fn quoted(text: &str) -> String {
             '\u{8}' => quoted.push_str("\\b"),
             '\u{c}' => quoted.push_str("\\f"),
             '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..=' ' if c != ' ' => {
-                write!(quoted, "\\u{:04x}", u32::from(c)).expect("a string takes every text");
+                write!(quoted, "\\u{:04x}", u32::from(c))
+                    .expect("writing to a string does not fail");
             }
             c => quoted.push(c),
         }
@@ -66,7 +67,7 @@ pub fn ports_json(ports: &[ContainerPort]) -> String {
     }))
 }
 
-/// What is done before a container is stopped, or after it started.
+/// A lifecycle hook.
 pub fn handler_json(handler: &LifecycleHandler) -> String {
     let exec = handler.exec.as_ref().map(|exec| {
         let command = exec.command.as_ref().filter(|command| !command.is_empty());
@@ -121,7 +122,7 @@ mod tests {
 
     // behaviour: CON-12
     #[test]
-    fn ports_and_hooks_are_written_in_gos_order() {
+    fn ports_and_hooks_are_serialized_in_the_order_of_go() {
         let ports = r#"[{"containerPort":80,"hostIP":"::1","hostPort":8080,"name":"web","protocol":"TCP"},{"containerPort":9}]"#;
         let ports: Vec<ContainerPort> = serde_json::from_str(ports).unwrap();
         assert_eq!(
@@ -148,7 +149,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_back(text in ".*") {
+        fn any_text_round_trips(text in ".*") {
             prop_assert_eq!(serde_json::from_str::<String>(&quoted(&text)).unwrap(), text);
         }
     }

@@ -1,4 +1,4 @@
-//! How long a container may take to end, and what is left of that.
+//! The grace period of a container, and what is left of it.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use k8s_openapi::api::core::v1::{Container, Pod, Probe};
 
 use super::reasons::KillReason;
 
-/// The least that a process gets between being asked and being killed, whatever the pod says.
+/// The shortest time between SIGTERM and SIGKILL, with any pod spec.
 pub const LEAST_GRACE: Duration = Duration::from_secs(2);
 
-/// The grace of a container: what whoever kills it asks for, else that of the pod's deletion, else
-/// that of the probe that killed it, else that of the pod's specification.
+/// The grace period of a container: that of the kill, else that of the pod's deletion, else
+/// that of the failed probe, else that of the pod spec.
 pub fn stop_grace(
     pod: &Pod,
     container: Option<&Container>,
@@ -26,35 +26,35 @@ pub fn stop_grace(
         _ => None,
     };
     let of_probe = |probe: &Probe| probe.termination_grace_period_seconds;
-    // As upstream: a probe's grace takes the place of the pod's, not of none.
+    // As upstream: a probe's grace period replaces that of the pod, but not a missing one.
     let specified = specified.map(|specified| probe.and_then(of_probe).unwrap_or(specified));
     asked.or(deletion).or(specified.map(seconds)).unwrap_or(LEAST_GRACE)
 }
 
-/// What is left of a grace. Hooks and waiting for one's turn come out of it, in whole seconds that
-/// have passed.
+/// The rest of a grace period. Hooks and the wait of sidecars are subtracted, in whole
+/// seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GraceBudget {
     left: Duration,
 }
 
 impl GraceBudget {
-    /// Nothing spent.
+    /// The full grace period.
     pub fn new(grace: Duration) -> Self {
         Self { left: grace }
     }
 
-    /// What is left.
+    /// The rest.
     pub fn left(&self) -> Duration {
         self.left
     }
 
-    /// Takes out what something took.
+    /// Subtracts a duration.
     pub fn spend(&mut self, took: Duration) {
         self.left = self.left.saturating_sub(Duration::from_secs(took.as_secs()));
     }
 
-    /// What the runtime is told: never less than a process needs to hear its signal.
+    /// The timeout for the runtime: never less than a process needs to handle its signal.
     pub fn for_runtime(&self) -> Duration {
         self.left.max(LEAST_GRACE)
     }
@@ -77,7 +77,7 @@ mod tests {
 
     // behaviour: ACT-60, WRK-25
     #[test]
-    fn the_closest_wish_counts_and_the_runtime_is_told_two_seconds_at_least() {
+    fn most_specific_grace_counts_and_the_runtime_gets_at_least_two_seconds() {
         let rows = [
             (None, None, None, 2),
             (None, None, Some(30), 30),
@@ -90,14 +90,14 @@ mod tests {
         for (asked, deletion, specified, expected) in rows {
             let pod = with(deletion, specified);
             let grace = stop_grace(&pod, None, None, asked.map(Duration::from_secs));
-            let told = GraceBudget::new(grace).for_runtime();
-            assert_eq!(told, Duration::from_secs(expected), "{asked:?} {deletion:?} {specified:?}");
+            let sent = GraceBudget::new(grace).for_runtime();
+            assert_eq!(sent, Duration::from_secs(expected), "{asked:?} {deletion:?} {specified:?}");
         }
     }
 
     // behaviour: ACT-61
     #[test]
-    fn the_probe_that_kills_brings_its_own_grace() {
+    fn failed_probe_has_its_own_grace_period() {
         let probe =
             |seconds| Probe { termination_grace_period_seconds: Some(seconds), ..Probe::default() };
         let container = Container {
@@ -121,7 +121,7 @@ mod tests {
 
     // behaviour: ACT-62
     #[test]
-    fn what_hooks_and_waiting_took_is_taken_out_in_whole_seconds() {
+    fn hooks_and_waits_reduce_the_grace_by_whole_seconds() {
         let mut budget = GraceBudget::new(Duration::from_secs(10));
         budget.spend(Duration::from_millis(2900));
         assert_eq!(budget.left(), Duration::from_secs(8));
@@ -135,7 +135,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_budget_only_shrinks(grace in 0u64..100, spent in proptest::collection::vec(0u64..20_000, 0..9)) {
+        fn grace_budget_only_shrinks(grace in 0u64..100, spent in proptest::collection::vec(0u64..20_000, 0..9)) {
             let mut budget = GraceBudget::new(Duration::from_secs(grace));
             for took in spent {
                 let before = budget.left();

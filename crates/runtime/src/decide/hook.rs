@@ -1,4 +1,4 @@
-//! What a lifecycle hook does.
+//! Lifecycle hooks as actions.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use model::ports::http::Headers;
 use super::go_path::requested;
 use super::go_text::quoted;
 
-/// How the agent presents itself to hooks.
+/// The user agent of hooks.
 const USER_AGENT: &str = "kube-lifecycle/1.36";
 
 /// A hook, ready to run.
@@ -18,16 +18,16 @@ const USER_AGENT: &str = "kube-lifecycle/1.36";
 pub enum Hook {
     /// A command in the container.
     Exec(Vec<String>),
-    /// A request to the container.
+    /// An HTTP request to the container.
     Http(HttpHook),
-    /// Nothing for a time.
+    /// A pause.
     Sleep(Duration),
 }
 
-/// A request that a hook makes.
+/// The HTTP request of a hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpHook {
-    /// Whether it is asked over TLS.
+    /// Whether it uses TLS.
     pub secure: bool,
     /// Host and port.
     pub authority: String,
@@ -38,13 +38,13 @@ pub struct HttpHook {
 }
 
 impl HttpHook {
-    /// The URL as the hook says, or without TLS.
+    /// The URL, with or without TLS.
     pub fn url(&self, secure: bool) -> String {
         let scheme = if secure { "https" } else { "http" };
         format!("{scheme}://{}{}", self.authority, self.path)
     }
 
-    /// The headers for a request without TLS that was meant to have it: no secrets.
+    /// The headers for the fallback without TLS: no secrets.
     pub fn plain_headers(&self) -> Headers {
         let public =
             |(name, _): &&(String, Vec<String>)| !name.eq_ignore_ascii_case("authorization");
@@ -55,13 +55,13 @@ impl HttpHook {
 /// Why a hook cannot run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum HookError {
-    /// It says nothing that a hook can do, but for a socket that may be written there.
+    /// It has no supported action; `tcpSocket` is not supported.
     #[error(
         "invalid handler: &LifecycleHandler{{Exec:nil,HTTPGet:nil,TCPSocket:{},Sleep:nil,}}",
         socket(.0.as_ref())
     )]
     Nothing(Option<TCPSocketAction>),
-    /// The pod has no address to ask.
+    /// The pod has no address.
     #[error("the pod has no address")]
     NoAddress,
     /// The container has no port of that name.
@@ -69,7 +69,7 @@ pub enum HookError {
     NoPort(String),
 }
 
-/// A socket as Go tells it.
+/// A socket as Go prints it.
 fn socket(socket: Option<&TCPSocketAction>) -> String {
     let Some(TCPSocketAction { host, port }) = socket else { return "nil".to_owned() };
     let port = match port {
@@ -90,7 +90,7 @@ pub fn sleeps(handler: &LifecycleHandler) -> bool {
     handler.sleep.is_some() && handler.exec.is_none() && handler.http_get.is_none()
 }
 
-/// What a handler asks for; `address` is the pod's.
+/// The action of a handler; `address` is the pod's.
 pub fn hook(
     handler: &LifecycleHandler,
     container: &Container,
@@ -105,7 +105,7 @@ pub fn hook(
     if let Some(sleep) = &handler.sleep {
         return Ok(Hook::Sleep(Duration::from_secs(u64::try_from(sleep.seconds).unwrap_or(0))));
     }
-    // A TCP socket can be written there, and was never acted on.
+    // The API accepts a TCP socket, but it was never implemented.
     Err(HookError::Nothing(handler.tcp_socket.clone()))
 }
 
@@ -139,7 +139,7 @@ fn http_hook(
     })
 }
 
-/// The headers of the hook, and ours where it says nothing; an `Accept` without a value asks for none.
+/// The headers of the hook, and ours if it does not set them; an empty `Accept` removes it.
 fn headers(http: &HTTPGetAction) -> Headers {
     let mut headers: Vec<(String, Vec<String>)> = Vec::new();
     for header in http.http_headers.iter().flatten() {
@@ -186,7 +186,7 @@ mod tests {
 
     // behaviour: ACT-80
     #[test]
-    fn a_hook_is_a_command_a_request_or_a_pause() {
+    fn hook_is_exec_http_or_sleep() {
         let container = Container::default();
         let exec = LifecycleHandler {
             exec: Some(ExecAction { command: Some(vec!["a".to_owned(), "b".to_owned()]) }),
@@ -198,7 +198,7 @@ mod tests {
             ..LifecycleHandler::default()
         };
         assert_eq!(hook(&sleep, &container, None), Ok(Hook::Sleep(Duration::from_secs(3))));
-        let told = |host: Option<&str>, port| {
+        let error_of = |host: Option<&str>, port| {
             let action = TCPSocketAction { host: host.map(ToOwned::to_owned), port };
             let socket =
                 LifecycleHandler { tcp_socket: Some(action), ..LifecycleHandler::default() };
@@ -211,16 +211,16 @@ mod tests {
             )
         };
         let numbered = of("&TCPSocketAction{Port:{0 80 },Host:,}");
-        assert_eq!(told(None, IntOrString::Int(80)), numbered);
+        assert_eq!(error_of(None, IntOrString::Int(80)), numbered);
         let named = of("&TCPSocketAction{Port:{1 0 web},Host:x,}");
-        assert_eq!(told(Some("x"), IntOrString::String("web".to_owned())), named);
+        assert_eq!(error_of(Some("x"), IntOrString::String("web".to_owned())), named);
         let nothing = hook(&LifecycleHandler::default(), &container, None).unwrap_err();
         assert_eq!(nothing.to_string(), of("nil"));
     }
 
     // behaviour: ACT-81
     #[test]
-    fn a_request_goes_to_the_pod_unless_a_host_is_named() {
+    fn http_hook_goes_to_the_pod_unless_a_host_is_set() {
         let to = |port: IntOrString| HTTPGetAction { port, ..HTTPGetAction::default() };
         let port = || IntOrString::Int(80);
         let named = |name: &str| IntOrString::String(name.to_owned());
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_the_hooks_with_ours_where_it_says_nothing() {
+    fn http_hook_headers_override_the_defaults() {
         let header =
             |name: &str, value: &str| HTTPHeader { name: name.into(), value: value.into() };
         let given = vec![header("X-A", "1"), header("x-a", "2"), header("accept", "")];

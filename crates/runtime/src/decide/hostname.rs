@@ -1,4 +1,4 @@
-//! What a pod is called on its network.
+//! The hostname of a pod.
 
 use k8s_openapi::api::core::v1::Pod;
 use podspec::view;
@@ -6,21 +6,21 @@ use podspec::view;
 use super::ConfigError;
 use super::node::NodeSettings;
 
-/// The longest host name that a pod gets.
+/// The longest hostname of a pod.
 const LONGEST_HOSTNAME: usize = 63;
-/// The longest name that the kernel takes.
+/// The longest hostname of the kernel.
 const LONGEST_FQDN: usize = 64;
 
-/// A pod's name on its network.
+/// The hostname and domain of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodHostname {
-    /// The name itself.
+    /// The hostname.
     pub hostname: String,
-    /// The domain it is in; empty when it is in none.
+    /// The domain; empty without one.
     pub domain: String,
 }
 
-/// The pod's name: asked for as a whole, where that is heeded, or in part, or the pod's own.
+/// The hostname: `hostnameOverride`, if enabled, or `hostname`, or the pod's name.
 pub fn pod_hostname(pod: &Pod, node: &NodeSettings) -> PodHostname {
     let spec = view::spec(pod);
     let name = view::pod_name(pod);
@@ -38,7 +38,7 @@ pub fn pod_hostname(pod: &Pod, node: &NodeSettings) -> PodHostname {
     PodHostname { hostname: cut(asked.as_deref().unwrap_or(&name.name)), domain }
 }
 
-/// What the kernel is told: the name, or with its domain if the pod asks for that.
+/// The hostname for the kernel: without the domain, or with it if the pod sets `setHostnameAsFQDN`.
 pub fn kernel_hostname(pod: &Pod, name: PodHostname) -> Result<String, ConfigError> {
     let as_fqdn = view::spec(pod).and_then(|spec| spec.set_hostname_as_fqdn) == Some(true);
     if name.domain.is_empty() || !as_fqdn {
@@ -48,7 +48,7 @@ pub fn kernel_hostname(pod: &Pod, name: PodHostname) -> Result<String, ConfigErr
     if fqdn.len() > LONGEST_FQDN { Err(ConfigError::LongFqdn { fqdn }) } else { Ok(fqdn) }
 }
 
-/// Names are ASCII: validation sees to that.
+/// Names are ASCII: validation ensures that.
 fn cut(name: &str) -> String {
     if name.len() <= LONGEST_HOSTNAME {
         return name.to_owned();
@@ -78,7 +78,7 @@ mod tests {
 
     // behaviour: CON-20, CON-21, CON-22
     #[test]
-    fn a_pod_is_called_as_it_asks_or_by_its_own_name() {
+    fn hostname_is_the_one_of_the_spec_or_the_pod_name() {
         let long = format!("{}-{}", "a".repeat(62), "b".repeat(20));
         let cut = "a".repeat(62);
         let rows = [
@@ -138,7 +138,7 @@ mod tests {
 
     // behaviour: CON-23
     #[test]
-    fn a_full_name_that_the_kernel_would_not_take_is_an_error() {
+    fn fqdn_too_long_for_the_kernel_is_an_error() {
         let spec = PodSpec {
             subdomain: Some("sub".to_owned()),
             set_hostname_as_fqdn: Some(true),
@@ -147,8 +147,8 @@ mod tests {
         // The domain has 26 characters and the dot one.
         for (length, fits) in [(37, true), (38, false)] {
             let pod = pod(&"a".repeat(length), spec.clone());
-            let told = kernel_hostname(&pod, pod_hostname(&pod, &node()));
-            assert_eq!(told.is_ok(), fits, "{told:?}");
+            let kernel = kernel_hostname(&pod, pod_hostname(&pod, &node()));
+            assert_eq!(kernel.is_ok(), fits, "{kernel:?}");
         }
         let pod = pod(&"a".repeat(38), spec);
         let error = kernel_hostname(&pod, pod_hostname(&pod, &node())).unwrap_err();

@@ -8,7 +8,7 @@ use podspec::view;
 
 use super::hostname::PodHostname;
 
-/// Where containers look for it.
+/// Its path in containers.
 pub const HOSTS_PATH: &str = "/etc/hosts";
 
 const HEADER: &str = "# Kubernetes-managed hosts file.\n";
@@ -20,7 +20,7 @@ const LOCAL: &str = "127.0.0.1\tlocalhost\n\
                      fe00::1\tip6-allnodes\n\
                      fe00::2\tip6-allrouters\n";
 
-/// Whether a container gets a hosts file: not if it brings its own, nor before the pod has an
+/// Whether a container gets a hosts file: not if it mounts its own, nor before the pod has an
 /// address.
 pub fn wants_hosts_file(
     pod: &Pod,
@@ -32,7 +32,7 @@ pub fn wants_hosts_file(
     !brings_its_own && (view::host_network(pod) || !ips.is_empty())
 }
 
-/// The file of a pod with a network of its own.
+/// The file of a pod with its own network.
 pub fn managed_hosts(ips: &[IpAddr], name: &PodHostname, aliases: &[HostAlias]) -> String {
     let PodHostname { hostname, domain } = name;
     let mut content = format!("{HEADER}{LOCAL}");
@@ -48,7 +48,7 @@ pub fn managed_hosts(ips: &[IpAddr], name: &PodHostname, aliases: &[HostAlias]) 
     content
 }
 
-/// The file of a pod on the host's network: the host's, and what the pod adds.
+/// The file of a pod on the host network: the host's file with the aliases of the pod.
 pub fn host_network_hosts(of_host: &[u8], aliases: &[HostAlias]) -> Vec<u8> {
     [HEADER_ON_HOST_NETWORK.as_bytes(), of_host, entries(aliases).as_bytes()].concat()
 }
@@ -82,7 +82,7 @@ mod tests {
 
     // behaviour: CON-30, CON-31
     #[test]
-    fn a_pod_finds_itself_and_its_aliases() {
+    fn hosts_file_has_the_pod_and_its_aliases() {
         let ips: Vec<IpAddr> = vec!["10.1.0.5".parse().unwrap(), "fd00::5".parse().unwrap()];
         let name = PodHostname { hostname: "web".into(), domain: "sub.shop.svc.local".into() };
         let expected = "# Kubernetes-managed hosts file.\n\
@@ -106,7 +106,7 @@ mod tests {
 
     // behaviour: CON-32
     #[test]
-    fn on_the_hosts_network_the_hosts_own_file_is_the_base() {
+    fn hosts_file_extends_the_hosts_on_the_host_network() {
         let content = host_network_hosts(b"127.0.0.1 localhost\n", &aliases()[1..]);
         let expected = "# Kubernetes-managed hosts file (host network).\n127.0.0.1 localhost\n\n\
                         # Entries added by HostAliases.\n10.0.0.2\ttwo\n";
@@ -115,7 +115,7 @@ mod tests {
 
     // behaviour: CON-33
     #[test]
-    fn a_container_that_brings_a_hosts_file_or_has_no_address_gets_none() {
+    fn container_with_own_hosts_file_or_without_ip_gets_none() {
         let pod = pods::pod("web").build();
         let host = pods::pod("web").host_network().build();
         let plain = Container::default();

@@ -1,8 +1,8 @@
-//! Init containers, in a sandbox that can be used: one after the other, sidecars among them.
+//! Init containers and sidecars in a usable sandbox, in order.
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::ids::SandboxId;
-use model::observed::{ContainerState, ContainerStatus, PodStatus};
+use model::observed::{ContainerState, ContainerStatus, RuntimePodStatus};
 use podspec::restart::{
     RestartPolicy, init_failure, may_restart_all, restart_policy, restarts_after,
 };
@@ -14,31 +14,31 @@ use super::reasons::StartReason;
 use super::regular_containers::kill_of_unknown;
 use super::sidecars;
 
-/// What init containers need.
+/// The actions for init containers.
 #[derive(Debug, Default)]
 pub(super) struct InitActions {
     /// Whether regular containers may run.
     pub(super) initialized: bool,
-    /// Whether one failed for good, and with it the pod.
+    /// Whether one failed permanently, and with it the pod.
     pub(super) failed: bool,
     pub(super) kill: Vec<ContainerKill>,
-    /// In the order of the specification.
+    /// In the order of the spec.
     pub(super) start: Vec<ContainerStart>,
 }
 
-/// What the latest instance of one init container means.
+/// The state of one init container by its latest instance.
 #[derive(Debug, Default)]
 pub(super) struct Finding {
-    /// Whether what comes after it may run.
+    /// Whether later containers may run.
     pub(super) done: bool,
-    /// Whether it failed for good.
+    /// Whether it failed permanently.
     pub(super) failed: bool,
     pub(super) kill: Option<ContainerKill>,
     pub(super) start: Option<StartReason>,
 }
 
 impl Finding {
-    /// Nothing but time is needed.
+    /// It needs no action but must be waited for.
     pub(super) const WAIT: Self = Self { done: false, failed: false, kill: None, start: None };
 
     pub(super) fn start(why: StartReason) -> Self {
@@ -47,14 +47,14 @@ impl Finding {
 }
 
 /// Upstream's `computeInitContainerActions`: from the last init container to the first, because
-/// instances of those that have done their work may be gone from the runtime.
+/// instances of completed ones may be removed from the runtime.
 pub(super) fn init_actions(context: &SyncContext<'_>, sandbox: &SandboxId) -> InitActions {
     let SyncContext { pod, status, .. } = *context;
     let inits = view::init_containers(pod);
     let started = any_regular_started(pod, status, sandbox);
     let mut actions =
         InitActions { initialized: started || inits.is_empty(), ..InitActions::default() };
-    // Whether the one at hand has done its work, as what comes after it shows.
+    // Whether later containers show that the current one has completed.
     let mut passed = started;
     let role = |index: usize| {
         if view::is_sidecar(&inits[index]) { Role::Sidecar } else { Role::Init }
@@ -96,9 +96,9 @@ pub(super) fn init_actions(context: &SyncContext<'_>, sandbox: &SandboxId) -> In
     actions
 }
 
-/// Whether an instance says anything about this sandbox. What ended in an earlier one prepared that
-/// one; it should have been removed, but a removal may fail. Where all may start over in one sandbox,
-/// what was only made may be of a call from before they did, and says nothing of those before it.
+/// Whether an instance counts for this sandbox. An instance that exited in an earlier sandbox does not: it should
+/// have been removed, but a removal may fail. If a restart of all containers is possible, an instance that never
+/// started does not count either: a call from before the restart may have created it.
 fn counts_in(pod: &Pod, latest: &ContainerStatus, sandbox: &SandboxId) -> bool {
     let is_here = latest.sandbox_id == *sandbox || latest.sandbox_id.as_str().is_empty();
     match latest.state {
@@ -108,10 +108,10 @@ fn counts_in(pod: &Pod, latest: &ContainerStatus, sandbox: &SandboxId) -> bool {
     }
 }
 
-/// Whether a regular container was made, which happens only once all init containers have done their
-/// work. One that was made in an earlier sandbox says nothing of this one; and one that ended does not
-/// count: it may have ended with an earlier sandbox, at a reboot.
-fn any_regular_started(pod: &Pod, status: &PodStatus, sandbox: &SandboxId) -> bool {
+/// Whether a regular container was created, which happens only after all init containers have
+/// completed. One of an earlier sandbox does not count for this one, nor does an exited one:
+/// it may have exited with an earlier sandbox, at a reboot.
+fn any_regular_started(pod: &Pod, status: &RuntimePodStatus, sandbox: &SandboxId) -> bool {
     view::containers(pod).iter().any(|container| {
         let latest = status.latest(&container.name).filter(|one| counts_in(pod, one, sandbox));
         latest.is_some_and(|latest| {
@@ -120,7 +120,7 @@ fn any_regular_started(pod: &Pod, status: &PodStatus, sandbox: &SandboxId) -> bo
     })
 }
 
-/// What an init container that must end needs.
+/// The state of an init container that must complete.
 fn finding(pod: &Pod, container: &Container, latest: &ContainerStatus) -> Finding {
     match latest.state {
         ContainerState::Created => Finding::start(StartReason::NeverStarted),

@@ -1,9 +1,9 @@
-//! What a pod needs on the node before its actions go on.
+//! The preparations on the node before the actions of a pod continue.
 
 use super::actions::{PodActions, SandboxPlan};
 use super::cgroup_plan::CgroupPlan;
 
-/// The parts of the node that are made ready between the kills and the sandbox.
+/// The preparations between the kills and the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Needs {
     /// The pod's cgroup is ensured.
@@ -12,7 +12,7 @@ pub struct Needs {
     pub start: bool,
 }
 
-/// What the node makes ready for these actions.
+/// The preparations for these actions.
 pub fn needs(actions: &PodActions) -> Needs {
     let start = match actions.sandbox {
         SandboxPlan::Keep(_) => !actions.start.is_empty(),

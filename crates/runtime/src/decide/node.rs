@@ -1,4 +1,4 @@
-//! What of the node matters to its pods.
+//! The settings and properties of the node for its pods.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -11,51 +11,51 @@ use super::pull_rate::PullRate;
 use super::resources::LimitSettings;
 use super::user_namespace::IdSpan;
 
-/// The node, as it is configured and found.
+/// The node.
 #[derive(Debug, Clone, Default)]
 pub struct NodeSettings {
-    /// Where the agent keeps what is its pods'.
+    /// The directories of pods.
     pub root_dir: PathBuf,
-    /// What pods can have of the node.
+    /// The allocatable resources.
     pub allocatable: Amounts,
-    /// What the machine is.
+    /// The machine.
     pub machine: Machine,
-    /// How pods are limited.
+    /// The limit settings.
     pub limits: LimitSettings,
-    /// How images are pulled.
+    /// The pull settings.
     pub pulls: PullSettings,
-    /// What `--node-ip` says, where it says something.
+    /// The value of `--node-ip`, if set.
     pub asked_ips: Vec<IpAddr>,
-    /// Name servers of the cluster.
+    /// The cluster's DNS servers.
     pub cluster_dns: Vec<IpAddr>,
-    /// The cluster's domain; empty when it has none.
+    /// The cluster domain; empty without one.
     pub cluster_domain: String,
-    /// The file that tells the host's name servers; none when pods are to have none of them.
+    /// The host's `resolv.conf` for pods; none if disabled.
     pub resolv_conf: Option<PathBuf>,
-    /// Whether containers that do not say get the runtime's seccomp profile.
+    /// Whether `RuntimeDefault` is the default seccomp profile.
     pub seccomp_default: bool,
-    /// Whether pods may say their whole host name.
+    /// Whether pods may set `hostnameOverride`.
     pub hostname_overrides: bool,
-    /// Whether containers may say which signal ends them.
+    /// Whether containers may set their stop signal.
     pub stop_signals: bool,
-    /// How many user ids a pod with a user namespace gets.
+    /// The number of user IDs of a pod with a user namespace.
     pub ids_per_pod: u32,
-    /// The ids of the host that are set aside for them, if any are.
+    /// The host IDs reserved for user namespaces, if any.
     pub ids_of_pods: Option<IdSpan>,
 }
 
 /// How images are pulled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PullSettings {
-    /// How many at a time.
+    /// The limit of parallel pulls.
     pub slots: PullSlots,
-    /// How many per second.
+    /// The rate limit.
     pub rate: PullRate,
 }
 
 impl NodeSettings {
-    /// Whether addresses of the sixth version of IP come first in what is told of pods. The addresses that the node
-    /// was found to have say nothing about it.
+    /// Whether IPv6 addresses come first in pod IPs. The detected addresses of the node have no
+    /// influence.
     pub fn prefers_v6(&self) -> bool {
         self.asked_ips.first().is_some_and(IpAddr::is_ipv6)
     }

@@ -1,40 +1,40 @@
-//! What must happen so that the runtime matches a pod.
+//! The actions that converge the runtime with a pod.
 
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::SandboxId;
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use podspec::Sizes;
 
 use super::actions::{PodActions, SandboxPlan};
 use super::cgroup_plan::{CgroupFacts, CgroupPlan, cgroup_plan, runs_outside};
 use super::ephemeral_containers::ephemeral_starts;
 use super::init_containers::init_actions;
+use super::old_instances;
 use super::probe_results::ProbeResults;
 use super::reasons::KillPod;
 use super::regular_containers::{regular_actions, unknown_regular};
-use super::remains;
 use super::resize::resizes;
 use super::restart_all::resets;
 use super::sandbox_plan::{Sandbox, sandbox_plan, with_new_sandbox};
 
-/// A pod, and all that is known of it.
+/// The context of a sync: a pod and its known state.
 #[derive(Debug, Clone, Copy)]
 pub struct SyncContext<'a> {
-    /// What is wanted.
+    /// The desired pod.
     pub pod: &'a Pod,
-    /// What was observed.
-    pub status: &'a PodStatus,
-    /// What probes say.
+    /// The observed status.
+    pub status: &'a RuntimePodStatus,
+    /// The results of probes.
     pub probes: &'a ProbeResults,
-    /// Whether the pod is marked to start over with all its containers.
+    /// Whether all containers of the pod restart.
     pub restart_all: bool,
-    /// What containers were given since they were made.
+    /// The resources that containers were given since their creation.
     pub sizes: &'a Sizes,
-    /// The pod's cgroup, as it was seen.
+    /// The facts about the pod's cgroup.
     pub cgroup: CgroupFacts,
 }
 
-/// Compares a pod with what was observed of it; upstream's `computePodActions`.
+/// Compares a pod with its observed status; upstream's `computePodActions`.
 pub fn pod_actions(context: &SyncContext<'_>) -> PodActions {
     if runs_outside(context.cgroup, context.status) {
         return PodActions { cgroup: CgroupPlan::RestartInside, ..ended(KillPod::OutsideCgroup) };
@@ -72,7 +72,7 @@ fn in_sandbox(context: &SyncContext<'_>, sandbox: SandboxId) -> PodActions {
     actions.kill = init.kill;
     if init.initialized {
         let regular = regular_actions(context);
-        // Sidecars alone do not keep a pod alive.
+        // Sidecars alone do not keep a pod running.
         if regular.kept == 0 && regular.start.is_empty() {
             return ended(KillPod::NothingLeft);
         }
@@ -80,12 +80,12 @@ fn in_sandbox(context: &SyncContext<'_>, sandbox: SandboxId) -> PodActions {
         actions.start.extend(regular.start);
     } else {
         let unknown = unknown_regular(pod, status);
-        // How it ended decides whether anything of the pod runs again.
+        // Its exit decides whether anything of the pod restarts.
         actions.start.retain(|_| unknown.is_empty());
         actions.kill.extend(unknown);
     }
-    actions.kill.extend(remains::superseded(pod, status));
-    actions.remove = remains::removals(pod, status);
+    actions.kill.extend(old_instances::superseded(pod, status));
+    actions.remove = old_instances::removals(pod, status);
     actions.resize = resizes(pod, status, context.sizes);
     let kill = &actions.kill;
     actions.resize.retain(|change| kill.iter().all(|kill| kill.id != change.id));

@@ -1,4 +1,4 @@
-//! Ports that a pod asks for.
+//! Port mappings of a pod.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{ContainerPort, Pod};
 use model::wanted::{PortMapping, Protocol};
 use podspec::view;
 
-/// The ports of a pod's regular containers. Within a container, the first of those that look the same
+/// The ports of a pod's regular containers. Within a container, the first of equal ones
 /// counts.
 pub fn port_mappings(pod: &Pod) -> Vec<PortMapping> {
     let mut mappings = Vec::new();
@@ -33,7 +33,7 @@ fn mapping(port: &ContainerPort) -> PortMapping {
     }
 }
 
-/// What tells one port of a container from another: its name, or all there is to it.
+/// The identity of a port within its container: its name, or all of its fields.
 fn identity(port: &ContainerPort) -> String {
     if let Some(name) = port.name.as_deref().filter(|name| !name.is_empty()) {
         return name.to_owned();
@@ -68,7 +68,7 @@ mod tests {
 
     // behaviour: CON-25
     #[test]
-    fn ports_of_all_containers_are_told_once() {
+    fn port_mappings_of_all_containers_are_unique() {
         let one = vec![
             port("", "TCP", 80, 8080, ""),
             port("", "TCP", 80, 8080, ""),
@@ -81,8 +81,8 @@ mod tests {
         let mut pod = pods::pod("web").build();
         pod.spec.as_mut().unwrap().containers =
             [one, two].map(|ports| Container { ports: Some(ports), ..Container::default() }).into();
-        let told = port_mappings(&pod);
-        let told: Vec<_> = told
+        let published = port_mappings(&pod);
+        let published: Vec<_> = published
             .iter()
             .map(|m| (m.protocol, m.container_port, m.host_port, m.host_ip.as_str()))
             .collect();
@@ -93,12 +93,12 @@ mod tests {
             (Protocol::Tcp, 80, 8080, "::1"),
             (Protocol::Sctp, 9, 0, ""),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(published, expected);
     }
 
     // behaviour: CON-25
     #[test]
-    fn ports_of_init_containers_and_sidecars_are_not_told() {
+    fn init_containers_and_sidecars_have_no_port_mappings() {
         let with = |container: &mut Container, number| {
             container.ports = Some(vec![port("", "TCP", number, number, "")]);
         };
@@ -113,7 +113,8 @@ mod tests {
         with(&mut inits[1], 82);
         assert_eq!(port_mappings(&pod), []);
         with(&mut pod.spec.as_mut().unwrap().containers[0], 80);
-        let told: Vec<_> = port_mappings(&pod).iter().map(|port| port.container_port).collect();
-        assert_eq!(told, [80]);
+        let published: Vec<_> =
+            port_mappings(&pod).iter().map(|port| port.container_port).collect();
+        assert_eq!(published, [80]);
     }
 }

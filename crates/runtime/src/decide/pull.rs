@@ -9,11 +9,11 @@ pub enum Presence {
     Absent,
     /// The runtime has it, and the pod may use it.
     Usable,
-    /// The runtime has it, and the pod must show by a pull that it may use it.
+    /// The runtime has it, and the pod must prove by a pull that it may use it.
     Unproven,
 }
 
-/// What is done about the image of a container.
+/// The decision about the image of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImageDecision {
     /// The present image is used.
@@ -31,7 +31,7 @@ pub enum PullCause {
     Always,
     /// The runtime does not have it.
     Absent,
-    /// The pod must show that it may use it.
+    /// The pod must prove that it may use it.
     Unproven,
 }
 
@@ -79,7 +79,7 @@ mod tests {
 
     // behaviour: PULL-1
     #[test]
-    fn policy_and_presence_decide() {
+    fn pull_policy_and_presence_decide() {
         use ImageDecision::{Forbidden, Pull, UsePresent};
         let rows = [
             (Some("Always"), Presence::NotLookedUp, Pull(PullCause::Always)),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn latest_is_the_tag_of_names_without_tag_and_digest() {
+    fn latest_is_the_default_tag() {
         let rows = [
             ("busybox", "busybox:latest"),
             ("busybox:1", "busybox:1"),

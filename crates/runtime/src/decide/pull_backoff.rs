@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::pull_words::PullFailure;
+use super::pull_messages::PullFailure;
 
 /// The delay after the first failure.
 const FIRST: Duration = Duration::from_secs(10);
@@ -49,8 +49,8 @@ impl<K> Default for PullBackoff<K> {
 }
 
 impl<K: Ord> PullBackoff<K> {
-    /// Until when a pull must wait. A failure that lies further ahead than its delay was noted before the clock was set
-    /// back; it does not count.
+    /// Until when a pull must wait. A failure further in the future than its delay was recorded before the clock was
+    /// set back; it does not count.
     pub fn wait(&self, key: &K, now: Timestamp) -> Option<PullWait> {
         let Entry { delay, failed_at, why } = self.entries.get(key)?;
         let waits = between(*failed_at, now) < *delay && between(now, *failed_at) <= *delay;
@@ -58,19 +58,19 @@ impl<K: Ord> PullBackoff<K> {
         waits.then(|| PullWait { until, last: why.clone() })
     }
 
-    /// Notes a failure.
+    /// Records a failure.
     pub fn failed(&mut self, key: K, why: PullFailure, now: Timestamp) {
         let last = self.entries.get(&key).filter(|entry| !entry.has_expired(now));
         let delay = last.map_or(FIRST, |entry| entry.delay.saturating_mul(2).min(LONGEST));
         self.entries.insert(key, Entry { delay, failed_at: now, why });
     }
 
-    /// Forgets the entries that have expired.
+    /// Drops expired entries.
     pub fn collect(&mut self, now: Timestamp) {
         self.entries.retain(|_, entry| !entry.has_expired(now));
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn clock_that_is_set_back_costs_one_delay_at_most() {
+    fn clock_set_back_costs_at_most_one_pull_delay() {
         let mut backoff = PullBackoff::default();
         backoff.failed("a", why(), at(0));
         assert!(backoff.wait(&"a", at(-10)).is_some());

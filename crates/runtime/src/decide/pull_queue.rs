@@ -3,21 +3,21 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
-/// How many pulls run at a time.
+/// The slots for parallel pulls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PullSlots {
     /// One, in the order of arrival: `serializeImagePulls`. A pull of an image that is present is mostly a check of its
     /// manifest, so it has a second slot if the first is taken (kubernetes#109673).
     #[default]
     Serial,
-    /// So many: `maxParallelImagePulls`. Critical and static pods come first.
+    /// A number of slots: `maxParallelImagePulls`. Critical and static pods come first.
     Parallel(NonZeroUsize),
     /// Without a limit.
     Unlimited,
 }
 
 impl PullSlots {
-    /// The slots by `serializeImagePulls` and `maxParallelImagePulls`. Fewer than one is no limit, as upstream has it.
+    /// The slots by `serializeImagePulls` and `maxParallelImagePulls`. Fewer than one is no limit, as upstream.
     pub fn of_settings(is_serial: bool, most: Option<i32>) -> Self {
         let most = most.and_then(|most| usize::try_from(most).ok()).and_then(NonZeroUsize::new);
         match (is_serial, most) {
@@ -83,7 +83,7 @@ impl PullQueue {
         }
     }
 
-    /// The pull has ended, or is given up.
+    /// The pull has ended, or was cancelled.
     pub fn leave(&mut self, ticket: PullTicket) {
         self.waiting.remove(&ticket);
         self.running.remove(&ticket);
@@ -166,7 +166,7 @@ mod tests {
 
     // behaviour: PULL-4
     #[test]
-    fn parallel_pulls_have_so_many_slots_and_none_besides() {
+    fn parallel_pulls_are_limited_to_their_slots() {
         let (mut queue, tickets) = queue(parallel(2), 4);
         queue.set_present(tickets[3]);
         assert_eq!(started(&mut queue), [0, 1]);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn pull_that_is_given_up_while_it_waits_is_left_out() {
+    fn cancelled_waiting_pull_is_skipped() {
         let (mut queue, tickets) = queue(PullSlots::Serial, 3);
         assert_eq!(started(&mut queue), [0]);
         queue.leave(tickets[1]);

@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct PullRate {
     /// Pulls per second; 0 for no limit.
     pub per_second: u32,
-    /// How many pulls may begin at once after a quiet time.
+    /// The burst: pulls that may begin at once after an idle time.
     pub burst: u32,
 }
 
@@ -46,7 +46,7 @@ impl TokenBucket {
 mod tests {
     use super::*;
 
-    /// How many of so many tries at a time succeed.
+    /// How many of `tries` attempts at a time succeed.
     fn taken(bucket: &mut TokenBucket, tries: usize, millis: u64) -> usize {
         let now = Duration::from_millis(millis);
         (0..tries).filter(|_| bucket.take(now)).count()

@@ -1,8 +1,8 @@
-//! When an event says that a pull has not ended.
+//! The times of events about a pull that has not ended.
 
 use std::time::Duration;
 
-/// The first event of a pull that has not ended: the time after which containerd gives up a pull without progress.
+/// The first event of a pull that has not ended: the time after which containerd cancels a pull without progress.
 const FIRST: Duration = Duration::from_mins(5);
 
 /// When the next event is due, as time since the pod began to wait: 5, 10, 20, 40 minutes and so on. The CRI reports no

@@ -1,9 +1,9 @@
-//! How large an image is, as pulls are timed by it.
+//! The size classes of images in pull metrics.
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// The classes of images that have more bytes than this.
+/// The classes of images larger than this many bytes.
 const CLASSES: [(u64, &str); 12] = [
     (100 * GIB, "GT100GB"),
     (60 * GIB, "60GB-100GB"),
@@ -19,7 +19,7 @@ const CLASSES: [(u64, &str); 12] = [
     (0, "0-10MB"),
 ];
 
-/// The class of an image of so many bytes; 0 stands for one that is not known.
+/// The class of an image by its bytes; 0 means unknown.
 pub fn size_class(bytes: u64) -> &'static str {
     let found = CLASSES.into_iter().find(|(more_than, _)| bytes > *more_than);
     found.map_or("N/A", |(_, class)| class)
@@ -31,7 +31,7 @@ mod tests {
 
     // behaviour: ACT-122
     #[test]
-    fn an_image_is_in_the_class_that_upstream_puts_it_in() {
+    fn image_size_class_matches_upstream() {
         let rows = [
             (0, "N/A"),
             (1, "0-10MB"),

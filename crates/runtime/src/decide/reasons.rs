@@ -1,17 +1,17 @@
-//! Why things are done, as logs and events say it.
+//! The reasons of actions, for logs and events.
 
 use std::fmt;
 
 use model::observed::{ContainerState, ContainerStatus};
 
-/// Why everything of a pod ends.
+/// Why a whole pod is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KillPod {
-    /// The sandbox cannot be used any more.
+    /// The sandbox is no longer usable.
     SandboxChanged,
     /// Nothing runs and nothing will.
     NothingLeft,
-    /// An init container failed and will not run again.
+    /// An init container failed permanently.
     InitFailed,
     /// It runs outside of its cgroup.
     OutsideCgroup,
@@ -37,11 +37,11 @@ pub enum PodEnd {
     Removed,
     /// Only the container runtime has it.
     Orphaned,
-    /// It has finished; what runs are its sidecars.
+    /// It has finished; only its sidecars run.
     Finished,
     /// A critical pod needs its resources.
     Preempted,
-    /// It outlasted its active deadline.
+    /// It exceeded its active deadline.
     DeadlineExceeded,
     /// It was evicted.
     Evicted,
@@ -49,26 +49,26 @@ pub enum PodEnd {
     Failed,
 }
 
-/// Why a container is started, or started anew.
+/// Why a container is started or restarted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartReason {
-    /// It never ran in this pod, or nothing is left of that.
+    /// It never ran in this pod, or has no instance left.
     New,
-    /// It ended and runs again.
+    /// It exited and restarts.
     Ended {
-        /// How it ended.
+        /// The exit code.
         exit_code: i32,
     },
-    /// It was made and not started.
+    /// It was created and not started.
     NeverStarted,
     /// Its sandbox is new.
     NewSandbox,
-    /// It was ended to run anew.
+    /// It was killed to restart.
     Killed(KillReason),
 }
 
 impl StartReason {
-    /// Why a container runs again that does not run.
+    /// Why a container that does not run restarts.
     pub(super) fn of_not_running(latest: Option<&ContainerStatus>) -> Self {
         let Some(latest) = latest else { return Self::New };
         match latest.state {
@@ -100,10 +100,10 @@ impl fmt::Display for StartReason {
     }
 }
 
-/// Why a single container ends.
+/// Why a single container is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KillReason {
-    /// The runtime does not know how it is.
+    /// Its state is unknown to the runtime.
     UnknownState,
     /// Its definition changed.
     Changed,
@@ -111,14 +111,14 @@ pub enum KillReason {
     LivenessProbe,
     /// Its startup probe failed.
     StartupProbe,
-    /// Its resources changed, and it asks to be made anew for that.
+    /// Its resources changed, and its resize policy is `RestartContainer`.
     Resized,
     /// A newer instance has taken its place.
     Superseded,
 }
 
 impl KillReason {
-    /// What the event says, in upstream's words.
+    /// The message of the event: upstream's text.
     pub fn message(self, init: bool, name: &str, restarts: bool) -> String {
         let what = if init { "Init container" } else { "Container" };
         let then = if restarts && !init { ", will be restarted" } else { "" };

@@ -1,8 +1,8 @@
-//! Regular containers, in a sandbox that can be used, once the pod is initialised.
+//! Regular containers in a usable sandbox of an initialized pod.
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::labels;
-use model::observed::{ContainerState, ContainerStatus, PodStatus};
+use model::observed::{ContainerState, ContainerStatus, RuntimePodStatus};
 use model::probe::ProbeFailure;
 use podspec::restart::{RestartPolicy, restart_policy, should_restart};
 use podspec::view;
@@ -13,10 +13,10 @@ use super::probe_results::ProbeResults;
 use super::reasons::{KillReason, StartReason};
 use super::resize::needs_restart;
 
-/// What regular containers need.
+/// The actions for regular containers.
 #[derive(Debug, Default)]
 pub(super) struct RegularActions {
-    /// How many run and stay.
+    /// The number of containers that run and are kept.
     pub(super) kept: usize,
     pub(super) kill: Vec<ContainerKill>,
     pub(super) start: Vec<ContainerStart>,
@@ -42,7 +42,7 @@ pub(super) fn regular_actions(context: &SyncContext<'_>) -> RegularActions {
             actions.kept += 1;
             continue;
         };
-        // A changed definition or size runs whatever the policy; after a failed probe the policy counts, and
+        // A changed definition or size restarts with any policy; after a failed probe the policy counts, but
         // rules do not, because there is no exit code.
         let restarts = matches!(why, KillReason::Changed | KillReason::Resized)
             || restarts_after_probe(pod, container);
@@ -78,7 +78,7 @@ fn restarts_after_probe(pod: &Pod, container: &Container) -> bool {
     restart_policy(pod, container) != RestartPolicy::Never
 }
 
-/// An instance in an unknown state may live: it is ended before another one starts.
+/// An instance in an unknown state may run: it is killed before another one starts.
 pub(super) fn kill_of_unknown(latest: &ContainerStatus) -> Option<ContainerKill> {
     (latest.state == ContainerState::Unknown).then(|| ContainerKill {
         id: latest.id.clone(),
@@ -89,13 +89,13 @@ pub(super) fn kill_of_unknown(latest: &ContainerStatus) -> Option<ContainerKill>
     })
 }
 
-/// What may live of regular containers although init containers are to run, which come before them.
-pub(super) fn unknown_regular(pod: &Pod, status: &PodStatus) -> Vec<ContainerKill> {
+/// Regular containers that may run although init containers must run first: they are killed.
+pub(super) fn unknown_regular(pod: &Pod, status: &RuntimePodStatus) -> Vec<ContainerKill> {
     let latest = |container: &Container| status.latest(&container.name);
     view::containers(pod).iter().filter_map(latest).filter_map(kill_of_unknown).collect()
 }
 
-/// A container that was made by somebody else, without a hash, is taken as it is.
+/// A container without a hash, which another client created, counts as unchanged.
 pub(super) fn definition_changed(container: &Container, running: &ContainerStatus) -> bool {
     let image = container.image.as_deref().unwrap_or_default();
     let hash = podspec::definition_hash_hex(&container.name, image);

@@ -1,9 +1,9 @@
-//! Which running containers have other resources than their pod was given, and what to do about it.
+//! In-place resizes: running containers whose resources differ from the allocated ones.
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::cgroup::{CgroupValues, cpu};
 use model::ids::ContainerId;
-use model::observed::{ContainerState, ContainerStatus, PodStatus};
+use model::observed::{ContainerState, ContainerStatus, RuntimePodStatus};
 use model::wanted::LinuxResources;
 use podspec::quantity::Quantity;
 use podspec::resources::{self, CPU, MEMORY};
@@ -12,23 +12,23 @@ use podspec::{Size, Sizes, actual, view};
 /// A container whose resources change while it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerResize {
-    /// Which.
+    /// Its ID.
     pub id: ContainerId,
     /// Its name.
     pub name: String,
-    /// What it has.
+    /// The actual resources.
     pub from: Size,
-    /// What it gets.
+    /// The new resources.
     pub to: Size,
 }
 
 impl ContainerResize {
-    /// Whether it may use more of anything than before.
+    /// Whether any of its limits or requests increases.
     fn grows(&self) -> bool {
         self.to.most(self.from) != self.from
     }
 
-    /// Whether it may use less memory than before; no limit is the largest.
+    /// Whether its memory limit decreases; no limit is the largest.
     pub fn shrinks_memory(&self) -> bool {
         let (from, to) = (self.from.memory_limit, self.to.memory_limit);
         to != 0 && (from == 0 || to < from)
@@ -48,7 +48,7 @@ pub(super) fn resize_of(
     Some(ContainerResize { id, name, from: has.most(), to })
 }
 
-/// Whether a running container must be made anew to have what its pod was given.
+/// Whether a running container must restart to get the allocated resources.
 pub(super) fn needs_restart(
     pod: &Pod,
     container: &Container,
@@ -58,7 +58,7 @@ pub(super) fn needs_restart(
     resize_of(pod, container, running, sizes).is_some_and(|change| restarts(container, &change))
 }
 
-/// Whether the container asks to be made anew for such a change.
+/// Whether the resize policy of the container demands a restart for such a change.
 fn restarts(container: &Container, change: &ContainerResize) -> bool {
     let ContainerResize { from, to, .. } = change;
     let changed = |name: &str| match name {
@@ -71,9 +71,9 @@ fn restarts(container: &Container, change: &ContainerResize) -> bool {
         .any(|policy| policy.restart_policy == "RestartContainer" && changed(&policy.resource_name))
 }
 
-/// The containers that run and can be changed as they are; those that get no more of anything come
+/// The containers that can be resized in place; those without any increase come
 /// first.
-pub(super) fn resizes(pod: &Pod, status: &PodStatus, sizes: &Sizes) -> Vec<ContainerResize> {
+pub(super) fn resizes(pod: &Pod, status: &RuntimePodStatus, sizes: &Sizes) -> Vec<ContainerResize> {
     let changes = all(pod, status).filter_map(|(container, running)| {
         let change = resize_of(pod, container, running, sizes)?;
         (!restarts(container, &change)).then_some(change)
@@ -83,8 +83,8 @@ pub(super) fn resizes(pod: &Pod, status: &PodStatus, sizes: &Sizes) -> Vec<Conta
     changes
 }
 
-/// Whether a container runs that has not what its pod was given.
-pub fn is_resizing(pod: &Pod, status: &PodStatus, sizes: &Sizes) -> bool {
+/// Whether a running container does not have the allocated resources.
+pub fn is_resizing(pod: &Pod, status: &RuntimePodStatus, sizes: &Sizes) -> bool {
     let mut all = all(pod, status);
     all.any(|(container, running)| resize_of(pod, container, running, sizes).is_some())
 }
@@ -92,7 +92,7 @@ pub fn is_resizing(pod: &Pod, status: &PodStatus, sizes: &Sizes) -> bool {
 /// The containers of a pod that run.
 fn all<'a>(
     pod: &'a Pod,
-    status: &'a PodStatus,
+    status: &'a RuntimePodStatus,
 ) -> impl Iterator<Item = (&'a Container, &'a ContainerStatus)> {
     let containers = view::init_containers(pod).iter().chain(view::containers(pod));
     containers.filter_map(|container| {
@@ -101,24 +101,24 @@ fn all<'a>(
     })
 }
 
-/// The memory that a pod may use after a change, if that is less than before.
+/// The memory limit of a pod after a change, if it decreases.
 pub fn smaller_memory_limit(before: &CgroupValues, after: &CgroupValues) -> Option<u64> {
     let limit = after.memory_limit?;
     before.memory_limit.is_none_or(|before| limit < before).then_some(limit)
 }
 
-/// How much memory somebody uses whose limit gets smaller.
+/// The memory usage of a container or pod whose limit decreases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// Which container; none for the pod as a whole.
+    /// The container; none for the whole pod.
     pub container: Option<String>,
-    /// Bytes that it may use afterwards.
+    /// The new limit in bytes.
     pub limit: u64,
-    /// Bytes that it uses now, if anybody counts them.
+    /// The current usage in bytes, if known.
     pub used: Option<u64>,
 }
 
-/// Why nobody of these may be given less memory, if so: the kernel would kill who uses more.
+/// The error if a new limit is below the usage: the kernel would kill processes.
 pub fn below_usage(all: &[MemoryUse]) -> Option<String> {
     let problems = all.iter().filter_map(|one| {
         let (limit, used) = (one.limit, one.used.filter(|used| *used >= one.limit)?);
@@ -138,9 +138,9 @@ pub fn below_usage(all: &[MemoryUse]) -> Option<String> {
     }
 }
 
-/// What a runtime is told of a pod whose cgroup has these values: those without what the pod takes
-/// besides its containers.
-pub fn told_to_sandbox(pod: &Pod, values: &CgroupValues) -> LinuxResources {
+/// The sandbox resources for the runtime of a pod whose cgroup has these values: those without the
+/// overhead.
+pub fn resized_sandbox_resources(pod: &Pod, values: &CgroupValues) -> LinuxResources {
     let overhead = resources::overhead(pod);
     let cpu = overhead.get(CPU).map_or(0, Quantity::milli_value);
     let memory = overhead.get(MEMORY).map_or(0, Quantity::value);
@@ -160,8 +160,8 @@ pub fn told_to_sandbox(pod: &Pod, values: &CgroupValues) -> LinuxResources {
     }
 }
 
-/// What a pod's cgroup has while its containers change: of before and after whatever allows more, so
-/// that no container is limited by more than its own. What is not here stays as it is.
+/// The values of a pod's cgroup during a resize: the maximum of before and after, so
+/// that only its own limits restrict a container. Unset values are not changed.
 pub fn raised(before: &CgroupValues, after: &CgroupValues) -> CgroupValues {
     let unlimited = |quota: i64| quota <= 0;
     let cpu_quota = match (before.cpu_quota, after.cpu_quota) {

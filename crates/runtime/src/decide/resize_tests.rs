@@ -1,4 +1,4 @@
-//! Changes of containers that run.
+//! In-place resizes.
 
 use k8s_openapi::api::core::v1::{ContainerResizePolicy, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -36,7 +36,7 @@ fn restarting(mut container: Container, resource: &str) -> Container {
     container
 }
 
-/// A running instance made with so much.
+/// A running instance with these resources at creation.
 fn made(id: &str, name: &str, cpu: i64, memory: i64) -> ContainerStatus {
     let mut made = instance(id, name, ContainerState::Running, 0);
     let size = size(cpu, memory).to_string();
@@ -50,7 +50,7 @@ fn size(cpu: i64, memory: i64) -> Size {
 
 // behaviour: RSZ-10
 #[test]
-fn what_is_on_record_counts_before_what_an_instance_was_made_with() {
+fn actuated_resources_count_before_those_at_creation() {
     let running = made("c", "a", 100, 1000);
     assert_eq!(actual(&running, &Sizes::new()), Some(size(100, 1000).into()));
     let sizes = Sizes::from([("c".into(), size(5, 6).into()), ("d".into(), size(7, 8).into())]);
@@ -58,7 +58,10 @@ fn what_is_on_record_counts_before_what_an_instance_was_made_with() {
     let foreign = instance("e", "a", ContainerState::Running, 0);
     assert_eq!(actual(&foreign, &sizes), None);
     let pod = pod("Always", vec![sized("a", "100m", "1000")]);
-    assert!(!is_resizing(&pod, &status(vec![], vec![foreign]), &sizes), "nobody knows");
+    assert!(
+        !is_resizing(&pod, &status(vec![], vec![foreign]), &sizes),
+        "its resources are unknown"
+    );
     assert!(is_resizing(&pod, &status(vec![], vec![running.clone()]), &sizes));
     assert!(!is_resizing(&pod, &status(vec![], vec![running]), &Sizes::new()));
     let ended = ContainerStatus { state: ContainerState::Exited, ..made("c", "a", 1, 1) };
@@ -67,7 +70,7 @@ fn what_is_on_record_counts_before_what_an_instance_was_made_with() {
 
 // behaviour: RSZ-11, RSZ-12
 #[test]
-fn a_container_is_changed_as_it_is_unless_it_asks_to_be_made_anew() {
+fn container_is_resized_in_place_unless_its_policy_is_restart() {
     let wanted = || sized("a", "200m", "1000");
     let rows = [
         (wanted(), false),
@@ -105,7 +108,7 @@ fn a_container_is_changed_as_it_is_unless_it_asks_to_be_made_anew() {
 
 // behaviour: RSZ-12
 #[test]
-fn where_the_pod_cannot_follow_nobody_starts_anew_for_a_size() {
+fn container_does_not_restart_for_a_resize_when_the_pod_cannot_follow() {
     let grown = restarting(sized("a", "200m", "1000"), CPU);
     let pod = pod("Always", vec![grown, sized("b", "2", "1"), sized("c", "1", "1")]);
     let observed = status(
@@ -121,14 +124,14 @@ fn where_the_pod_cannot_follow_nobody_starts_anew_for_a_size() {
         cgroup: CgroupFacts::Unmanaged,
     });
     assert!(actions.restarts_for_size() && actions.resize.len() == 1);
-    actions.leave_sizes();
+    actions.drop_resizes();
     assert!(!actions.restarts_for_size() && actions.resize.is_empty());
     let started: Vec<_> = actions.start.iter().map(|one| (one.index, one.why)).collect();
-    assert_eq!(started, [(2, StartReason::New)], "who does not run starts");
+    assert_eq!(started, [(2, StartReason::New)], "a container that does not run starts");
 }
 
 #[test]
-fn who_gets_no_more_comes_first() {
+fn decreases_come_before_increases() {
     let pod = pod("Always", vec![sized("a", "2", "5"), sized("b", "1", "5"), sized("c", "1", "9")]);
     let observed = status(
         vec![],
@@ -144,7 +147,7 @@ fn who_gets_no_more_comes_first() {
 }
 
 #[test]
-fn no_limit_is_more_than_any() {
+fn no_limit_is_larger_than_any_limit() {
     let limits = |cpu_limit, memory_limit| Size { cpu_limit, memory_limit, ..size(1, 1) };
     let rows = [
         (limits(5, 5), limits(5, 5), false, false),
@@ -165,7 +168,7 @@ fn no_limit_is_more_than_any() {
 
 // behaviour: RSZ-15
 #[test]
-fn of_a_container_that_was_about_to_change_nobody_is_sure() {
+fn container_with_a_pending_change_is_resized_again() {
     let running = made("c", "a", 100, 1000);
     let unsure = Actual { size: size(100, 1000), unsure: Some(size(200, 500)) };
     let sizes = Sizes::from([("c".into(), unsure)]);
@@ -179,7 +182,7 @@ fn of_a_container_that_was_about_to_change_nobody_is_sure() {
 
 // behaviour: RSZ-14
 #[test]
-fn less_memory_than_is_used_is_refused() {
+fn memory_limit_below_usage_is_refused() {
     let row = |container: Option<&str>, limit, used| MemoryUse {
         container: container.map(ToOwned::to_owned),
         limit,
@@ -218,20 +221,20 @@ fn less_memory_than_is_used_is_refused() {
 
 // behaviour: RSZ-16
 #[test]
-fn a_sandbox_is_told_what_its_pod_may_use_without_the_overhead() {
+fn sandbox_resources_exclude_the_overhead() {
     let mut pod = pod("Always", vec![container("a")]);
     let has = values(Some(50_000), Some(1000), 512);
-    let told = |told: LinuxResources| {
-        (told.cpu_period, told.cpu_quota, told.cpu_shares, told.memory_limit)
+    let numbers = |resources: LinuxResources| {
+        (resources.cpu_period, resources.cpu_quota, resources.cpu_shares, resources.memory_limit)
     };
-    assert_eq!(told(told_to_sandbox(&pod, &has)), (100_000, 50_000, 512, 1000));
-    assert_eq!(told(told_to_sandbox(&pod, &CgroupValues::default())), (0, 0, 0, 0));
+    assert_eq!(numbers(resized_sandbox_resources(&pod, &has)), (100_000, 50_000, 512, 1000));
+    assert_eq!(numbers(resized_sandbox_resources(&pod, &CgroupValues::default())), (0, 0, 0, 0));
     let overhead = [(CPU, "100m"), (MEMORY, "200")]
         .map(|(name, text)| (name.to_owned(), Quantity(text.to_owned())));
     pod.spec.as_mut().unwrap().overhead = Some(overhead.into());
-    assert_eq!(told(told_to_sandbox(&pod, &has)), (100_000, 40_000, 409, 800));
+    assert_eq!(numbers(resized_sandbox_resources(&pod, &has)), (100_000, 40_000, 409, 800));
     let unlimited = values(Some(-1), None, 512);
-    assert_eq!(told(told_to_sandbox(&pod, &unlimited)), (100_000, -1, 409, 0));
+    assert_eq!(numbers(resized_sandbox_resources(&pod, &unlimited)), (100_000, -1, 409, 0));
 }
 
 fn values(quota: Option<i64>, memory: Option<u64>, shares: u64) -> CgroupValues {
@@ -247,7 +250,7 @@ fn values(quota: Option<i64>, memory: Option<u64>, shares: u64) -> CgroupValues 
 proptest! {
     // behaviour: RSZ-13
     #[test]
-    fn while_containers_change_their_pod_may_use_what_either_allows(
+    fn pod_limits_are_the_maximum_during_a_resize(
         before in (prop::option::of(-1_i64..9), prop::option::of(1_u64..9), 2_u64..9),
         after in (prop::option::of(-1_i64..9), prop::option::of(1_u64..9), 2_u64..9),
     ) {
@@ -265,7 +268,7 @@ proptest! {
                 prop_assert!(quota == -1 || (own > 0 && quota >= own));
             }
         }
-        // What one of them does not limit is left alone.
+        // A value without a limit in one of them is not changed.
         prop_assert_eq!(between.memory_limit.is_some(), before.memory_limit.is_some() && after.memory_limit.is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! What a container can be told about its resources.
+//! Resource fields of a container for its environment (downward API).
 
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceFieldSelector};
 use podspec::downward::{container_named, limits_or, resource};
@@ -6,9 +6,9 @@ use podspec::resources::{self, Amounts};
 
 use super::ConfigError;
 
-/// The value of a resource of a container, of this one if none is named. A limit that is not set is
-/// that of the pod as a whole, else what pods can have of the node at all; that of an init container
-/// by name is nothing.
+/// The value of a resource of a container, of this one if none is named. The default of a limit is
+/// that of the pod, else the allocatable amount of the node; an init container
+/// by name has no default.
 pub fn container_resource(
     selector: &ResourceFieldSelector,
     pod: &Pod,
@@ -17,7 +17,7 @@ pub fn container_resource(
 ) -> Result<String, ConfigError> {
     let (container, has_defaults) = match selector.container_name.as_deref().unwrap_or_default() {
         "" => (container, true),
-        // Upstream gives defaults to the limits of regular containers alone.
+        // Upstream has defaults for limits of regular containers only.
         name => {
             container_named(pod, name).ok_or_else(|| ConfigError::NoContainer(name.to_owned()))?
         }
@@ -51,7 +51,7 @@ mod tests {
         value_in(&[], container, resource, divisor)
     }
 
-    /// In a pod that may use so much as a whole.
+    /// In a pod with these pod-level limits.
     fn value_in(
         whole: &[(&str, &str)],
         container: &str,
@@ -97,7 +97,7 @@ mod tests {
 
     // behaviour: CON-7
     #[test]
-    fn amounts_are_told_in_the_unit_asked_for_and_rounded_up() {
+    fn resource_refs_are_divided_and_rounded_up() {
         let rows = [
             ("limited", "limits.cpu", "", "2"),
             ("limited", "limits.cpu", "1m", "1500"),
@@ -119,14 +119,14 @@ mod tests {
             ("bare", "limits.memory", "", "0"),
         ];
         for (container, resource, divisor, expected) in rows {
-            let told = value(container, resource, divisor);
-            assert_eq!(told.as_deref(), Ok(expected), "{container} {resource} {divisor}");
+            let result = value(container, resource, divisor);
+            assert_eq!(result.as_deref(), Ok(expected), "{container} {resource} {divisor}");
         }
     }
 
     // behaviour: CON-13
     #[test]
-    fn a_limit_that_is_not_set_is_that_of_the_pod_as_a_whole() {
+    fn unset_container_limit_defaults_to_the_pod_limit() {
         let whole = [("cpu", "700m"), ("memory", "256Mi"), ("hugepages-2Mi", "8Mi")];
         let rows = [
             (&whole[..], "", "limits.cpu", "1m", "700"),
@@ -139,16 +139,16 @@ mod tests {
             (&[("memory", "0")], "", "limits.memory", "1Mi", "1024"),
         ];
         for (whole, container, resource, divisor, expected) in rows {
-            let told = value_in(whole, container, resource, divisor);
-            assert_eq!(told.as_deref(), Ok(expected), "{whole:?} {container} {resource}");
+            let result = value_in(whole, container, resource, divisor);
+            assert_eq!(result.as_deref(), Ok(expected), "{whole:?} {container} {resource}");
         }
     }
 
     // behaviour: CON-8
     #[test]
-    fn what_there_is_not_is_named() {
-        let unknown = value("nobody", "limits.cpu", "").unwrap_err();
-        assert_eq!(unknown.to_string(), "container nobody not found");
+    fn unknown_resource_ref_is_an_error_that_names_it() {
+        let unknown = value("missing", "limits.cpu", "").unwrap_err();
+        assert_eq!(unknown.to_string(), "container missing not found");
         for resource in ["limits.pods", "cpu", "used.cpu"] {
             let error = value("", resource, "").unwrap_err();
             assert_eq!(error.to_string(), format!("unsupported container resource : {resource}"));

@@ -1,4 +1,4 @@
-//! How requests and limits become what the kernel is told.
+//! Converts requests and limits to kernel settings.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,21 +11,21 @@ use podspec::quantity::Quantity;
 use podspec::resources::{self, Amounts, CPU, HUGE_PAGES_PREFIX, MEMORY};
 use podspec::{QosClass, qos_class, view};
 
-/// How ready the kernel is to kill what is promised all its memory, and what is promised none.
+/// The OOM score adjustments of guaranteed and best-effort containers.
 const GUARANTEED: i64 = -997;
 const BEST_EFFORT: i64 = 1000;
 
-/// How the node limits its pods.
+/// The limit settings of the node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LimitSettings {
-    /// Over which time processor limits are counted; none when they are not enforced.
+    /// The CFS quota period; none if CPU limits are not enforced.
     pub cpu_period: Option<Duration>,
-    /// Whether a container dies as a whole when one of its processes gets no more memory. Only the
-    /// second version of cgroups can.
+    /// Whether the kernel kills all processes of a container that is out of memory. Only
+    /// cgroup v2 can.
     pub oom_kills_all: bool,
 }
 
-/// What a container may use.
+/// The resources of a container.
 pub fn container_resources(
     pod: &Pod,
     container: &Container,
@@ -33,37 +33,37 @@ pub fn container_resources(
     machine: &Machine,
 ) -> LinuxResources {
     let requests = resources::requests(container);
-    // Where a container has no limit of its own, that of its pod is one for it.
+    // The limit of the pod is the default of a container without its own.
     let mut limits = resources::limits_of_whole(pod);
     limits.extend(set(resources::limits(container)));
-    let mut told = linux(&requests, &limits, settings, machine);
-    told.oom_score_adj = oom_score_adj(pod, container, machine.memory);
-    told.huge_page_limits =
+    let mut values = linux(&requests, &limits, settings, machine);
+    values.oom_score_adj = oom_score_adj(pod, container, machine.memory);
+    values.huge_page_limits =
         machine.huge_pages.iter().map(|pages| huge_pages(*pages, &limits)).collect();
     if machine.swap_controller {
-        // No pod uses swap unless the node is told otherwise.
+        // Pods use no swap unless the node is configured otherwise.
         match machine.cgroups {
-            Cgroups::V1 => told.memory_swap_limit = told.memory_limit,
+            Cgroups::V1 => values.memory_swap_limit = values.memory_limit,
             Cgroups::V2 => {
-                told.unified.insert("memory.swap.max".to_owned(), "0".to_owned());
+                values.unified.insert("memory.swap.max".to_owned(), "0".to_owned());
             }
         }
     }
-    told
+    values
 }
 
-/// Without amounts of nothing, which are no limits.
+/// Drops zero amounts, which are no limits.
 fn set(mut amounts: Amounts) -> Amounts {
     amounts.retain(|name, amount| !matches!(name.as_str(), CPU | MEMORY) || !amount.is_zero());
     amounts
 }
 
-/// What the containers of a pod may use together, for runtimes that size a sandbox by it.
+/// The sum of the resources of the containers, for runtimes that size the sandbox by it.
 pub fn sandbox_resources(pod: &Pod, settings: &LimitSettings, machine: &Machine) -> LinuxResources {
     linux(&resources::pod_requests(pod), &resources::pod_limits(pod), settings, machine)
 }
 
-/// What it takes to run a pod besides its containers, which is all that it may take.
+/// The overhead of a pod, as requests and limits.
 pub fn overhead_resources(
     pod: &Pod,
     settings: &LimitSettings,
@@ -84,22 +84,22 @@ fn linux(
 ) -> LinuxResources {
     let cpu_limit = limits.get(CPU).map_or(0, Quantity::milli_value);
     let cpu_request = requests.get(CPU).map_or(cpu_limit, Quantity::milli_value);
-    let mut told = LinuxResources {
+    let mut values = LinuxResources {
         cpu_shares: cpu::shares(cpu_request).cast_signed(),
         memory_limit: limits.get(MEMORY).map_or(0, Quantity::value),
         ..LinuxResources::default()
     };
     if let Some(period) = settings.cpu_period {
-        told.cpu_period = i64::try_from(period.as_micros()).unwrap_or(i64::MAX);
-        told.cpu_quota = cpu::quota(cpu_limit, told.cpu_period);
+        values.cpu_period = i64::try_from(period.as_micros()).unwrap_or(i64::MAX);
+        values.cpu_quota = cpu::quota(cpu_limit, values.cpu_period);
     }
     if machine.cgroups == Cgroups::V2 && settings.oom_kills_all {
-        told.unified = BTreeMap::from([("memory.oom.group".to_owned(), "1".to_owned())]);
+        values.unified = BTreeMap::from([("memory.oom.group".to_owned(), "1".to_owned())]);
     }
-    told
+    values
 }
 
-/// Nothing unless the container asks for it.
+/// Zero for sizes that the container does not request.
 fn huge_pages(pages: HugePages, limits: &Amounts) -> HugePageLimit {
     let of_size = |name: &str| {
         let size = name.strip_prefix(HUGE_PAGES_PREFIX)?;
@@ -113,7 +113,7 @@ fn huge_pages(pages: HugePages, limits: &Amounts) -> HugePageLimit {
     }
 }
 
-/// The less a container asks for, the sooner it is killed when it uses more.
+/// The smaller the memory request of a container, the sooner it is killed.
 fn oom_score_adj(pod: &Pod, container: &Container, memory: u64) -> i64 {
     if is_node_critical(pod) {
         return GUARANTEED;
@@ -133,15 +133,15 @@ fn oom_score_adj(pod: &Pod, container: &Container, memory: u64) -> i64 {
     };
     let mut adjust = score(request(container));
     if is_sidecar(pod, container) {
-        // It outlives whichever container it serves.
+        // A sidecar must outlive regular containers.
         let least = view::containers(pod).iter().map(request).min().unwrap_or(0);
         adjust = adjust.min(score(least));
     }
-    // Between what is promised all and what is promised nothing.
+    // Between guaranteed and best effort.
     adjust.clamp(1000 + GUARANTEED, BEST_EFFORT - 1)
 }
 
-/// Each container's share of the memory that its pod asks for as a whole beyond what they ask for.
+/// Each container's share of the pod-level memory request beyond the requests of containers.
 fn unassigned_memory(pod: &Pod) -> i64 {
     let Some(whole) = resources::requests_of_whole(pod).get(MEMORY).map(Quantity::value) else {
         return 0;
@@ -157,7 +157,7 @@ fn is_sidecar(pod: &Pod, container: &Container) -> bool {
     inits.iter().any(|init| init.name == container.name && view::is_sidecar(init))
 }
 
-/// Static pods are critical anyway; the class says how much.
+/// Static pods are critical anyway; the priority distinguishes them.
 fn is_node_critical(pod: &Pod) -> bool {
     let class = view::spec(pod).and_then(|spec| spec.priority_class_name.as_deref());
     view::is_critical(pod) && class == Some("system-node-critical")

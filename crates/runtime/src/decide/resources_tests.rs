@@ -1,4 +1,4 @@
-//! Tables for what the kernel is told about requests and limits.
+//! Tables of requests and limits with the resulting kernel settings.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use testkit::pods;
 
 use super::resources::{LimitSettings, container_resources, overhead_resources, sandbox_resources};
 
-/// Names and amounts.
+/// Resource names and amounts.
 type Listed<'a> = &'a [(&'a str, &'a str)];
 
 const GIB: u64 = 1 << 30;
@@ -49,13 +49,13 @@ fn pod(containers: Vec<Container>) -> Pod {
     pod
 }
 
-fn told(container: &Container) -> LinuxResources {
+fn values(container: &Container) -> LinuxResources {
     container_resources(&pod(vec![container.clone()]), container, &settings(), &machine())
 }
 
 // behaviour: CON-70, CON-71
 #[test]
-fn processors_become_shares_and_a_quota() {
+fn cpu_becomes_shares_and_a_quota() {
     let rows: [(Listed, Listed, i64, i64); 8] = [
         (&[], &[], 2, 0),
         (&[("cpu", "1")], &[], 1024, 0),
@@ -67,23 +67,27 @@ fn processors_become_shares_and_a_quota() {
         (&[("cpu", "100u")], &[], 2, 0),
     ];
     for (requests, limits, shares, quota) in rows {
-        let told = told(&container(requests, limits));
-        assert_eq!((told.cpu_shares, told.cpu_quota), (shares, quota), "{requests:?} {limits:?}");
-        assert_eq!(told.cpu_period, 100_000);
+        let values = values(&container(requests, limits));
+        assert_eq!(
+            (values.cpu_shares, values.cpu_quota),
+            (shares, quota),
+            "{requests:?} {limits:?}"
+        );
+        assert_eq!(values.cpu_period, 100_000);
     }
 }
 
 // behaviour: CON-72
 #[test]
-fn without_quotas_no_period_is_told_and_with_another_period_it_counts() {
+fn cpu_period_follows_the_configuration() {
     let limited = container(&[], &[("cpu", "500m")]);
     let pod = pod(vec![limited.clone()]);
     let off = LimitSettings { cpu_period: None, ..settings() };
-    let told = container_resources(&pod, &limited, &off, &machine());
-    assert_eq!((told.cpu_period, told.cpu_quota, told.cpu_shares), (0, 0, 512));
+    let values = container_resources(&pod, &limited, &off, &machine());
+    assert_eq!((values.cpu_period, values.cpu_quota, values.cpu_shares), (0, 0, 512));
     let short = LimitSettings { cpu_period: Some(Duration::from_millis(5)), ..settings() };
-    let told = container_resources(&pod, &limited, &short, &machine());
-    assert_eq!((told.cpu_period, told.cpu_quota), (5000, 2500));
+    let values = container_resources(&pod, &limited, &short, &machine());
+    assert_eq!((values.cpu_period, values.cpu_quota), (5000, 2500));
 }
 
 // behaviour: CON-73
@@ -93,30 +97,30 @@ fn memory_is_limited_without_swap() {
     let pod = pod(vec![limited.clone()]);
     let bytes = 64 << 20;
     let mut machine = Machine { swap_controller: true, ..machine() };
-    let told = container_resources(&pod, &limited, &settings(), &machine);
-    assert_eq!((told.memory_limit, told.memory_swap_limit), (bytes, bytes));
+    let values = container_resources(&pod, &limited, &settings(), &machine);
+    assert_eq!((values.memory_limit, values.memory_swap_limit), (bytes, bytes));
     machine.cgroups = Cgroups::V2;
     let grouped = LimitSettings { oom_kills_all: true, ..settings() };
-    let told = container_resources(&pod, &limited, &grouped, &machine);
-    assert_eq!((told.memory_limit, told.memory_swap_limit), (bytes, 0));
-    let unified: Vec<_> = told.unified.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    let values = container_resources(&pod, &limited, &grouped, &machine);
+    assert_eq!((values.memory_limit, values.memory_swap_limit), (bytes, 0));
+    let unified: Vec<_> = values.unified.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     assert_eq!(unified, [("memory.oom.group", "1"), ("memory.swap.max", "0")]);
 }
 
 // behaviour: CON-74
 #[test]
-fn huge_pages_are_forbidden_unless_asked_for() {
+fn huge_pages_are_limited_to_zero_unless_requested() {
     let wants = container(&[], &[("hugepages-2Mi", "6Mi")]);
     let pages = |size| HugePages { size, count: 0 };
     let machine = Machine { huge_pages: vec![pages(2 << 20), pages(GIB)], ..machine() };
-    let told = container_resources(&pod(vec![wants.clone()]), &wants, &settings(), &machine);
+    let values = container_resources(&pod(vec![wants.clone()]), &wants, &settings(), &machine);
     let limit = |size: &str, limit| HugePageLimit { page_size: size.to_owned(), limit };
-    assert_eq!(told.huge_page_limits, [limit("2MB", 6 << 20), limit("1GB", 0)]);
+    assert_eq!(values.huge_page_limits, [limit("2MB", 6 << 20), limit("1GB", 0)]);
 }
 
 // behaviour: CON-75
 #[test]
-fn what_asks_for_less_is_killed_sooner() {
+fn oom_score_is_higher_for_smaller_requests() {
     let full = [("cpu", "1"), ("memory", "1Gi")];
     let rows: [(Listed, Listed, i64); 6] = [
         (&full, &full, -997),
@@ -127,40 +131,40 @@ fn what_asks_for_less_is_killed_sooner() {
         (&[("memory", "20Gi")], &[], 3),
     ];
     for (requests, limits, expected) in rows {
-        let told = told(&container(requests, limits));
-        assert_eq!(told.oom_score_adj, expected, "{requests:?} {limits:?}");
+        let values = values(&container(requests, limits));
+        assert_eq!(values.oom_score_adj, expected, "{requests:?} {limits:?}");
     }
 }
 
 #[test]
-fn a_sidecar_is_killed_no_sooner_than_those_it_serves() {
+fn sidecar_has_at_most_the_oom_score_of_regular_containers() {
     let mut sidecar = container(&[], &[]);
     sidecar.name = "sidecar".to_owned();
     sidecar.restart_policy = Some("Always".to_owned());
     let mut pod =
         pod(vec![container(&[("memory", "1Gi")], &[]), container(&[("memory", "2Gi")], &[])]);
     pod.spec.as_mut().unwrap().init_containers = Some(vec![sidecar.clone()]);
-    let told = container_resources(&pod, &sidecar, &settings(), &machine());
-    assert_eq!(told.oom_score_adj, 900);
+    let values = container_resources(&pod, &sidecar, &settings(), &machine());
+    assert_eq!(values.oom_score_adj, 900);
 }
 
 #[test]
-fn a_pod_that_the_node_cannot_do_without_is_killed_last() {
+fn node_critical_pod_has_the_lowest_oom_score() {
     let plain = container(&[], &[]);
     let mut pod = pod(vec![plain.clone()]);
     pod.spec.as_mut().unwrap().priority_class_name = Some("system-node-critical".to_owned());
     let adjust =
         |pod: &Pod| container_resources(pod, &plain, &settings(), &machine()).oom_score_adj;
-    assert_eq!(adjust(&pod), 1000, "the class alone is what anybody can write");
+    assert_eq!(adjust(&pod), 1000, "any user can set the class name alone");
     pod.spec.as_mut().unwrap().priority = Some(2_000_001_000);
     assert_eq!(adjust(&pod), -997);
 }
 
 // behaviour: CON-76
 #[test]
-fn a_sandbox_is_told_what_its_containers_need_together() {
+fn sandbox_resources_are_the_sum_of_its_containers() {
     let one = container(&[("cpu", "500m")], &[("cpu", "1"), ("memory", "64Mi")]);
-    let told = sandbox_resources(&pod(vec![one.clone(), one]), &settings(), &machine());
+    let values = sandbox_resources(&pod(vec![one.clone(), one]), &settings(), &machine());
     let expected = LinuxResources {
         cpu_period: 100_000,
         cpu_quota: 200_000,
@@ -168,36 +172,36 @@ fn a_sandbox_is_told_what_its_containers_need_together() {
         memory_limit: 128 << 20,
         ..LinuxResources::default()
     };
-    assert_eq!(told, expected);
+    assert_eq!(values, expected);
 }
 
 #[test]
-fn what_a_pod_may_use_as_a_whole_limits_each_container_without_a_limit() {
+fn pod_limits_apply_to_containers_without_limits() {
     let plain = container(&[], &[]);
     let limited = container(&[("cpu", "100m"), ("memory", "1Gi")], &[("memory", "2Gi")]);
     let whole = container(&[("memory", "4Gi")], &[("cpu", "2"), ("memory", "4Gi")]).resources;
     let mut pod = pod(vec![plain.clone(), limited.clone()]);
     pod.spec.as_mut().unwrap().resources = whole;
-    let told = |container| container_resources(&pod, container, &settings(), &machine());
-    let (plain, limited) = (told(&plain), told(&limited));
+    let values = |container| container_resources(&pod, container, &settings(), &machine());
+    let (plain, limited) = (values(&plain), values(&limited));
     let gib = GIB.cast_signed();
     assert_eq!((plain.cpu_shares, plain.cpu_quota, plain.memory_limit), (2048, 200_000, 4 * gib));
     assert_eq!((limited.cpu_shares, limited.cpu_quota), (102, 200_000));
     assert_eq!(limited.memory_limit, 2 * gib);
-    // Three gibibytes are nobody's own; each of the two has half of them.
+    // Three GiB belong to no container; each of the two gets half of them.
     assert_eq!((plain.oom_score_adj, limited.oom_score_adj), (850, 750));
     let together = sandbox_resources(&pod, &settings(), &machine());
     assert_eq!((together.cpu_shares, together.memory_limit), (102, 4 * gib));
 }
 
 #[test]
-fn what_it_takes_to_run_a_pod_is_told_apart() {
+fn overhead_resources_are_separate() {
     let mut pod = pod(vec![container(&[("cpu", "1")], &[])]);
-    let told = overhead_resources(&pod, &settings(), &machine());
-    assert_eq!(told, LinuxResources::default());
+    let values = overhead_resources(&pod, &settings(), &machine());
+    assert_eq!(values, LinuxResources::default());
     let overhead = container(&[("cpu", "250m"), ("memory", "64Mi")], &[]).resources.unwrap();
     pod.spec.as_mut().unwrap().overhead = overhead.requests;
-    let told = overhead_resources(&pod, &settings(), &machine());
+    let values = overhead_resources(&pod, &settings(), &machine());
     let expected = LinuxResources {
         cpu_period: 100_000,
         cpu_quota: 25_000,
@@ -205,18 +209,18 @@ fn what_it_takes_to_run_a_pod_is_told_apart() {
         memory_limit: 64 << 20,
         ..LinuxResources::default()
     };
-    assert_eq!(told, expected);
+    assert_eq!(values, expected);
     assert_eq!(sandbox_resources(&pod, &settings(), &machine()).cpu_shares, 1024);
 }
 
 proptest! {
     #[test]
-    fn numbers_stay_within_what_the_kernel_takes(cpu in 0_u64..10_000_000, memory: u64) {
+    fn resource_values_stay_in_the_range_of_the_kernel(cpu in 0_u64..10_000_000, memory: u64) {
         let amounts = [("cpu", format!("{cpu}m")), ("memory", memory.to_string())];
         let amounts: Vec<(&str, &str)> = amounts.iter().map(|(n, v)| (*n, v.as_str())).collect();
-        let told = told(&container(&amounts[..1], &amounts));
-        prop_assert!((2..=262_144).contains(&told.cpu_shares));
-        prop_assert!(told.cpu_quota == 0 || told.cpu_quota >= 1000);
-        prop_assert!((-1000..=1000).contains(&told.oom_score_adj));
+        let values = values(&container(&amounts[..1], &amounts));
+        prop_assert!((2..=262_144).contains(&values.cpu_shares));
+        prop_assert!(values.cpu_quota == 0 || values.cpu_quota >= 1000);
+        prop_assert!((-1000..=1000).contains(&values.oom_score_adj));
     }
 }

@@ -1,25 +1,25 @@
-//! All containers of a pod start over.
+//! Restarts of all containers of a pod.
 
 use k8s_openapi::api::core::v1::{Container, Pod};
-use model::observed::{ContainerState, Instance, PodStatus};
+use model::observed::{ContainerState, Instance, RuntimePodStatus};
 use podspec::restart::restarts_all_after;
 use podspec::view;
 
 use super::actions::ContainerReset;
 
-/// Every instance, in the order in which they go: regular containers, then init containers; those
-/// whose end asked for it come last, so that an agent that dies half-way knows what was under way.
-pub(super) fn resets(pod: &Pod, status: &PodStatus) -> Vec<ContainerReset> {
+/// Every instance, in the order of removal: regular containers, then init containers. Those
+/// that triggered the restart come last, so that the next agent can continue after a crash.
+pub(super) fn resets(pod: &Pod, status: &RuntimePodStatus) -> Vec<ContainerReset> {
     let (regular, init) = (view::containers(pod), view::init_containers(pod));
     let (sources, targets) = split(regular, status);
     let (init_sources, init_targets) = split(init, status);
     [targets, init_targets, sources, init_sources].concat()
 }
 
-/// The instances whose end asks for a restart of all, and the others.
+/// The instances whose exit triggers a restart of all, and the others.
 fn split(
     containers: &[Container],
-    status: &PodStatus,
+    status: &RuntimePodStatus,
 ) -> (Vec<ContainerReset>, Vec<ContainerReset>) {
     let (mut sources, mut targets) = (Vec::new(), Vec::new());
     for container in containers {
@@ -32,7 +32,7 @@ fn split(
             };
             list.push(reset(one.into(), !exited));
         }
-        // Those after them say why all start over.
+        // The trigger is among the later ones.
         let older = status.older.iter().filter(|one| *one.name == *container.name);
         targets.extend(older.map(|one| reset(one.into(), false)));
     }

@@ -1,30 +1,30 @@
-//! Whether a pod's sandbox can be used, and what starts in a new one.
+//! Whether a pod's sandbox is usable, and what starts in a new one.
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::ids::SandboxId;
-use model::observed::{ContainerState, PodStatus, SandboxStatus};
+use model::observed::{ContainerState, RuntimePodStatus, SandboxStatus};
 use podspec::restart::{RestartPolicy, pod_restart_policy, restart_policy, restarts_after};
 use podspec::{SandboxFit, live_beside_newest, sandbox_fit, view};
 
 use super::actions::{ContainerStart, PodActions, Role, SandboxPlan};
+use super::old_instances;
 use super::reasons::{KillPod, StartReason};
-use super::remains;
 
-/// What is to be thought of a pod's sandboxes.
+/// The plan for a pod's sandboxes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Sandbox {
-    /// There is one that can be used.
+    /// There is a usable one.
     Usable {
         id: SandboxId,
-        /// Live ones in which nothing was ever made.
+        /// Ready sandboxes without containers, which came too late.
         spares: Vec<SandboxId>,
     },
     /// A new one is needed.
     Needed { attempt: u32, replaces: bool },
 }
 
-/// Whether the newest sandbox can be used; then others that live have come too late.
-pub(super) fn sandbox_plan(pod: &Pod, status: &PodStatus) -> Sandbox {
+/// Whether the newest sandbox is usable; then other ready ones came too late.
+pub(super) fn sandbox_plan(pod: &Pod, status: &RuntimePodStatus) -> Sandbox {
     let after = |newest: &SandboxStatus, replaces| Sandbox::Needed {
         attempt: newest.attempt + 1,
         replaces,
@@ -40,8 +40,12 @@ pub(super) fn sandbox_plan(pod: &Pod, status: &PodStatus) -> Sandbox {
     }
 }
 
-/// What happens to a pod that needs a new sandbox.
-pub(super) fn with_new_sandbox(pod: &Pod, status: &PodStatus, plan: SandboxPlan) -> PodActions {
+/// The actions for a pod that needs a new sandbox.
+pub(super) fn with_new_sandbox(
+    pod: &Pod,
+    status: &RuntimePodStatus,
+    plan: SandboxPlan,
+) -> PodActions {
     let only_kill = || PodActions {
         kill_pod: status.may_be_alive().then_some(KillPod::NothingLeft),
         ..PodActions::none(SandboxPlan::None)
@@ -65,14 +69,14 @@ pub(super) fn with_new_sandbox(pod: &Pod, status: &PodStatus, plan: SandboxPlan)
     let anything = !status.sandboxes.is_empty() || status.may_be_alive();
     PodActions {
         kill_pod: anything.then_some(KillPod::SandboxChanged),
-        remove: remains::of_init_containers(pod, status),
+        remove: old_instances::of_init_containers(pod, status),
         start,
         ..PodActions::none(plan)
     }
 }
 
-/// The regular containers that start in a new sandbox: all that have not succeeded for good.
-fn starts(pod: &Pod, status: &PodStatus) -> Vec<ContainerStart> {
+/// The regular containers that start in a new sandbox: all that have not succeeded permanently.
+fn starts(pod: &Pod, status: &RuntimePodStatus) -> Vec<ContainerStart> {
     let containers = view::containers(pod).iter().enumerate();
     let left = containers.filter(|(_, container)| !has_succeeded_for_good(pod, container, status));
     let start = |(index, container)| ContainerStart {
@@ -83,25 +87,25 @@ fn starts(pod: &Pod, status: &PodStatus) -> Vec<ContainerStart> {
     left.map(start).collect()
 }
 
-fn why_anew(container: &Container, status: &PodStatus) -> StartReason {
+fn why_anew(container: &Container, status: &RuntimePodStatus) -> StartReason {
     match status.latest(&container.name) {
         Some(_) => StartReason::NewSandbox,
         None => StartReason::New,
     }
 }
 
-fn has_succeeded_for_good(pod: &Pod, container: &Container, status: &PodStatus) -> bool {
+fn has_succeeded_for_good(pod: &Pod, container: &Container, status: &RuntimePodStatus) -> bool {
     let succeeded = status
         .latest(&container.name)
         .is_some_and(|latest| latest.state == ContainerState::Exited && latest.exit_code == 0);
-    // A rule may want it again all the same: the pod has not finished then, and would wait for ever.
+    // A rule may restart it nevertheless: then the pod has not finished, and would wait forever.
     let for_good = restart_policy(pod, container) == RestartPolicy::OnFailure
         && !restarts_after(pod, container, 0);
     succeeded && for_good
 }
 
-/// Whether a regular container was made, which shows that init containers had done their work.
-fn any_regular_was_made(pod: &Pod, status: &PodStatus) -> bool {
+/// Whether a regular container was created, which shows that init containers had completed.
+fn any_regular_was_made(pod: &Pod, status: &RuntimePodStatus) -> bool {
     view::containers(pod).iter().any(|container| {
         let latest = status.latest(&container.name);
         latest.is_some_and(|latest| latest.state != ContainerState::Unknown)

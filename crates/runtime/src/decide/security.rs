@@ -1,4 +1,4 @@
-//! What a pod's containers, and its sandbox, may do.
+//! The security contexts of containers and sandboxes.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,7 +17,7 @@ use podspec::view;
 use super::ConfigError;
 use super::go_path::cleaned;
 
-/// What of the kernel a container must not see: upstream's list for one that does not ask for more. Without
+/// The masked paths of a container with the default `procMount`: upstream's list. Without
 /// it, root in a container could change the host.
 pub const MASKED_PATHS: [&str; 12] = [
     "/proc/asound",
@@ -33,22 +33,22 @@ pub const MASKED_PATHS: [&str; 12] = [
     "/sys/firmware",
     "/sys/devices/virtual/powercap",
 ];
-/// What of the kernel a container must not write, likewise.
+/// The read-only paths of such a container.
 pub const READONLY_PATHS: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/// How the node confines its pods.
+/// The security settings of the node.
 #[derive(Debug, Clone, Copy)]
 pub struct Confinement<'a> {
-    /// Whether containers that do not say get the runtime's seccomp profile.
+    /// Whether `RuntimeDefault` is the default seccomp profile.
     pub seccomp_default: bool,
-    /// Where the node's seccomp profiles are.
+    /// The directory of the node's seccomp profiles.
     pub seccomp_profiles: &'a Path,
-    /// More paths of the machine that containers must not see.
+    /// Further masked paths of this machine.
     pub masked_paths: &'a [String],
 }
 
-/// What a container may do. `image_user` is whom its image runs as; an image that does not say runs
+/// The security context of a container. `image_user` is the user of its image; an image without one runs
 /// as root.
 pub fn container_security(
     pod: &Pod,
@@ -92,7 +92,7 @@ pub fn container_security(
     })
 }
 
-/// What a sandbox itself may do.
+/// The security context of a sandbox.
 pub fn sandbox_security(pod: &Pod) -> Result<SandboxSecurity, ConfigError> {
     let of_pod = pod_context(pod);
     let privileged = |container: &Container| {
@@ -114,7 +114,7 @@ fn pod_context(pod: &Pod) -> Option<&PodSecurityContext> {
     view::spec(pod)?.security_context.as_ref()
 }
 
-/// The container's word, else the pod's.
+/// The setting of the container, else of the pod.
 fn run_as_user(pod: &Pod, container: &Container) -> Option<i64> {
     let own = container.security_context.as_ref().and_then(|own| own.run_as_user);
     own.or(pod_context(pod).and_then(|pod| pod.run_as_user))
@@ -151,7 +151,7 @@ fn supplemental_groups(pod: Option<&PodSecurityContext>) -> Vec<i64> {
     volumes.into_iter().chain(more).collect()
 }
 
-/// Adds the groups of the pod's persistent volumes, except those that it has anyway.
+/// Adds the groups of the pod's persistent volumes, without duplicates.
 pub fn add_volume_groups(groups: &mut Vec<i64>, of_volumes: &BTreeSet<i64>) {
     for group in of_volumes {
         if !groups.contains(group) {
@@ -196,7 +196,7 @@ fn seccomp(
         "RuntimeDefault" => Ok(SecurityProfile::RuntimeDefault),
         "Localhost" => {
             let name = localhost_profile.as_deref().filter(|name| !name.is_empty());
-            // Never outside of their directory.
+            // The path must not leave the directory.
             let name = cleaned(name.ok_or(ConfigError::SeccompProfile)?);
             let profiles = confinement.seccomp_profiles.to_string_lossy();
             Ok(SecurityProfile::Localhost(format!("{profiles}{name}")))
@@ -217,7 +217,7 @@ fn apparmor(profile: &AppArmorProfile) -> Result<SecurityProfile, ConfigError> {
     }
 }
 
-/// A pod with namespace and uid, as upstream's messages have it.
+/// A pod with namespace and UID, as in upstream's messages.
 pub fn described(pod: &Pod) -> String {
     let name = view::pod_name(pod);
     format!("{}_{}({})", name.name, name.namespace, view::uid(pod))

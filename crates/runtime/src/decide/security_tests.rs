@@ -1,4 +1,4 @@
-//! Tables for what containers and sandboxes may do.
+//! Tables of security contexts of containers and sandboxes.
 
 use std::path::Path;
 
@@ -39,7 +39,7 @@ fn secured(context: &str, own: &str) -> ContainerSecurity {
 
 // behaviour: CON-50
 #[test]
-fn the_containers_word_counts_before_the_pods() {
+fn container_security_context_overrides_the_pod() {
     let both = secured(
         "runAsUser: 1, runAsGroup: 2, seLinuxOptions: {level: s0}",
         "runAsUser: 11, runAsGroup: 12, seLinuxOptions: {type: t}",
@@ -53,11 +53,11 @@ fn the_containers_word_counts_before_the_pods() {
 
 // behaviour: CON-51
 #[test]
-fn groups_of_the_pod_are_every_containers() {
+fn pod_groups_apply_to_every_container() {
     let groups = "fsGroup: 7, supplementalGroups: [8, 9], supplementalGroupsPolicy: Strict";
-    let told = secured(groups, "");
-    assert_eq!(told.supplemental_groups, [7, 8, 9]);
-    assert_eq!(told.groups_policy, GroupsPolicy::Strict);
+    let security = secured(groups, "");
+    assert_eq!(security.supplemental_groups, [7, 8, 9]);
+    assert_eq!(security.groups_policy, GroupsPolicy::Strict);
     let sandbox = sandbox_security(&pod(groups, "privileged: true")).unwrap();
     assert_eq!((sandbox.supplemental_groups, sandbox.privileged), (vec![7, 8, 9], true));
     assert!(!sandbox_security(&pod(groups, "")).unwrap().privileged);
@@ -65,39 +65,39 @@ fn groups_of_the_pod_are_every_containers() {
 
 // behaviour: CON-52
 #[test]
-fn capabilities_privileges_and_the_root_are_passed_on() {
+fn capabilities_privileged_and_read_only_root_are_passed_on() {
     let own = "capabilities: {add: [NET_ADMIN], drop: [ALL]}, privileged: true, \
                readOnlyRootFilesystem: true, allowPrivilegeEscalation: false";
-    let told = secured("", own);
+    let security = secured("", own);
     let changes = Capabilities { add: vec!["NET_ADMIN".into()], drop: vec!["ALL".into()] };
-    assert_eq!(told.capabilities, Some(changes));
-    assert!(told.privileged && told.read_only_root && told.no_new_privileges);
-    let told = secured("", "");
-    assert_eq!(told.capabilities, None);
-    assert!(!told.privileged && !told.read_only_root && !told.no_new_privileges);
+    assert_eq!(security.capabilities, Some(changes));
+    assert!(security.privileged && security.read_only_root && security.no_new_privileges);
+    let security = secured("", "");
+    assert_eq!(security.capabilities, None);
+    assert!(!security.privileged && !security.read_only_root && !security.no_new_privileges);
 }
 
 // behaviour: CON-53
 #[test]
-fn the_kernel_is_hidden_unless_the_container_asks_to_see_it() {
+fn proc_is_masked_unless_unmasked() {
     let more = ["/sys/devices/system/cpu/cpu0/thermal_throttle".to_owned()];
     let confinement = Confinement { masked_paths: &more, ..confinement() };
-    let told = |own: &str| {
+    let security = |own: &str| {
         let pod = pod("", own);
         container_security(&pod, main(&pod), None, &confinement).unwrap()
     };
-    let plain = told("");
+    let plain = security("");
     assert_eq!((plain.masked_paths.len(), plain.readonly_paths.len()), (13, 5));
     assert_eq!(plain.masked_paths[0], "/proc/asound");
     assert_eq!(plain.masked_paths.last(), more.last());
-    let open = told("procMount: Unmasked");
+    let open = security("procMount: Unmasked");
     assert_eq!((open.masked_paths.len(), open.readonly_paths.len()), (0, 0));
-    assert_eq!(told("procMount: Default"), plain);
+    assert_eq!(security("procMount: Default"), plain);
 }
 
 // behaviour: CON-54
 #[test]
-fn an_images_user_counts_when_nobody_says_otherwise() {
+fn image_user_is_the_default() {
     let rows = [
         (None, Some(0), ""),
         (Some(ImageUser::Uid(33)), Some(33), ""),
@@ -105,14 +105,18 @@ fn an_images_user_counts_when_nobody_says_otherwise() {
     ];
     for (user, uid, name) in rows {
         let pod = pod("", "");
-        let told = container_security(&pod, main(&pod), user.as_ref(), &confinement()).unwrap();
-        assert_eq!((told.run_as_user, told.run_as_username.as_str()), (uid, name), "{user:?}");
+        let security = container_security(&pod, main(&pod), user.as_ref(), &confinement()).unwrap();
+        assert_eq!(
+            (security.run_as_user, security.run_as_username.as_str()),
+            (uid, name),
+            "{user:?}"
+        );
     }
 }
 
 // behaviour: CON-55
 #[test]
-fn who_must_not_be_root_is_refused_in_upstreams_words() {
+fn run_as_non_root_is_enforced_with_the_texts_of_upstream() {
     let of = "(pod: \"web_shop(u-1)\", container: main)";
     let uid = ImageUser::Uid;
     let rows = [
@@ -153,15 +157,15 @@ fn who_must_not_be_root_is_refused_in_upstreams_words() {
     ];
     for (context, own, user, expected) in rows {
         let pod = pod(context, own);
-        let told = container_security(&pod, main(&pod), user.as_ref(), &confinement());
-        let said = told.err().map(|error| error.to_string()).unwrap_or_default();
+        let security = container_security(&pod, main(&pod), user.as_ref(), &confinement());
+        let said = security.err().map(|error| error.to_string()).unwrap_or_default();
         assert_eq!(said, expected, "{context} {own}");
     }
 }
 
 // behaviour: CON-56, CON-57
 #[test]
-fn seccomp_is_the_containers_then_the_pods_then_the_nodes() {
+fn seccomp_profile_is_of_container_then_pod_then_node() {
     use SecurityProfile::{Localhost, RuntimeDefault, Unconfined};
     let local = "seccompProfile: {type: Localhost, localhostProfile: a/b.json}";
     let outside = "seccompProfile: {type: Localhost, localhostProfile: ../../x//y.json}";
@@ -178,17 +182,17 @@ fn seccomp_is_the_containers_then_the_pods_then_the_nodes() {
     for (context, own, by_default, expected) in rows {
         let pod = pod(context, own);
         let confinement = Confinement { seccomp_default: by_default, ..confinement() };
-        let told = container_security(&pod, main(&pod), None, &confinement).unwrap();
-        assert_eq!(told.seccomp, Some(expected), "{context} {own}");
+        let security = container_security(&pod, main(&pod), None, &confinement).unwrap();
+        assert_eq!(security.seccomp, Some(expected), "{context} {own}");
     }
     let nameless = pod("", "seccompProfile: {type: Localhost}");
-    let told = container_security(&nameless, main(&nameless), None, &confinement());
-    assert_eq!(told, Err(ConfigError::SeccompProfile));
+    let security = container_security(&nameless, main(&nameless), None, &confinement());
+    assert_eq!(security, Err(ConfigError::SeccompProfile));
 }
 
 // behaviour: CON-58
 #[test]
-fn apparmor_is_the_containers_then_the_annotations_then_the_pods() {
+fn apparmor_profile_is_of_container_then_annotation_then_pod() {
     use SecurityProfile::{Localhost, RuntimeDefault, Unconfined};
     let own = "appArmorProfile: {type: Localhost, localhostProfile: own}";
     let of_pod = "appArmorProfile: {type: RuntimeDefault}";
@@ -204,19 +208,19 @@ fn apparmor_is_the_containers_then_the_annotations_then_the_pods() {
         let mut pod = pod(context, own);
         let name = "container.apparmor.security.beta.kubernetes.io/main".to_owned();
         pod.metadata.annotations = annotation.map(|value| [(name, value.to_owned())].into());
-        let told = container_security(&pod, main(&pod), None, &confinement()).unwrap();
-        assert_eq!(told.apparmor, expected, "{context} {own} {annotation:?}");
+        let security = container_security(&pod, main(&pod), None, &confinement()).unwrap();
+        assert_eq!(security.apparmor, expected, "{context} {own} {annotation:?}");
     }
 }
 
 #[test]
-fn a_pod_is_described_by_all_its_names() {
+fn pod_description_has_all_its_names() {
     assert_eq!(described(&pod("", "")), "web_shop(u-1)");
 }
 
 // behaviour: VOL-98
 #[test]
-fn groups_of_volumes_are_added_once() {
+fn volume_groups_are_added_once() {
     let mut groups = vec![5, 7];
     add_volume_groups(&mut groups, &[7, 1234].into());
     assert_eq!(groups, [5, 7, 1234]);

@@ -1,4 +1,4 @@
-//! Init containers that keep running beside the regular ones.
+//! Sidecars: init containers that keep running beside the regular ones.
 
 use k8s_openapi::api::core::v1::Container;
 use model::observed::{ContainerState, ContainerStatus};
@@ -12,8 +12,8 @@ use super::reasons::{KillReason, StartReason};
 use super::regular_containers::{definition_changed, kill_of_unknown};
 use super::resize::needs_restart;
 
-/// What a sidecar needs. It runs again whatever the pod's policy; whether what comes after it may
-/// start is decided before whether it must be started anew.
+/// The actions for a sidecar. It restarts with any policy of the pod. Whether later containers may
+/// start is decided before whether the sidecar must restart.
 pub(super) fn finding(
     context: &SyncContext<'_>,
     container: &Container,
@@ -55,7 +55,7 @@ fn running(context: &SyncContext<'_>, container: &Container, latest: &ContainerS
     }
 }
 
-/// Ended and started again, after it has let the next one start.
+/// Killed and restarted, after later containers could start.
 fn anew(latest: &ContainerStatus, why: KillReason, probe: Option<&ProbeFailure>) -> Finding {
     let kill = ContainerKill {
         id: latest.id.clone(),

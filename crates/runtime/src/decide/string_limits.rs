@@ -1,7 +1,7 @@
-//! How large the environment, the command and the arguments of a container may become.
+//! Limits of the environment, command and arguments of a container.
 //!
 //! `$(NAME)` and the prefixes of `envFrom` multiply text, so the size of a manifest does not bound the size
-//! of its containers. The kernel takes no string of more than 128 KiB anyway.
+//! of its containers. The kernel accepts no string of more than 128 KiB anyway.
 
 pub use podspec::expansion::MOST_OF_STRING;
 pub(super) use podspec::expansion::expand;
@@ -11,13 +11,13 @@ use super::ConfigError;
 /// The most bytes of all names, values and arguments of a container.
 pub const MOST_OF_STRINGS: usize = 16 * 1024 * 1024;
 
-/// How much of a name an error repeats.
+/// The most characters of a name in an error.
 const MOST_OF_NAME: usize = 256;
 
 /// One string of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContainerString<'a> {
-    /// The environment variable of this name.
+    /// The environment variable with this name.
     Variable(&'a str),
     /// A word of the command.
     Command(usize),
@@ -25,7 +25,7 @@ pub enum ContainerString<'a> {
     Argument(usize),
 }
 
-/// What the strings of a container take together.
+/// The total size of the strings of a container.
 #[derive(Debug, Clone, Copy)]
 pub struct StringBudget<'a> {
     container: &'a str,
@@ -38,7 +38,7 @@ impl<'a> StringBudget<'a> {
         Self { container, used: 0 }
     }
 
-    /// What is left when the container has this environment.
+    /// The rest of the budget with this environment.
     pub fn after(container: &'a str, envs: &[(String, String)]) -> Self {
         let used = envs.iter().map(|(name, value)| name.len() + value.len()).sum();
         Self { container, used }

@@ -1,4 +1,4 @@
-//! The limits of what `$(NAME)` and `envFrom` make of a manifest.
+//! The limits of expanded `$(NAME)` and `envFrom`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn variable(name: &str, value: &str) -> Value {
 
 // behaviour: CON-16
 #[test]
-fn nested_references_are_refused_where_they_grow_too_long() {
+fn nested_references_are_rejected_when_too_long() {
     // Every variable is 16 times the one above: V5 would have 128 MiB.
     let mut env = vec![variable("V0", &"x".repeat(128))];
     for level in 1..=5 {
@@ -41,7 +41,7 @@ fn nested_references_are_refused_where_they_grow_too_long() {
 
 // behaviour: CON-16
 #[test]
-fn a_string_may_be_128_kib_long_and_no_byte_more() {
+fn string_limit_is_128_kib() {
     let half = "x".repeat(MOST_OF_STRING / 2);
     let value = |name: &str| (name == "H").then_some(half.as_str());
     let rows = [
@@ -65,7 +65,7 @@ fn a_string_may_be_128_kib_long_and_no_byte_more() {
 
 // behaviour: CON-16
 #[test]
-fn variables_of_a_container_are_limited_in_all() {
+fn total_size_of_variables_is_limited() {
     let mut env = vec![variable("A", &"x".repeat(MOST_OF_STRING))];
     for count in 1..MOST_OF_STRINGS / MOST_OF_STRING {
         env.push(variable(&format!("B{count}"), "$(A)"));
@@ -88,7 +88,7 @@ fn api(data: &[(String, String)]) -> ApiFacts {
 
 // behaviour: CON-16
 #[test]
-fn objects_of_env_from_are_limited() {
+fn total_size_of_env_from_objects_is_limited() {
     let source = |prefix: &str| json!({ "prefix": prefix, "configMapRef": { "name": "m" } });
     let container = |sources: Vec<Value>| json!({ "name": "main", "envFrom": sources });
     let long = api(&[("k".to_owned(), "x".repeat(MOST_OF_STRING + 1))]);
@@ -111,7 +111,7 @@ fn objects_of_env_from_are_limited() {
 
 // behaviour: CON-16
 #[test]
-fn the_budget_counts_the_environment_and_names_command_and_arguments() {
+fn string_budget_counts_environment_command_and_args() {
     let envs = vec![("A".to_owned(), "x".repeat(MOST_OF_STRINGS - 5))];
     let mut budget = StringBudget::after("main", &envs);
     budget.take(4, ContainerString::Command(0)).unwrap();

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::sysctl::dotted;
 use podspec::view;
 
-/// The parameters that the runtime sets, by their names with dots.
+/// The parameters for the runtime, by their names with dots.
 pub fn pod_sysctls(pod: &Pod) -> BTreeMap<String, String> {
     let context = view::spec(pod).and_then(|spec| spec.security_context.as_ref());
     let wanted = context.and_then(|context| context.sysctls.as_ref()).into_iter().flatten();
@@ -36,10 +36,10 @@ mod tests {
 
     // behaviour: CON-63
     #[test]
-    fn the_runtime_is_told_names_with_dots() {
-        let told =
+    fn sysctl_names_are_passed_with_dots() {
+        let sysctls =
             pod_sysctls(&pod(&["net/ipv4/conf/eth0.1/forwarding", "kernel.sem"], false, false));
-        let names: Vec<&str> = told.keys().map(String::as_str).collect();
+        let names: Vec<&str> = sysctls.keys().map(String::as_str).collect();
         assert_eq!(names, ["kernel.sem", "net.ipv4.conf.eth0/1.forwarding"]);
     }
 }

@@ -1,27 +1,27 @@
-//! Where the last words of a container are found.
+//! The source of the termination message of a container.
 
 use model::labels;
 use model::observed::{ContainerState, ContainerStatus};
 
 use super::go_path::cleaned;
 
-/// How much of the file is shown.
+/// The most bytes of the file in a message.
 pub const MOST_OF_FILE: u64 = 4096;
-/// How many lines from the end of the log are looked at.
+/// The most lines from the end of the log.
 pub const MOST_LINES: u64 = 80;
-/// How much of those is shown.
+/// The most bytes of these lines in a message.
 pub const MOST_OF_LOG: usize = 2048;
 
-/// Where to look.
+/// The sources of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageSource {
-    /// The file on the host that the container could write, if it had one.
+    /// The termination message file on the host, if the container had one.
     pub file: Option<String>,
-    /// Whether the log counts when there is no file or nothing in it.
+    /// Whether the log is the fallback for a missing or empty file.
     pub or_log: bool,
 }
 
-/// Where the last words of an ended container are; nothing for one that has not ended.
+/// The sources of the termination message; none for a container that has not exited.
 pub fn message_source(status: &ContainerStatus) -> Option<MessageSource> {
     if status.state != ContainerState::Exited {
         return None;
@@ -33,15 +33,15 @@ pub fn message_source(status: &ContainerStatus) -> Option<MessageSource> {
     let mount = status.mounts.iter().find(|mount| cleaned(&mount.container_path) == at);
     Some(MessageSource {
         file: mount.filter(|_| !path.is_empty()).map(|mount| mount.host_path.clone()),
-        // One that could not even start has no log.
+        // A container that could not start has no log.
         or_log: policy == "FallbackToLogsOnError"
             && status.exit_code != 0
             && &*status.reason != "ContainerCannotRun",
     })
 }
 
-/// The runtime's message with the container's own words behind it.
-pub fn with_last_words(message: &str, words: &str) -> String {
+/// The runtime's message followed by the termination message.
+pub fn with_termination_message(message: &str, words: &str) -> String {
     match (message, words) {
         (message, "") => message.to_owned(),
         ("", words) => words.to_owned(),
@@ -75,7 +75,7 @@ mod tests {
 
     // behaviour: ACT-90
     #[test]
-    fn last_words_are_in_the_file_that_was_mounted_where_the_container_was_told() {
+    fn termination_message_path_is_that_of_the_mounted_file() {
         let source = message_source(&ended("File", 1, "Error")).unwrap();
         assert_eq!(source, MessageSource { file: Some("/words".to_owned()), or_log: false });
         let mut loosely = ended("File", 1, "Error");
@@ -92,7 +92,7 @@ mod tests {
 
     // behaviour: ACT-91
     #[test]
-    fn the_log_counts_only_on_request_and_after_a_failure_that_could_have_logged() {
+    fn log_is_the_message_only_with_fallback_policy_after_a_failure() {
         let rows = [
             ("FallbackToLogsOnError", 1, "Error", true),
             ("FallbackToLogsOnError", 0, "Completed", false),
@@ -107,10 +107,10 @@ mod tests {
 
     // behaviour: ACT-93
     #[test]
-    fn last_words_stand_behind_what_the_runtime_says() {
-        assert_eq!(with_last_words("", ""), "");
-        assert_eq!(with_last_words("killed", ""), "killed");
-        assert_eq!(with_last_words("", "bye"), "bye");
-        assert_eq!(with_last_words("killed", "bye"), "killed: bye");
+    fn termination_message_is_appended_to_the_runtime_message() {
+        assert_eq!(with_termination_message("", ""), "");
+        assert_eq!(with_termination_message("killed", ""), "killed");
+        assert_eq!(with_termination_message("", "bye"), "bye");
+        assert_eq!(with_termination_message("killed", "bye"), "killed: bye");
     }
 }

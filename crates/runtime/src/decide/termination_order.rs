@@ -1,12 +1,11 @@
-//! In which order the containers of a pod end.
+//! The order in which the containers of a pod stop.
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use podspec::view;
 
-/// For each running container, in their order, which of them end before it is asked to; upstream's
+/// For each running container, in order, the ones that must end before it is stopped; upstream's
 /// `terminationOrdering`. A sidecar waits for all regular containers and for the next sidecar of the
-/// specification; what does not run counts as ended. Nobody else waits, and without sidecars nobody
-/// does.
+/// spec; a container that does not run counts as ended. Other containers do not wait.
 pub fn termination_order(pod: &Pod, running: &[&str]) -> Vec<Vec<usize>> {
     let places = |name: &str| -> Vec<usize> {
         let named = running.iter().enumerate().filter(|(_, one)| **one == name);
@@ -33,12 +32,12 @@ mod tests {
     use super::*;
     use crate::decide::test_pods::{container, pod, sidecar, with_inits};
 
-    /// Who runs, and for each who must end first.
+    /// The running containers, and for each the ones that must end first.
     type Row<'a> = (&'a [&'a str], &'a [&'a [usize]]);
 
     // behaviour: ACT-64
     #[test]
-    fn sidecars_wait_for_regular_containers_and_for_the_sidecar_after_them() {
+    fn sidecar_stops_after_regular_containers_and_later_sidecars() {
         let pod = with_inits(
             pod("Always", vec![container("a"), container("b")]),
             vec![container("init"), sidecar("s1"), sidecar("s2"), sidecar("s3")],
@@ -51,7 +50,7 @@ mod tests {
             // The next one does not run, so it has ended: upstream looks no further.
             (&["s1", "s3"], &[&[], &[]]),
             (&["init", "s1"], &[&[], &[]]),
-            (&["unheard-of", "s3", "b"], &[&[], &[2], &[]]),
+            (&["unknown", "s3", "b"], &[&[], &[2], &[]]),
             (&["a", "a", "s3"], &[&[], &[], &[0, 1]]),
         ];
         for (running, expected) in rows {
@@ -61,7 +60,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn everybodys_turn_comes(running in proptest::collection::vec(
+        fn every_container_gets_its_turn_to_stop(running in proptest::collection::vec(
             proptest::sample::select(&["a", "s1", "s2", "s3", "init"][..]), 0..8,
         )) {
             let pod = with_inits(

@@ -6,7 +6,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use model::ids::PodName;
 use model::labels;
-use model::observed::{ContainerState, ContainerStatus, PodStatus, SandboxState, SandboxStatus};
+use model::observed::{
+    ContainerState, ContainerStatus, RuntimePodStatus, SandboxState, SandboxStatus,
+};
 use model::probe::{ProbeFailure, ProbeKind};
 
 use super::probe_results::ProbeResult;
@@ -89,6 +91,9 @@ pub(crate) fn failed_probe(kind: ProbeKind) -> ProbeResult {
     })
 }
 
-pub(crate) fn status(sandboxes: Vec<SandboxStatus>, containers: Vec<ContainerStatus>) -> PodStatus {
-    PodStatus { sandboxes, containers, ..PodStatus::empty("uid".into()) }
+pub(crate) fn status(
+    sandboxes: Vec<SandboxStatus>,
+    containers: Vec<ContainerStatus>,
+) -> RuntimePodStatus {
+    RuntimePodStatus { sandboxes, containers, ..RuntimePodStatus::empty("uid".into()) }
 }

@@ -1,4 +1,4 @@
-//! Which user ids of the host a pod's users are.
+//! The host ID ranges of user namespaces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -6,31 +6,31 @@ use std::ops::Range;
 use model::ids::PodUid;
 use model::wanted::IdMapping;
 
-/// Ids that the host itself may use lie below the first range of a pod.
+/// The first ID for pods; the host itself uses the IDs below.
 const ALL_IDS: u64 = 1 << 32;
 
-/// Ids of the host that are set aside for pods.
+/// Host IDs that are reserved for pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdSpan {
-    /// The first of them.
+    /// The first ID.
     pub first: u32,
-    /// How many.
+    /// The number of IDs.
     pub length: u32,
 }
 
-/// Why ids that are set aside cannot be given to pods.
+/// Why reserved IDs are not usable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpanError {
-    /// Not one line that tells of them.
-    #[error("{0:?} does not tell of one range of ids")]
+    /// There is not exactly one line with a range.
+    #[error("{0:?} is not one range of ids")]
     Text(String),
-    /// Other ids for users than for groups.
+    /// User and group IDs differ.
     #[error("its user ids and group ids are not the same")]
     Differ,
-    /// They begin where no range of a pod does.
+    /// They do not begin at a range of a pod.
     #[error("its first id {0} is not a multiple of {1}, or 0")]
     First(u32, u32),
-    /// Ranges do not fill them.
+    /// Their number is not a multiple of the range length.
     #[error("its {0} ids are not a multiple of {1}")]
     Length(u32, u32),
     /// There are too few.
@@ -39,7 +39,7 @@ pub enum SpanError {
 }
 
 impl IdSpan {
-    /// The ids that two lines like `0: kubelet 65536 7208960` tell of, for users and for groups.
+    /// Parses two lines like `0: kubelet 65536 7208960`, for users and for groups.
     pub fn read(users: &str, groups: &str) -> Result<Self, SpanError> {
         if users != groups {
             return Err(SpanError::Differ);
@@ -54,7 +54,7 @@ impl IdSpan {
         Ok(Self { first: number(first)?, length: number(length)? })
     }
 
-    /// Whether so many pods can have so many of them each.
+    /// Checks that `pods` ranges of `length` IDs fit.
     pub fn is_for(self, ids_per_pod: u32, pods: u32) -> Result<(), SpanError> {
         let Self { first, length } = self;
         if first % ids_per_pod != 0 || first == 0 {
@@ -67,10 +67,10 @@ impl IdSpan {
     }
 }
 
-/// The ranges of ids that pods have. Each pod has one of equal length, and no two share any.
+/// The ID ranges of pods. All have the same length, and they do not overlap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdRanges {
-    /// How many ids a pod gets; ranges begin at multiples of it.
+    /// The length of a range; ranges begin at multiples of it.
     length: u32,
     /// The numbers of all ranges.
     numbers: Range<u32>,
@@ -84,28 +84,28 @@ pub enum RangeError {
     /// All are taken.
     #[error("could not find an empty slot to allocate a user namespace")]
     NoneLeft,
-    /// A range of another length than ranges have now.
+    /// The range has another length than configured.
     #[error("wrong user namespace length {0}")]
     Length(u32),
-    /// A range that begins where none does.
+    /// The range does not begin at a multiple of the length.
     #[error("wrong user namespace offset specified {0}")]
     Offset(u32),
-    /// A range of the host.
+    /// The range belongs to the host.
     #[error("id {0} is out of range")]
     OutOfRange(u32),
-    /// The pod has another one.
+    /// The pod has another range.
     #[error("different user namespace range already used by pod {0:?}")]
     Another(String),
-    /// Another pod has it.
+    /// Another pod has the range.
     #[error("range picked for pod {0:?} already taken")]
     Taken(String),
-    /// Not the mapping that a pod has.
+    /// The mapping is not that of a pod.
     #[error("invalid user namespace configuration: UID 0 must be mapped")]
     NotRoot,
 }
 
 impl IdRanges {
-    /// No pod has one yet. They are of what is set aside; else of all ids but the first, which are the host's own.
+    /// No ranges yet. They come from the reserved IDs, else from all IDs above those of the host.
     pub fn new(length: u32, span: Option<IdSpan>) -> Self {
         let each = u64::from(length.max(1));
         let number = |id: u64| u32::try_from(id / each).unwrap_or(u32::MAX);
@@ -136,7 +136,7 @@ impl IdRanges {
         self.taken.get(pod).map(|number| self.mapping(*number))
     }
 
-    /// Notes the range that a pod has from before.
+    /// Records the existing range of a pod.
     pub fn record(&mut self, pod: &PodUid, mapping: IdMapping) -> Result<(), RangeError> {
         let IdMapping { host_id, container_id, length } = mapping;
         if container_id != 0 {
@@ -164,7 +164,7 @@ impl IdRanges {
         Ok(())
     }
 
-    /// Gives the range of a pod back; tells whether it had one.
+    /// Releases the range of a pod. Whether it had one.
     pub fn release(&mut self, pod: &PodUid) -> bool {
         self.taken.remove(pod).is_some()
     }
@@ -190,7 +190,7 @@ mod tests {
 
     // behaviour: CON-80
     #[test]
-    fn every_pod_has_a_range_of_its_own_above_the_hosts_and_keeps_it() {
+    fn pod_keeps_its_own_id_range_above_that_of_the_host() {
         let mut ranges = IdRanges::new(65_536, None);
         assert_eq!(ranges.take(&uid("a")), Ok(mapping(65_536)));
         assert_eq!(ranges.take(&uid("b")), Ok(mapping(131_072)));
@@ -201,7 +201,7 @@ mod tests {
 
     // behaviour: CON-81
     #[test]
-    fn a_range_from_before_is_kept_and_one_that_makes_no_sense_refused() {
+    fn recorded_id_range_is_kept_and_an_invalid_one_rejected() {
         let mut ranges = IdRanges::new(65_536, None);
         assert_eq!(ranges.record(&uid("a"), mapping(131_072)), Ok(()));
         assert_eq!(ranges.record(&uid("a"), mapping(131_072)), Ok(()));
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_run_out() {
+    fn id_ranges_can_be_exhausted() {
         let mut ranges = IdRanges::new(1 << 30, None);
         for pod in ["a", "b", "c"] {
             ranges.take(&uid(pod)).unwrap();
@@ -233,7 +233,7 @@ mod tests {
 
     // behaviour: CON-88
     #[test]
-    fn ids_that_are_set_aside_are_those_of_pods_and_no_others() {
+    fn pods_use_only_the_ids_of_the_kubelet_user() {
         let line = "0: kubelet 2147483648 196608\n";
         let span = IdSpan::read(line, line).unwrap();
         assert_eq!(span, IdSpan { first: 1 << 31, length: 196_608 });
@@ -252,7 +252,7 @@ mod tests {
 
     // behaviour: CON-88
     #[test]
-    fn ids_that_pods_cannot_have_are_refused() {
+    fn invalid_id_spans_are_rejected() {
         let line = "0: kubelet 65536 65536";
         let two = format!("{line}\n1: kubelet 196608 65536\n");
         for text in
@@ -274,7 +274,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_two_pods_ever_share_an_id(steps in prop::collection::vec((0_u8..20, any::<bool>()), 1..80)) {
+        fn pods_never_share_an_id(steps in prop::collection::vec((0_u8..20, any::<bool>()), 1..80)) {
             let mut ranges = IdRanges::new(65_536, None);
             let mut live: BTreeMap<PodUid, u32> = BTreeMap::new();
             for (pod, takes) in steps {

@@ -23,7 +23,7 @@ pub struct MountedVolume {
     pub relabel: bool,
     /// Whether it is a block device.
     pub is_block: bool,
-    /// The image that is the volume, as the runtime refers to it; empty for none.
+    /// The reference of the image volume in the runtime; empty for other volumes.
     pub image: String,
 }
 
@@ -53,7 +53,7 @@ pub struct VolumeMountPlan {
     pub subpath: Option<SubpathMount>,
 }
 
-/// What the mounts of a container depend on, beside the container itself.
+/// The inputs of the mounts of a container, in addition to its spec.
 #[derive(Debug)]
 pub struct MountContext<'a> {
     /// The mounted volumes, by their names in the pod.

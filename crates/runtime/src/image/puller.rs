@@ -58,8 +58,8 @@ pub(super) struct PullJob<'a> {
     pub(super) is_critical: bool,
 }
 
-/// Pulls images. Equal pulls run once, for all pods that wait for them; the call to the runtime is given up when the
-/// last of them is: containerd then stops the transfer, and a later pull resumes what was stored.
+/// Pulls images. Equal pulls run once, for all pods that wait for them. When the last pod cancels its wait, the call to
+/// the runtime is cancelled: containerd then stops the transfer, and a later pull resumes it.
 #[derive(Debug)]
 pub(super) struct Puller(Arc<PullerState>);
 
@@ -92,7 +92,7 @@ impl fmt::Debug for SharedPull {
     }
 }
 
-/// A pull that a pod waits for. Dropping it gives up the wait.
+/// A pull that a pod waits for. Dropping it cancels the wait.
 pub(super) struct JoinedPull {
     pull: Shared<PullFuture>,
     begun: Arc<AtomicBool>,
@@ -104,13 +104,13 @@ impl JoinedPull {
         self.begun.load(Ordering::Relaxed)
     }
 
-    /// Waits for the end of the pull. May be given up and called again.
+    /// Waits for the end of the pull. May be cancelled and called again.
     pub(super) async fn outcome(&mut self) -> PullOutcome {
         (&mut self.pull).await
     }
 }
 
-/// What the pull itself holds.
+/// The state of the pull itself.
 struct Job {
     image: String,
     sandbox: SandboxConfig,
@@ -119,7 +119,7 @@ struct Job {
     begun: Arc<AtomicBool>,
 }
 
-/// Removes a pull from the map when it ends or is given up.
+/// Removes a pull from the map when it ends or is cancelled.
 struct MapEntry {
     state: Arc<PullerState>,
     key: PullKey,
@@ -129,7 +129,7 @@ struct MapEntry {
 impl Drop for MapEntry {
     fn drop(&mut self) {
         let mut pulls = self.state.pulls();
-        // A pull that was given up may have a successor.
+        // A cancelled pull may have a successor.
         if pulls.get(&self.key).is_some_and(|pull| pull.ticket == self.ticket) {
             pulls.remove(&self.key);
         }

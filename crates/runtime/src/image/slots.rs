@@ -48,7 +48,7 @@ impl SlotQueue {
         let result = change(&mut slots);
         while let Some(ticket) = slots.queue.start_next() {
             if let Some(start) = slots.starts.remove(&ticket) {
-                // A pull that was given up leaves the queue by itself.
+                // A cancelled pull leaves the queue by itself.
                 start.send(()).ok();
             }
         }

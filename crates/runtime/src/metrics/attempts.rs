@@ -1,4 +1,4 @@
-//! What was tried for pods, and how it went.
+//! Metrics of attempts and their results.
 
 use std::time::Duration;
 
@@ -21,13 +21,13 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// Metrics that show up in a registry.
+    /// Metrics in a registry.
     pub(crate) fn new(registry: &Registry) -> prometheus::Result<Self> {
         let counter = |name: &str, help: &str| counter(registry, name, help);
         let counters =
             |name: &str, help: &str, labels: &[&str]| counters(registry, name, help, labels);
         let name = "kubelet_run_podsandbox_duration_seconds";
-        let help = "Time that the runtime took over a sandbox, by the handler of its class.";
+        let help = "Time of the runtime to create a sandbox, by runtime handler.";
         let sandboxes = HistogramOpts::new(name, help).buckets(DEFAULT_BUCKETS.to_vec());
         let sandboxes = HistogramVec::new(sandboxes, &["runtime_handler"])?;
         registry.register(Box::new(sandboxes.clone()))?;
@@ -35,34 +35,34 @@ impl Attempts {
             sandboxes,
             sandbox_errors: counters(
                 "kubelet_run_podsandbox_errors_total",
-                "Number of sandboxes that the runtime did not make, by the handler of their class.",
+                "Number of failed sandbox creations, by runtime handler.",
                 &["runtime_handler"],
             )?,
             own_users: counter(
                 "kubelet_started_user_namespaced_pods_total",
-                "Number of times that it was begun to make a pod with users of its own.",
+                "Number of attempts to create a pod with a user namespace.",
             )?,
             own_users_errors: counter(
                 "kubelet_started_user_namespaced_pods_errors_total",
-                "Number of times that a pod with users of its own was not made or not all started.",
+                "Number of failed attempts to create a pod with a user namespace.",
             )?,
             images: counters(
                 "kubelet_image_manager_ensure_image_requests_total",
-                "Number of times that a container wanted its image, by whether it was there.",
+                "Number of image requests of containers, by presence of the image.",
                 &["pull_policy", "present_locally", "pull_required"],
             )?,
             hooks_without_tls: counter(
                 "kubelet_lifecycle_handler_http_fallbacks_total",
-                "Number of hooks over HTTPS that were answered without TLS.",
+                "Number of HTTPS lifecycle hooks that fell back to HTTP.",
             )?,
             sleeps_broken_off: counter(
                 "kubelet_lifecycle_handler_sleep_terminated_total",
-                "Number of containers that ended before their hook had slept.",
+                "Number of containers that exited before their sleep hook was over.",
             )?,
         })
     }
 
-    /// The runtime was asked for a sandbox, which took so long.
+    /// The creation of a sandbox took this long.
     pub(crate) fn asked_for_sandbox(&self, handler: &str, took: Duration, failed: bool) {
         self.sandboxes.with_label_values(&[handler]).observe(took.as_secs_f64());
         if failed {
@@ -70,18 +70,18 @@ impl Attempts {
         }
     }
 
-    /// A pod with users of its own is about to be made.
+    /// A pod with a user namespace is about to be created.
     pub(crate) fn pod_with_own_users_starts(&self) {
         self.own_users.inc();
     }
 
-    /// A pod with users of its own was not made, or some of it did not start.
+    /// A pod with a user namespace was not created, or not completely started.
     pub(crate) fn pod_with_own_users_did_not_start(&self) {
         self.own_users_errors.inc();
     }
 
-    /// A container wants its image: whether that is there and must be fetched, as far as it is known.
-    pub(crate) fn image_wanted(&self, policy: &str, present: Option<bool>, pull: Option<bool>) {
+    /// A container needs its image: whether it is present and must be pulled, as far as it is known.
+    pub(crate) fn image_requested(&self, policy: &str, present: Option<bool>, pull: Option<bool>) {
         let word = |known: Option<bool>| match known {
             Some(true) => "true",
             Some(false) => "false",
@@ -91,12 +91,12 @@ impl Attempts {
         self.images.with_label_values(&[policy.as_str(), word(present), word(pull)]).inc();
     }
 
-    /// A hook over HTTPS was answered without.
+    /// A hook over HTTPS fell back to HTTP.
     pub(crate) fn hook_without_tls(&self) {
         self.hooks_without_tls.inc();
     }
 
-    /// A container ended before its hook had slept.
+    /// A container exited before its sleep hook was over.
     pub(crate) fn sleep_broken_off(&self) {
         self.sleeps_broken_off.inc();
     }

@@ -1,4 +1,4 @@
-//! Images that containers mount as volumes.
+//! Metrics of image volumes.
 
 use prometheus::{IntCounter, Registry};
 
@@ -13,7 +13,7 @@ pub(crate) struct ImageVolumeCounts {
 }
 
 impl ImageVolumeCounts {
-    /// Metrics that show up in a registry.
+    /// Metrics in a registry.
     pub(crate) fn new(registry: &Registry) -> prometheus::Result<Self> {
         let counter = |name: &str, help: &str| counter(registry, name, help);
         Ok(Self {

@@ -5,7 +5,7 @@ use model::ports::events::EventType::Warning;
 use model::ports::events::NodeEvent;
 use model::ports::objects::ObjectError;
 use model::wanted::{DnsConfig, SandboxConfig, UserNamespace};
-use podspec::recursive_read_only::asks_for_recursive_read_only;
+use podspec::recursive_read_only::requests_recursive_read_only;
 use podspec::view;
 
 use super::Sandboxes;
@@ -15,11 +15,11 @@ use crate::report::Reporter;
 use crate::sandbox_config::{SandboxFacts, sandbox_config};
 use crate::user_namespaces::UserNamespaceError;
 
-/// The most that is read of a resolver file.
+/// The most bytes that are read of a `resolv.conf`.
 const LONGEST_FILE: u64 = 10 << 20;
 
 impl Sandboxes {
-    /// What the runtime is asked for to make the pod's sandbox.
+    /// The configuration of the pod's sandbox for the runtime.
     pub(super) async fn config(
         &self,
         pod: &Pod,
@@ -36,7 +36,7 @@ impl Sandboxes {
         sandbox_config(pod, facts, &self.logs, &self.node).map_err(SandboxConfigError::Config)
     }
 
-    /// What the node's resolver file says, if it has one.
+    /// The content of the node's `resolv.conf`, if it has one.
     async fn resolver_file(&self) -> Result<Option<DnsConfig>, SandboxConfigError> {
         let Some(path) = &self.node.resolv_conf else { return Ok(None) };
         let content = self.files.read(path, LONGEST_FILE).await;
@@ -45,7 +45,7 @@ impl Sandboxes {
         parsed.map(Some).map_err(SandboxConfigError::ResolvConfContent)
     }
 
-    /// Records an event if pods cannot use the node's resolver file. Called when the agent starts.
+    /// Records an event if pods cannot use the node's `resolv.conf`. Called when the agent starts.
     pub(crate) async fn check_resolver_file(&self) {
         let node = &self.node;
         let Some(path) = &node.resolv_conf else { return };
@@ -55,7 +55,7 @@ impl Sandboxes {
                 over_limits(&path.display().to_string(), &searches, !node.cluster_domain.is_empty())
             }
             Err(SandboxConfigError::ResolvConfContent(error)) => Some(error.to_string()),
-            Err(error) => Some(error.told()),
+            Err(error) => Some(error.event_message()),
         };
         if let Some(message) = wrong {
             let reason = "CheckLimitsForResolvConf";
@@ -90,9 +90,9 @@ impl Sandboxes {
         Ok(dns.config)
     }
 
-    /// Whose user ids the pod has: its own only if it asks for that and the runtime can do it.
+    /// The user namespace of the pod: its own only if it requests one and the runtime supports it.
     async fn users(&self, pod: &Pod, handler: &str) -> Result<UserNamespace, UserNamespaceError> {
-        if !has_own_users(pod) {
+        if !has_user_namespace(pod) {
             return Ok(UserNamespace::Node);
         }
         let (uid, files) = (view::uid(pod), &*self.files);
@@ -115,12 +115,12 @@ impl Sandboxes {
         Ok(UserNamespace::Pod(self.user_namespaces.take(&uid, files).await?))
     }
 
-    /// Whether read-only mounts of a pod that asks for it can be made read-only with all mounts below.
+    /// Whether a pod that needs them can have recursive read-only mounts.
     pub(super) async fn recursive_read_only(&self, pod: &Pod) -> bool {
-        asks_for_recursive_read_only(pod) && self.mounts_recursively_read_only(pod).await
+        requests_recursive_read_only(pod) && self.mounts_recursively_read_only(pod).await
     }
 
-    /// Whether the runtime can keep from being written what is mounted below a read-only mount of the pod.
+    /// Whether the runtime supports recursive read-only mounts for the pod.
     pub(crate) async fn mounts_recursively_read_only(&self, pod: &Pod) -> bool {
         let Ok(handler) = self.runtime_handler(pod).await else { return false };
         let Ok(status) = self.runtime.info.status().await else { return false };
@@ -137,9 +137,9 @@ impl Sandboxes {
         }
     }
 
-    /// Releases the user ids of a pod that has ended.
+    /// Releases the user IDs of a terminated pod.
     pub(crate) async fn release_users(&self, pod: &Pod) -> Result<(), ReleaseError> {
-        if !has_own_users(pod) {
+        if !has_user_namespace(pod) {
             return Ok(());
         }
         let released = self.user_namespaces.release(&view::uid(pod), &*self.files).await;
@@ -147,7 +147,7 @@ impl Sandboxes {
     }
 }
 
-/// Whether the pod has user ids of its own.
-pub(crate) fn has_own_users(pod: &Pod) -> bool {
+/// Whether the pod has its own user namespace.
+pub(crate) fn has_user_namespace(pod: &Pod) -> bool {
     view::spec(pod).and_then(|spec| spec.host_users) == Some(false)
 }

@@ -1,4 +1,4 @@
-//! What pods take from the API.
+//! API objects of pods.
 
 use k8s_openapi::api::core::v1::Pod;
 use model::objects::ObjectKey;
@@ -9,7 +9,7 @@ use serde_json::json;
 use testkit::cluster::object;
 use testkit::objects::MemoryObjects;
 
-use crate::world::{IMAGE, World, forever, web};
+use crate::harness::{Harness, IMAGE, forever, web};
 
 /// The pod `web` whose container has a password and a setting.
 fn with_secrets() -> Pod {
@@ -29,29 +29,29 @@ fn with_secrets() -> Pod {
 
 // behaviour: OBJ-4, OBJ-5
 #[tokio::test(start_paused = true)]
-async fn a_container_waits_until_what_it_refers_to_is_there() {
+async fn container_waits_for_its_references() {
     let api = MemoryObjects::default();
-    let world = World::with_api(NodeSettings::default(), &api);
+    let harness = Harness::with_api(NodeSettings::default(), &api);
     let pod = with_secrets();
-    let (reasons, _) = world.failed(&pod).await;
+    let (reasons, _) = harness.failed(&pod).await;
     assert_eq!(reasons, [("main".to_owned(), "CreateContainerConfigError")]);
     let message = "Error: services have not yet been read at least once, cannot construct envvars";
-    assert_eq!(world.last_message("Failed"), message);
+    assert_eq!(harness.last_message("Failed"), message);
 
     api.set_services([("KUBERNETES_SERVICE_HOST", "10.0.0.1")]);
-    world.failed(&pod).await;
-    assert_eq!(world.last_message("Failed"), "Error: configmap \"m\" not found");
+    harness.failed(&pod).await;
+    assert_eq!(harness.last_message("Failed"), "Error: configmap \"m\" not found");
 
     api.put(ObjectKey::config_map("default", "m"), object([("level", "debug")]));
     api.put(ObjectKey::secret("default", "s"), object([]));
-    world.failed(&pod).await;
+    harness.failed(&pod).await;
     let message = "Error: couldn't find key p in Secret default/s";
-    assert_eq!(world.last_message("Failed"), message);
+    assert_eq!(harness.last_message("Failed"), message);
 
     api.put(ObjectKey::secret("default", "s"), object([("p", "1234")]));
-    world.synced(&pod).await;
-    let container = world.running(&pod, "main").await;
-    let config = world.runtime.container_config(&container).unwrap();
+    harness.synced(&pod).await;
+    let container = harness.running(&pod, "main").await;
+    let config = harness.runtime.container_config(&container).unwrap();
     let expected =
         [("APP_level", "debug"), ("PASSWORD", "1234"), ("KUBERNETES_SERVICE_HOST", "10.0.0.1")];
     let expected: Vec<_> = expected.map(|(n, v)| (n.to_owned(), v.to_owned())).into();
@@ -60,85 +60,85 @@ async fn a_container_waits_until_what_it_refers_to_is_there() {
 
 // behaviour: OBJ-2
 #[tokio::test(start_paused = true)]
-async fn a_pod_refers_to_its_objects_until_nothing_is_left_of_it() {
+async fn pod_references_are_registered_until_it_is_cleaned_up() {
     let api = MemoryObjects::default();
     api.set_services([]);
-    let world = World::with_api(NodeSettings::default(), &api);
+    let harness = Harness::with_api(NodeSettings::default(), &api);
     let pod = with_secrets();
-    world.failed(&pod).await;
+    harness.failed(&pod).await;
     let expected = [ObjectKey::secret("default", "s"), ObjectKey::config_map("default", "m")];
     assert_eq!(api.registered("uid-of-web"), expected);
-    world.pods.release(&pod).await.unwrap();
+    harness.pods.release(&pod).await.unwrap();
     assert!(api.registered("uid-of-web").is_empty());
 }
 
 // behaviour: OBJ-4
 #[tokio::test(start_paused = true)]
-async fn a_static_pod_does_not_wait_for_services() {
+async fn static_pod_does_not_wait_for_services() {
     let api = MemoryObjects::default();
-    let world = World::with_api(NodeSettings::default(), &api);
+    let harness = Harness::with_api(NodeSettings::default(), &api);
     let pod = web()
         .annotation("kubernetes.io/config.source", "file")
         .container("main", IMAGE, ["sleep", "forever"])
         .build();
-    world.synced(&pod).await;
-    world.running(&pod, "main").await;
+    harness.synced(&pod).await;
+    harness.running(&pod, "main").await;
 }
 
 // behaviour: OBJ-20, OBJ-21
 #[tokio::test(start_paused = true)]
-async fn a_pod_runs_by_the_handler_of_its_class_and_waits_for_the_class() {
+async fn pod_uses_the_handler_of_its_runtime_class_and_waits_for_it() {
     let api = MemoryObjects::default();
     api.set_services([]);
-    let world = World::with_api(NodeSettings::default(), &api);
+    let harness = Harness::with_api(NodeSettings::default(), &api);
     let pod = web()
         .container("main", IMAGE, ["sleep", "forever"])
         .spec(|spec| spec.runtime_class_name = Some("gvisor".to_owned()))
         .build();
-    let error = world.sync(&pod).await.unwrap_err();
+    let error = harness.sync(&pod).await.unwrap_err();
     assert!(matches!(error, SyncError::SandboxConfig(_)), "{error}");
     let message = "Failed to create pod sandbox: runtimeclass.node.k8s.io \"gvisor\" not found";
-    assert_eq!(world.last_message("FailedCreatePodSandBox"), message);
-    assert!(world.calls().is_empty());
+    assert_eq!(harness.last_message("FailedCreatePodSandBox"), message);
+    assert!(harness.calls().is_empty());
 
     api.put_runtime_class("gvisor", "runsc");
-    world.synced(&pod).await;
-    let sandbox = world.sandbox(&pod).await;
-    assert_eq!(world.runtime.sandbox_config(&sandbox).unwrap().runtime_handler, "runsc");
+    harness.synced(&pod).await;
+    let sandbox = harness.sandbox(&pod).await;
+    assert_eq!(harness.runtime.sandbox_config(&sandbox).unwrap().runtime_handler, "runsc");
 
-    // The class may go: what runs by it is started again in the sandbox that it has.
+    // The class may be deleted: containers restart in the existing sandbox.
     api.drop_runtime_class("gvisor");
-    world.runtime.kill_container(&world.running(&pod, "main").await, 1);
-    world.synced(&pod).await;
-    assert_eq!(world.sandbox(&pod).await, sandbox);
+    harness.runtime.kill_container(&harness.running(&pod, "main").await, 1);
+    harness.synced(&pod).await;
+    assert_eq!(harness.sandbox(&pod).await, sandbox);
 }
 
 // behaviour: OBJ-20
 #[tokio::test(start_paused = true)]
-async fn a_pod_without_a_class_asks_for_none() {
+async fn pod_without_a_runtime_class_looks_none_up() {
     let api = MemoryObjects::default();
     api.set_services([]);
-    let world = World::with_api(NodeSettings::default(), &api);
+    let harness = Harness::with_api(NodeSettings::default(), &api);
     let pod = forever();
-    world.synced(&pod).await;
-    let sandbox = world.sandbox(&pod).await;
-    assert_eq!(world.runtime.sandbox_config(&sandbox).unwrap().runtime_handler, "");
+    harness.synced(&pod).await;
+    let sandbox = harness.sandbox(&pod).await;
+    assert_eq!(harness.runtime.sandbox_config(&sandbox).unwrap().runtime_handler, "");
 }
 
 // behaviour: OBJ-22
 #[tokio::test(start_paused = true)]
-async fn whether_a_pod_can_have_its_own_users_is_for_the_handler_of_its_class_to_say() {
+async fn handler_of_the_runtime_class_must_support_user_namespaces() {
     let api = MemoryObjects::default();
     api.set_services([]);
     api.put_runtime_class("vm", "kata");
     let node = NodeSettings { ids_per_pod: 65_536, ..NodeSettings::default() };
-    let world = World::with_api(node, &api);
+    let harness = Harness::with_api(node, &api);
     let handler = |name: &str, user_namespaces| RuntimeHandler {
         name: name.to_owned(),
         user_namespaces,
         ..RuntimeHandler::default()
     };
-    world.runtime.set_handlers(vec![handler("", true), handler("kata", false)]);
+    harness.runtime.set_handlers(vec![handler("", true), handler("kata", false)]);
     let pod = web()
         .container("main", IMAGE, ["sleep", "forever"])
         .spec(|spec| {
@@ -146,10 +146,10 @@ async fn whether_a_pod_can_have_its_own_users_is_for_the_handler_of_its_class_to
             spec.runtime_class_name = Some("vm".to_owned());
         })
         .build();
-    world.sync(&pod).await.unwrap_err();
+    harness.sync(&pod).await.unwrap_err();
     let message = "Failed to create pod sandbox: can't set `spec.hostUsers: false`, \
                    RuntimeClass handler \"kata\" does not support user namespaces";
-    assert_eq!(world.last_message("FailedCreatePodSandBox"), message);
-    world.runtime.set_handlers(vec![handler("", false), handler("kata", true)]);
-    world.synced(&pod).await;
+    assert_eq!(harness.last_message("FailedCreatePodSandBox"), message);
+    harness.runtime.set_handlers(vec![handler("", false), handler("kata", true)]);
+    harness.synced(&pod).await;
 }

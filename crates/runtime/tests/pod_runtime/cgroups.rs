@@ -1,4 +1,4 @@
-//! Pods with cgroups of their own.
+//! Cgroups of pods.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,22 +15,22 @@ use testkit::cgroups::MemoryCgroups;
 use testkit::pods;
 use testkit::runtime::Method;
 
-use crate::world::{IMAGE, World, forever, seconds};
+use crate::harness::{Harness, IMAGE, forever, seconds};
 
-fn world(driver: CgroupDriver) -> (World, Arc<MemoryCgroups>) {
+fn harness(driver: CgroupDriver) -> (Harness, Arc<MemoryCgroups>) {
     let cgroups = Arc::new(MemoryCgroups::new(driver));
     for class in ["burstable", "besteffort"] {
         cgroups.make(&name(&format!("/kubepods/{class}")));
     }
     let port = Arc::clone(&cgroups) as _;
-    (World::with_cgroups(NodeSettings::default(), Some(port)), cgroups)
+    (Harness::with_cgroups(NodeSettings::default(), Some(port)), cgroups)
 }
 
 fn name(path: &str) -> CgroupName {
     CgroupName::parse(path).unwrap()
 }
 
-/// A pod that asks for processors.
+/// A pod with a CPU request.
 fn asking(pod: &str, cpu: &str) -> Pod {
     let mut pod = pods::pod(pod).container("main", IMAGE, ["sleep", "forever"]).build();
     let requests = BTreeMap::from([("cpu".to_owned(), Quantity(cpu.to_owned()))]);
@@ -43,19 +43,19 @@ const WEB: &str = "/kubepods/besteffort/poduid-of-web";
 
 // behaviour: CGR-2, CGR-28
 #[tokio::test(start_paused = true)]
-async fn a_pods_cgroup_is_made_before_its_sandbox_which_lies_in_it() {
-    let (world, cgroups) = world(CgroupDriver::Cgroupfs);
+async fn pod_cgroup_is_created_before_its_sandbox() {
+    let (harness, cgroups) = harness(CgroupDriver::Cgroupfs);
     let pod = forever();
-    world.synced(&pod).await;
+    harness.synced(&pod).await;
     assert_eq!(cgroups.effects(), ["update /kubepods/burstable", &format!("create {WEB}")]);
-    assert_eq!(cgroups.looks(), 1, "its sandbox does not wait for a second look");
+    assert_eq!(cgroups.looks(), 1, "its sandbox does not wait for a second read");
     assert_eq!(cgroups.all()[&name(WEB)].cpu_shares, Some(2));
-    let sandbox = world.runtime.sandbox_config(&world.sandbox(&pod).await).unwrap();
+    let sandbox = harness.runtime.sandbox_config(&harness.sandbox(&pod).await).unwrap();
     assert_eq!(sandbox.cgroup_parent, WEB);
-    assert!(!world.sync(&pod).await.unwrap());
-    assert_eq!(cgroups.effects(), [""; 0], "a pod that is as specified costs nothing");
+    assert!(!harness.sync(&pod).await.unwrap());
+    assert_eq!(cgroups.effects(), [""; 0], "a converged pod needs no calls");
     assert_eq!(cgroups.looks(), 0);
-    let (other, _) = self::world(CgroupDriver::Systemd);
+    let (other, _) = self::harness(CgroupDriver::Systemd);
     other.synced(&pod).await;
     let sandbox = other.runtime.sandbox_config(&other.sandbox(&pod).await).unwrap();
     assert_eq!(
@@ -66,34 +66,34 @@ async fn a_pods_cgroup_is_made_before_its_sandbox_which_lies_in_it() {
 
 // behaviour: CGR-3
 #[tokio::test(start_paused = true)]
-async fn without_its_cgroup_a_pod_does_not_start() {
-    let (world, cgroups) = world(CgroupDriver::Cgroupfs);
+async fn pod_does_not_start_without_its_cgroup() {
+    let (harness, cgroups) = harness(CgroupDriver::Cgroupfs);
     cgroups.set_broken(&name(WEB), true);
-    let error = world.sync(&forever()).await.unwrap_err();
+    let error = harness.sync(&forever()).await.unwrap_err();
     assert!(matches!(error, SyncError::Cgroup(_)), "{error}");
-    assert_eq!(world.events.reasons(), ["FailedCreatePodContainer"]);
-    let said = world.last_message("FailedCreatePodContainer");
-    assert!(said.starts_with("unable to ensure pod container exists: "), "{said}");
-    assert_eq!(world.calls(), []);
+    assert_eq!(harness.events.reasons(), ["FailedCreatePodContainer"]);
+    let error_text = harness.last_message("FailedCreatePodContainer");
+    assert!(error_text.starts_with("unable to ensure pod container exists: "), "{error_text}");
+    assert_eq!(harness.calls(), []);
     cgroups.set_broken(&name(WEB), false);
-    world.synced(&forever()).await;
+    harness.synced(&forever()).await;
     let mut pod = forever();
     pod.metadata.uid = Some("../uid".into());
-    assert!(matches!(world.sync(&pod).await, Err(SyncError::Cgroup(_))));
+    assert!(matches!(harness.sync(&pod).await, Err(SyncError::Cgroup(_))));
 }
 
 // behaviour: CGR-4
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_runs_without_its_cgroup_starts_over_in_it() {
-    let (world, cgroups) = world(CgroupDriver::Cgroupfs);
+async fn pod_running_without_its_cgroup_restarts_inside() {
+    let (harness, cgroups) = harness(CgroupDriver::Cgroupfs);
     let pod = forever();
-    world.synced(&pod).await;
-    let before = world.running(&pod, "main").await;
-    let next = world.again(NodeSettings::default(), Some(Arc::clone(&cgroups) as _));
+    harness.synced(&pod).await;
+    let before = harness.running(&pod, "main").await;
+    let next = harness.again(NodeSettings::default(), Some(Arc::clone(&cgroups) as _));
     assert!(!next.sync(&pod).await.unwrap(), "it is in its cgroup");
     assert_eq!(next.running(&pod, "main").await, before);
     cgroups.vanish(&name(WEB));
-    let last = world.again(NodeSettings::default(), Some(Arc::clone(&cgroups) as _));
+    let last = harness.again(NodeSettings::default(), Some(Arc::clone(&cgroups) as _));
     assert!(last.sync(&pod).await.unwrap());
     assert!(last.calls().contains(&Method::StopContainer));
     last.synced(&pod).await;
@@ -103,19 +103,19 @@ async fn a_pod_that_runs_without_its_cgroup_starts_over_in_it() {
 
 // behaviour: CGR-41
 #[tokio::test(start_paused = true)]
-async fn a_cgroup_that_could_not_be_limited_when_it_was_made_is_limited_later() {
-    let (world, cgroups) = world(CgroupDriver::Cgroupfs);
+async fn failed_limits_of_a_new_cgroup_are_retried() {
+    let (harness, cgroups) = harness(CgroupDriver::Cgroupfs);
     let (pod, own) = (asking("web", "250m"), name("/kubepods/burstable/poduid-of-web"));
-    world.synced(&pod).await;
-    // The machine starts anew: of the pod its sandbox is left.
-    let before = world.running(&pod, "main").await;
-    world.runtime.kill_container(&before, 1);
+    harness.synced(&pod).await;
+    // The machine reboots: only the pod's sandbox is left.
+    let before = harness.running(&pod, "main").await;
+    harness.runtime.kill_container(&before, 1);
     cgroups.vanish(&own);
     cgroups.set_unlimited(&own, true);
-    let next = world.again(NodeSettings::default(), Some(Arc::clone(&cgroups) as _));
+    let next = harness.again(NodeSettings::default(), Some(Arc::clone(&cgroups) as _));
     let error = next.sync(&pod).await.unwrap_err();
     assert!(matches!(error, SyncError::Resize(_)), "{error}");
-    assert_ne!(next.running(&pod, "main").await, before, "it starts all the same");
+    assert_ne!(next.running(&pod, "main").await, before, "it starts nevertheless");
     assert_eq!(cgroups.all()[&own].cpu_shares, None);
     cgroups.set_unlimited(&own, false);
     next.synced(&pod).await;
@@ -123,12 +123,12 @@ async fn a_cgroup_that_could_not_be_limited_when_it_was_made_is_limited_later() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_whose_cgroup_cannot_be_looked_at_goes_on() {
-    let (world, cgroups) = world(CgroupDriver::Cgroupfs);
+async fn pod_continues_when_its_cgroup_cannot_be_read() {
+    let (harness, cgroups) = harness(CgroupDriver::Cgroupfs);
     let pod = forever();
-    world.synced(&pod).await;
-    let before = world.running(&pod, "main").await;
-    let next = world.again(NodeSettings::default(), Some(Arc::clone(&cgroups) as _));
+    harness.synced(&pod).await;
+    let before = harness.running(&pod, "main").await;
+    let next = harness.again(NodeSettings::default(), Some(Arc::clone(&cgroups) as _));
     cgroups.hide(&name(WEB));
     let error = next.sync(&pod).await.unwrap_err();
     assert!(matches!(error, SyncError::Cgroup(_)), "{error}");
@@ -137,106 +137,106 @@ async fn a_pod_whose_cgroup_cannot_be_looked_at_goes_on() {
 
 // behaviour: CGR-5, CGR-11
 #[tokio::test(start_paused = true)]
-async fn a_class_has_what_its_pods_ask_for_as_long_as_they_are_there() {
-    let (world, cgroups) = world(CgroupDriver::Cgroupfs);
+async fn qos_cgroup_has_the_cpu_requests_of_its_pods() {
+    let (harness, cgroups) = harness(CgroupDriver::Cgroupfs);
     let (a, b) = (asking("a", "250m"), asking("b", "500m"));
     let shares = || cgroups.all()[&name("/kubepods/burstable")].cpu_shares;
-    world.synced(&a).await;
+    harness.synced(&a).await;
     assert_eq!(shares(), Some(256));
-    world.synced(&b).await;
+    harness.synced(&b).await;
     assert_eq!(shares(), Some(768));
     let own = name("/kubepods/burstable/poduid-of-a");
     cgroups.enter(&own.child("container").unwrap());
-    world.pods.release(&a).await.unwrap();
+    harness.pods.release(&a).await.unwrap();
     assert_eq!((shares(), cgroups.processes()), (Some(512), 0));
     assert!(!cgroups.all().contains_key(&own));
-    world.pods.release(&a).await.unwrap();
+    harness.pods.release(&a).await.unwrap();
     let own = name("/kubepods/burstable/poduid-of-b");
     cgroups.set_broken(&own, true);
-    let error = world.pods.release(&b).await.unwrap_err();
+    let error = harness.pods.release(&b).await.unwrap_err();
     assert!(matches!(error, ReleaseError::Cgroup(_)), "{error}");
-    assert_eq!(shares(), Some(512), "it is still there");
+    assert_eq!(shares(), Some(512), "it still exists");
 }
 
 // behaviour: CGR-11
 #[tokio::test(start_paused = true)]
-async fn a_class_has_what_a_pod_was_given_of_which_nothing_runs_any_more() {
-    let (world, cgroups) = world(CgroupDriver::Cgroupfs);
+async fn qos_cgroup_counts_a_resized_pod_without_processes() {
+    let (harness, cgroups) = harness(CgroupDriver::Cgroupfs);
     let once = |cpu: &str| {
         let mut pod = asking("a", cpu);
         pod.spec.as_mut().unwrap().restart_policy = Some("Never".to_owned());
         pod
     };
     let shares = || cgroups.all()[&name("/kubepods/burstable")].cpu_shares;
-    world.synced(&once("250m")).await;
-    world.runtime.kill_sandbox(&world.sandbox(&once("250m")).await);
-    world.synced(&once("250m")).await;
+    harness.synced(&once("250m")).await;
+    harness.runtime.kill_sandbox(&harness.sandbox(&once("250m")).await);
+    harness.synced(&once("250m")).await;
     assert_eq!(shares(), Some(256));
-    world.sync(&once("500m")).await.unwrap();
+    harness.sync(&once("500m")).await.unwrap();
     assert_eq!(shares(), Some(512));
 }
 
 // behaviour: CGR-11
 #[tokio::test(start_paused = true)]
-async fn a_class_keeps_its_share_while_nobody_knows_who_is_in_it() {
-    let (world, cgroups) = world(CgroupDriver::Cgroupfs);
+async fn qos_cgroup_keeps_its_shares_while_its_pods_are_unknown() {
+    let (harness, cgroups) = harness(CgroupDriver::Cgroupfs);
     let class = name("/kubepods/burstable");
     cgroups.enter(&name("/kubepods/burstable/podleft"));
     let before = CgroupValues { cpu_shares: Some(900), ..CgroupValues::default() };
     cgroups.update(&class, &before).await.unwrap();
     cgroups.hide(&class);
-    world.synced(&asking("a", "250m")).await;
+    harness.synced(&asking("a", "250m")).await;
     let shares = || cgroups.all()[&class].cpu_shares;
-    assert_eq!(shares(), Some(900), "a pod that an earlier agent left may have the rest");
+    assert_eq!(shares(), Some(900), "a pod of an earlier agent may have the rest");
     cgroups.show(&class);
-    world.synced(&asking("b", "250m")).await;
+    harness.synced(&asking("b", "250m")).await;
     assert_eq!(shares(), Some(900), "there is one");
-    world.cgroups.as_ref().unwrap().sweep_one(&"left".into(), &|_| Some("pod-is-gone")).await;
+    harness.cgroups.as_ref().unwrap().sweep_one(&"left".into(), &|_| Some("pod-is-gone")).await;
     assert_eq!(shares(), Some(512));
 }
 
 // behaviour: CGR-43
 #[tokio::test(start_paused = true)]
-async fn a_class_waits_at_most_a_minute_for_a_pod_of_an_earlier_agent() {
-    let (world, cgroups) = world(CgroupDriver::Cgroupfs);
+async fn qos_cgroup_waits_at_most_a_minute_for_pods_of_an_earlier_agent() {
+    let (harness, cgroups) = harness(CgroupDriver::Cgroupfs);
     let class = name("/kubepods/burstable");
     let shares = || cgroups.all()[&class].cpu_shares;
     let guard = PanicGuard::default();
-    let sweep = || world.cgroups.as_ref().unwrap().sweep(&|_| None, &guard);
-    // It terminates: no sync of this agent ever sees it.
+    let sweep = || harness.cgroups.as_ref().unwrap().sweep(&|_| None, &guard);
+    // It is terminating: this agent never syncs it.
     let drains = name("/kubepods/burstable/poddrains");
     cgroups.enter(&drains);
     let values = |shares| CgroupValues { cpu_shares: Some(shares), ..CgroupValues::default() };
     cgroups.update(&drains, &values(1024)).await.unwrap();
     cgroups.update(&class, &values(1024)).await.unwrap();
-    world.synced(&asking("a", "250m")).await;
+    harness.synced(&asking("a", "250m")).await;
     sweep().await;
-    assert_eq!(shares(), Some(1024), "this agent may meet it yet");
+    assert_eq!(shares(), Some(1024), "this agent may still sync it");
     tokio::time::sleep(seconds(60)).await;
     sweep().await;
-    assert_eq!(shares(), Some(1024 + 256), "it counts with what its cgroup has");
-    world.synced(&asking("b", "250m")).await;
+    assert_eq!(shares(), Some(1024 + 256), "it counts with the values of its cgroup");
+    harness.synced(&asking("b", "250m")).await;
     assert_eq!(shares(), Some(1024 + 512));
-    world.cgroups.as_ref().unwrap().sweep_one(&"drains".into(), &|_| Some("pod-is-gone")).await;
+    harness.cgroups.as_ref().unwrap().sweep_one(&"drains".into(), &|_| Some("pod-is-gone")).await;
     assert_eq!(shares(), Some(512));
 }
 
 // behaviour: CGR-11
 #[tokio::test(start_paused = true)]
-async fn a_class_that_could_not_be_written_or_looked_at_gets_its_share_with_the_next_sweep() {
-    let (world, cgroups) = world(CgroupDriver::Cgroupfs);
+async fn failed_qos_cgroup_update_is_retried_by_the_next_sweep() {
+    let (harness, cgroups) = harness(CgroupDriver::Cgroupfs);
     let class = name("/kubepods/burstable");
     let shares = || cgroups.all()[&class].cpu_shares;
     let guard = PanicGuard::default();
-    let sweep = || world.cgroups.as_ref().unwrap().sweep(&|_| None, &guard);
+    let sweep = || harness.cgroups.as_ref().unwrap().sweep(&|_| None, &guard);
     cgroups.hide(&class);
-    world.synced(&asking("a", "250m")).await;
+    harness.synced(&asking("a", "250m")).await;
     assert_eq!(shares(), None);
     cgroups.show(&class);
     sweep().await;
     assert_eq!(shares(), Some(256));
     cgroups.set_broken(&class, true);
-    world.pods.release(&asking("a", "250m")).await.unwrap();
+    harness.pods.release(&asking("a", "250m")).await.unwrap();
     assert_eq!(shares(), Some(256));
     cgroups.set_broken(&class, false);
     sweep().await;
@@ -248,37 +248,37 @@ async fn a_class_that_could_not_be_written_or_looked_at_gets_its_share_with_the_
 
 // behaviour: CGR-11
 #[tokio::test(start_paused = true)]
-async fn a_class_that_was_written_though_that_failed_is_not_taken_to_have_what_it_had() {
-    let (world, cgroups) = world(CgroupDriver::Cgroupfs);
+async fn failed_qos_cgroup_write_invalidates_the_known_shares() {
+    let (harness, cgroups) = harness(CgroupDriver::Cgroupfs);
     let (class, pod) = (name("/kubepods/burstable"), asking("a", "250m"));
     let shares = || cgroups.all()[&class].cpu_shares;
-    let of_pods = world.cgroups.as_ref().unwrap();
+    let of_pods = harness.cgroups.as_ref().unwrap();
     of_pods.ensure(&pod).await.unwrap();
     assert_eq!(shares(), Some(256));
     cgroups.set_unanswered(&class, true);
     of_pods.release(&pod).await.unwrap();
     assert_eq!(shares(), Some(2));
     cgroups.set_unanswered(&class, false);
-    // The sum is again what was last known to be written.
+    // The sum equals the last value that was certainly written.
     of_pods.ensure(&pod).await.unwrap();
     assert_eq!(shares(), Some(256));
 }
 
 // behaviour: CGR-12
 #[tokio::test(start_paused = true)]
-async fn what_is_left_of_pods_that_are_gone_is_found_in_every_class() {
-    let (world, cgroups) = world(CgroupDriver::Cgroupfs);
+async fn cgroups_of_removed_pods_are_found_in_every_qos_class() {
+    let (harness, cgroups) = harness(CgroupDriver::Cgroupfs);
     let left = ["/kubepods/podg", "/kubepods/burstable/podb", "/kubepods/besteffort/pode"];
     let others = ["/kubepods/besteffort/other", "/kubepods/system", "/podx"];
     for path in left.iter().chain(&others) {
         cgroups.enter(&name(path));
     }
-    world.synced(&forever()).await;
+    harness.synced(&forever()).await;
     cgroups.effects();
     let is_gone = |uid: &PodUid| {
         (uid.as_str() != "uid-of-web" && uid.as_str() != "b").then_some("pod-is-gone")
     };
-    let of_pods = world.cgroups.as_ref().unwrap();
+    let of_pods = harness.cgroups.as_ref().unwrap();
     of_pods.sweep(&is_gone, &PanicGuard::default()).await;
     assert_eq!(cgroups.effects(), ["remove /kubepods/besteffort/pode", "remove /kubepods/podg"]);
     of_pods.sweep_one(&"b".into(), &is_gone).await;

@@ -1,4 +1,4 @@
-//! Images that are there, fetched, or neither.
+//! Present, pulled and missing images.
 
 use k8s_openapi::api::core::v1::Pod;
 use model::ports::runtime::Code;
@@ -6,7 +6,7 @@ use runtime::SyncError;
 use testkit::runtime::{Fault, Method, RemoteImage, Rule};
 use tokio::time::Instant;
 
-use crate::world::{IMAGE, World, forever, seconds, web};
+use crate::harness::{Harness, IMAGE, forever, seconds, web};
 
 const FAR: &str = "ferrolet.test/far:1";
 const OTHER: &str = "ferrolet.test/other:1";
@@ -18,7 +18,7 @@ fn pod(policy: &str) -> Pod {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_pull_policy_decides_whether_the_registry_is_asked() {
+async fn pull_policy_decides_whether_to_pull() {
     let rows: [(&str, bool, &[&str], Option<&str>); 6] = [
         ("Always", false, &["Pulling", "Pulled"], None),
         ("Always", true, &["Pulling", "Pulled"], None),
@@ -28,31 +28,31 @@ async fn the_pull_policy_decides_whether_the_registry_is_asked() {
         ("Never", true, &["Pulled"], None),
     ];
     for (policy, present, reasons, failure) in rows {
-        let world = World::new();
-        world.runtime.publish(RemoteImage::new(FAR));
+        let harness = Harness::new();
+        harness.runtime.publish(RemoteImage::new(FAR));
         if present {
-            world.runtime.add_image(&RemoteImage::new(FAR));
+            harness.runtime.add_image(&RemoteImage::new(FAR));
         }
-        let synced = world.sync(&pod(policy)).await;
+        let synced = harness.sync(&pod(policy)).await;
         assert_eq!(synced.is_err(), failure.is_some(), "{policy} {present}");
-        let events = world.events.reasons();
+        let events = harness.events.reasons();
         assert_eq!(&events[..reasons.len()], reasons, "{policy} {present}");
         let pulls = usize::from(reasons.contains(&"Pulling"));
-        assert_eq!(world.runtime.count(Method::PullImage), pulls, "{policy} {present}");
-        let status = world.status(&pod(policy)).await;
+        assert_eq!(harness.runtime.count(Method::PullImage), pulls, "{policy} {present}");
+        let status = harness.status(&pod(policy)).await;
         assert_eq!(status.running().count(), usize::from(failure.is_none()));
     }
 }
 
 // behaviour: ACT-135
 #[tokio::test(start_paused = true)]
-async fn an_image_is_looked_for_while_the_sandbox_is_made() {
-    let (world, pod) = (World::new(), forever());
+async fn image_is_looked_up_during_sandbox_creation() {
+    let (harness, pod) = (Harness::new(), forever());
     for method in [Method::RunPodSandbox, Method::ImageStatus] {
-        world.runtime.inject(Rule::on(method, Fault::delay(seconds(2))).once());
+        harness.runtime.inject(Rule::on(method, Fault::delay(seconds(2))).once());
     }
     let begun = Instant::now();
-    world.synced(&pod).await;
+    harness.synced(&pod).await;
     assert_eq!(begun.elapsed(), seconds(2), "side by side");
     let calls = [
         Method::RunPodSandbox,
@@ -61,73 +61,77 @@ async fn an_image_is_looked_for_while_the_sandbox_is_made() {
         Method::CreateContainer,
         Method::StartContainer,
     ];
-    assert_eq!(world.calls(), calls, "and once");
-    assert_eq!(world.events.reasons(), ["Pulled", "Created", "Started"]);
+    assert_eq!(harness.calls(), calls, "and once");
+    assert_eq!(harness.events.reasons(), ["Pulled", "Created", "Started"]);
 }
 
 // behaviour: ACT-135
 #[tokio::test(start_paused = true)]
-async fn a_look_for_an_image_that_takes_longer_than_the_sandbox_is_waited_for() {
-    let world = World::new();
-    world.runtime.publish(RemoteImage::new(FAR));
+async fn image_lookup_slower_than_the_sandbox_is_awaited() {
+    let harness = Harness::new();
+    harness.runtime.publish(RemoteImage::new(FAR));
     let rules = [
         Rule::on(Method::RunPodSandbox, Fault::delay(seconds(1))),
         Rule::on(Method::ImageStatus, Fault::error(Code::Unavailable).after(seconds(3))),
     ];
     for rule in rules {
-        world.runtime.inject(rule.once());
+        harness.runtime.inject(rule.once());
     }
     let begun = Instant::now();
-    let (reasons, _) = world.failed(&pod("IfNotPresent")).await;
+    let (reasons, _) = harness.failed(&pod("IfNotPresent")).await;
     assert_eq!(begun.elapsed(), seconds(3));
     assert_eq!(reasons, [("main".to_owned(), "ImageInspectError")]);
-    assert_eq!(world.events.reasons(), ["InspectFailed", "Failed"], "told as if asked in its turn");
-    assert_eq!(world.runtime.count(Method::ImageStatus), 1, "its answer is not asked for again");
+    assert_eq!(
+        harness.events.reasons(),
+        ["InspectFailed", "Failed"],
+        "reported in the turn of the container"
+    );
+    assert_eq!(harness.runtime.count(Method::ImageStatus), 1, "it is not looked up again");
 }
 
 // behaviour: ACT-135
 #[tokio::test(start_paused = true)]
-async fn a_sandbox_that_is_not_made_waits_for_no_image() {
-    let (world, pod) = (World::new(), forever());
+async fn failed_sandbox_does_not_wait_for_the_image_lookup() {
+    let (harness, pod) = (Harness::new(), forever());
     let fault = Fault::error(Code::Unavailable).after(seconds(1));
-    world.runtime.inject(Rule::on(Method::RunPodSandbox, fault).once());
-    world.runtime.inject(Rule::on(Method::ImageStatus, Fault::hang()).once());
+    harness.runtime.inject(Rule::on(Method::RunPodSandbox, fault).once());
+    harness.runtime.inject(Rule::on(Method::ImageStatus, Fault::hang()).once());
     let begun = Instant::now();
-    let error = world.sync(&pod).await.unwrap_err();
+    let error = harness.sync(&pod).await.unwrap_err();
     assert!(matches!(&error, SyncError::CreateSandbox(_)), "{error}");
     assert_eq!(begun.elapsed(), seconds(1));
-    assert_eq!(world.events.reasons(), ["FailedCreatePodSandBox"]);
-    world.synced(&pod).await;
+    assert_eq!(harness.events.reasons(), ["FailedCreatePodSandBox"]);
+    harness.synced(&pod).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pull_that_keeps_failing_waits_longer_each_time() {
-    let (world, pod) = (World::new(), pod("IfNotPresent"));
+async fn repeated_pull_failure_backs_off_longer_each_time() {
+    let (harness, pod) = (Harness::new(), pod("IfNotPresent"));
     for delay in [10, 20, 40] {
-        let (reasons, error) = world.failed(&pod).await;
+        let (reasons, error) = harness.failed(&pod).await;
         assert_eq!(reasons, [("main".to_owned(), "ErrImagePull")]);
         assert_eq!(error.retry_at(), None);
-        let events = world.events.reasons();
+        let events = harness.events.reasons();
         assert_eq!(events[events.len() - 3..], ["Pulling", "Failed", "Failed"]);
-        let again = world.now() + seconds(delay);
+        let again = harness.now() + seconds(delay);
         tokio::time::sleep(seconds(delay - 1)).await;
-        let (reasons, error) = world.failed(&pod).await;
+        let (reasons, error) = harness.failed(&pod).await;
         assert_eq!(reasons, [("main".to_owned(), "ImagePullBackOff")]);
         assert_eq!(error.retry_at(), Some(again));
-        assert_eq!(world.runtime.count(Method::PullImage), 0);
-        let events = world.events.reasons();
+        assert_eq!(harness.runtime.count(Method::PullImage), 0);
+        let events = harness.events.reasons();
         assert_eq!(events[events.len() - 2..], ["BackOff", "Failed"]);
-        assert_eq!(world.last_message("BackOff"), format!("Back-off pulling image {FAR:?}"));
-        assert_eq!(world.last_message("Failed"), "Error: ImagePullBackOff");
-        world.at(again).await;
+        assert_eq!(harness.last_message("BackOff"), format!("Back-off pulling image {FAR:?}"));
+        assert_eq!(harness.last_message("Failed"), "Error: ImagePullBackOff");
+        harness.at(again).await;
     }
-    world.runtime.publish(RemoteImage::new(FAR));
-    world.synced(&pod).await;
+    harness.runtime.publish(RemoteImage::new(FAR));
+    harness.synced(&pod).await;
 }
 
 // behaviour: ACT-79
 #[tokio::test(start_paused = true)]
-async fn an_image_that_has_no_name_is_not_asked_for() {
+async fn invalid_image_name_is_never_pulled() {
     let id = "0123456789abcdef".repeat(4);
     let why_id =
         format!("invalid repository name ({id}), cannot specify 64-byte hexadecimal strings");
@@ -138,155 +142,159 @@ async fn an_image_that_has_no_name_is_not_asked_for() {
     ];
     for (image, why) in rows {
         for policy in ["Always", "IfNotPresent", "Never"] {
-            let (world, mut pod) = (World::new(), pod(policy));
+            let (harness, mut pod) = (Harness::new(), pod(policy));
             pod.spec.as_mut().unwrap().containers[0].image = Some(image.to_owned());
-            let (reasons, error) = world.failed(&pod).await;
+            let (reasons, error) = harness.failed(&pod).await;
             assert_eq!(reasons, [("main".to_owned(), "InvalidImageName")]);
-            let said = format!(
+            let error_text = format!(
                 "Failed to apply default image tag {image:?}: couldn't parse image name {image:?}: {why}"
             );
             let SyncError::StartContainers(failed) = error else { unreachable!() };
-            assert_eq!(failed[0].1.message(), said);
-            assert_eq!(world.events.reasons(), ["InspectFailed", "Failed"]);
-            assert_eq!(world.last_message("InspectFailed"), said);
-            assert_eq!(world.last_message("Failed"), "Error: InvalidImageName");
-            assert_eq!(world.calls(), [Method::RunPodSandbox, Method::PodSandboxStatus]);
+            assert_eq!(failed[0].1.message(), error_text);
+            assert_eq!(harness.events.reasons(), ["InspectFailed", "Failed"]);
+            assert_eq!(harness.last_message("InspectFailed"), error_text);
+            assert_eq!(harness.last_message("Failed"), "Error: InvalidImageName");
+            assert_eq!(harness.calls(), [Method::RunPodSandbox, Method::PodSandboxStatus]);
         }
     }
 }
 
 // behaviour: PULL-8
 #[tokio::test(start_paused = true)]
-async fn success_does_not_reset_the_back_off_before_it_expires() {
-    let (world, pod) = (World::new(), pod("Always"));
-    world.failed(&pod).await;
+async fn pull_back_off_is_not_reset_by_a_success() {
+    let (harness, pod) = (Harness::new(), pod("Always"));
+    harness.failed(&pod).await;
     tokio::time::sleep(seconds(10)).await;
-    world.failed(&pod).await;
+    harness.failed(&pod).await;
     tokio::time::sleep(seconds(20)).await;
-    world.runtime.publish(RemoteImage::new(FAR));
-    world.synced(&pod).await;
+    harness.runtime.publish(RemoteImage::new(FAR));
+    harness.synced(&pod).await;
     // The image is pulled with each start, and the delay is over.
-    world.runtime.kill_container(&world.running(&pod, "main").await, 1);
-    world.synced(&pod).await;
-    world.running(&pod, "main").await;
-    world.runtime.unpublish(FAR);
+    harness.runtime.kill_container(&harness.running(&pod, "main").await, 1);
+    harness.synced(&pod).await;
+    harness.running(&pod, "main").await;
+    harness.runtime.unpublish(FAR);
     tokio::time::sleep(seconds(20)).await;
-    world.runtime.kill_container(&world.running(&pod, "main").await, 1);
+    harness.runtime.kill_container(&harness.running(&pod, "main").await, 1);
     tokio::time::sleep(seconds(10)).await;
-    let (reasons, _) = world.failed(&pod).await;
+    let (reasons, _) = harness.failed(&pod).await;
     assert_eq!(reasons[0].1, "ErrImagePull");
     // The restarts of the container have a back-off too, and that is over.
     tokio::time::sleep(seconds(20)).await;
-    let (reasons, error) = world.failed(&pod).await;
+    let (reasons, error) = harness.failed(&pod).await;
     assert_eq!(reasons[0].1, "ImagePullBackOff");
-    assert_eq!(error.retry_at(), Some(world.now() + seconds(20)), "40 s from the failure");
+    assert_eq!(error.retry_at(), Some(harness.now() + seconds(20)), "40 s from the failure");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_pod_does_not_wait_for_the_failed_pulls_of_another() {
-    let (world, pod) = (World::new(), pod("IfNotPresent"));
-    world.failed(&pod).await;
+async fn new_pod_does_not_share_the_pull_back_off_of_another() {
+    let (harness, pod) = (Harness::new(), pod("IfNotPresent"));
+    harness.failed(&pod).await;
     let mut other = pod.clone();
     other.metadata.uid = Some("other".into());
-    let (reasons, _) = world.failed(&other).await;
+    let (reasons, _) = harness.failed(&other).await;
     assert_eq!(reasons, [("main".to_owned(), "ErrImagePull")]);
 }
 
 // behaviour: PULL-3
 #[tokio::test(start_paused = true)]
-async fn images_are_pulled_one_at_a_time() {
-    let world = World::new();
-    world.runtime.publish(RemoteImage::new(FAR).pull_takes(seconds(5)));
-    world.runtime.publish(RemoteImage::new(OTHER).pull_takes(seconds(5)));
+async fn images_are_pulled_serially() {
+    let harness = Harness::new();
+    harness.runtime.publish(RemoteImage::new(FAR).pull_takes(seconds(5)));
+    harness.runtime.publish(RemoteImage::new(OTHER).pull_takes(seconds(5)));
     let one = pod("Always");
     let mut other = one.clone();
     other.metadata.uid = Some("other".into());
     other.spec.as_mut().unwrap().containers[0].image = Some(OTHER.into());
     let begun = Instant::now();
-    let (first, second) = tokio::join!(world.sync(&one), world.sync(&other));
+    let (first, second) = tokio::join!(harness.sync(&one), harness.sync(&other));
     assert!(first.unwrap() && second.unwrap());
     assert_eq!(begun.elapsed(), seconds(10));
-    let message = world.last_message("Pulled");
+    let message = harness.last_message("Pulled");
     assert!(message.contains("in 5s (10s including waiting). Image size: "), "{message}");
 }
 
 // behaviour: IMG-69
 #[tokio::test(start_paused = true)]
-async fn the_id_of_an_image_is_claimed_until_its_container_is_made() {
+async fn image_id_is_claimed_until_its_container_is_created() {
     for policy in ["Always", "IfNotPresent"] {
-        let world = World::new();
-        // Listed by another name only.
-        let id = world.runtime.add_image(&RemoteImage::new("ferrolet.test/near:1").content("same"));
+        let harness = Harness::new();
+        // Listed under another name only.
+        let id =
+            harness.runtime.add_image(&RemoteImage::new("ferrolet.test/near:1").content("same"));
         let far = RemoteImage::new(FAR).content("same");
-        world.runtime.publish(far.clone());
+        harness.runtime.publish(far.clone());
         if policy == "IfNotPresent" {
-            world.runtime.add_image(&far);
+            harness.runtime.add_image(&far);
         }
-        world.runtime.inject(Rule::on(Method::CreateContainer, Fault::delay(seconds(10))));
+        harness.runtime.inject(Rule::on(Method::CreateContainer, Fault::delay(seconds(10))));
         let meanwhile = async {
             tokio::time::sleep(seconds(5)).await;
-            assert_eq!(world.runtime.count(Method::CreateContainer), 1, "{policy}");
-            assert!(world.claims.names().contains(&id), "{policy}: {:?}", world.claims.names());
+            assert_eq!(harness.runtime.count(Method::CreateContainer), 1, "{policy}");
+            assert!(harness.claims.names().contains(&id), "{policy}: {:?}", harness.claims.names());
         };
         let pod = pod(policy);
-        let (synced, ()) = tokio::join!(world.sync(&pod), meanwhile);
+        let (synced, ()) = tokio::join!(harness.sync(&pod), meanwhile);
         assert!(synced.unwrap(), "{policy}");
-        assert!(world.claims.names().is_empty(), "{policy}: {:?}", world.claims.names());
+        assert!(harness.claims.names().is_empty(), "{policy}: {:?}", harness.claims.names());
     }
 }
 
 // behaviour: ACT-141
 #[tokio::test(start_paused = true)]
-async fn an_image_that_cannot_be_asked_for_is_tried_again() {
-    let world = World::new();
-    world.runtime.publish(RemoteImage::new(FAR));
-    world.runtime.inject(Rule::on(Method::ImageStatus, Fault::error(Code::Unavailable)).once());
-    let (reasons, _) = world.failed(&pod("IfNotPresent")).await;
+async fn failed_image_inspection_is_retried() {
+    let harness = Harness::new();
+    harness.runtime.publish(RemoteImage::new(FAR));
+    harness.runtime.inject(Rule::on(Method::ImageStatus, Fault::error(Code::Unavailable)).once());
+    let (reasons, _) = harness.failed(&pod("IfNotPresent")).await;
     assert_eq!(reasons, [("main".to_owned(), "ImageInspectError")]);
-    assert_eq!(world.events.reasons(), ["InspectFailed", "Failed"]);
-    world.synced(&pod("IfNotPresent")).await;
+    assert_eq!(harness.events.reasons(), ["InspectFailed", "Failed"]);
+    harness.synced(&pod("IfNotPresent")).await;
 }
 
-/// What the first container that did not start says while it waits.
-fn said(error: &SyncError) -> String {
+/// The waiting message of the first container that did not start.
+fn error_text(error: &SyncError) -> String {
     let SyncError::StartContainers(failed) = error else { panic!("{error}") };
     failed[0].1.message()
 }
 
 // behaviour: ACT-120
 #[tokio::test(start_paused = true)]
-async fn what_is_said_of_an_image_names_it_and_why_it_is_not_there() {
-    let (world, absent) = (World::new(), pod("IfNotPresent"));
-    let (_, error) = world.failed(&absent).await;
-    let why = said(&error);
+async fn image_events_name_the_image_and_the_error() {
+    let (harness, absent) = (Harness::new(), pod("IfNotPresent"));
+    let (_, error) = harness.failed(&absent).await;
+    let why = error_text(&error);
     assert!(why.starts_with("rpc error: code = NotFound desc = "), "{why}");
-    let (_, error) = world.failed(&absent).await;
-    assert_eq!(said(&error), format!("Back-off pulling image {FAR:?}: ErrImagePull: {why}"));
-    let (_, error) = world.failed(&pod("Never")).await;
+    let (_, error) = harness.failed(&absent).await;
+    assert_eq!(error_text(&error), format!("Back-off pulling image {FAR:?}: ErrImagePull: {why}"));
+    let (_, error) = harness.failed(&pod("Never")).await;
     let never = format!("Container image {FAR:?} is not present with pull policy of Never");
-    assert_eq!((said(&error), world.last_message("ErrImageNeverPull")), (never.clone(), never));
-    let world = World::new();
-    world.runtime.publish(RemoteImage::new(FAR).size(1 << 20).pull_takes(seconds(2)));
-    world.synced(&absent).await;
+    assert_eq!(
+        (error_text(&error), harness.last_message("ErrImageNeverPull")),
+        (never.clone(), never)
+    );
+    let harness = Harness::new();
+    harness.runtime.publish(RemoteImage::new(FAR).size(1 << 20).pull_takes(seconds(2)));
+    harness.synced(&absent).await;
     let pulled = format!(
         "Successfully pulled image {FAR:?} in 2s (2s including waiting). Image size: 1048576 bytes."
     );
-    assert_eq!(world.last_message("Pulled"), pulled);
-    world.runtime.kill_container(&world.running(&absent, "main").await, 1);
-    world.synced(&absent).await;
+    assert_eq!(harness.last_message("Pulled"), pulled);
+    harness.runtime.kill_container(&harness.running(&absent, "main").await, 1);
+    harness.synced(&absent).await;
     let here = "already present on machine and can be accessed by the pod";
-    assert_eq!(world.last_message("Pulled"), format!("Container image {FAR:?} {here}"));
+    assert_eq!(harness.last_message("Pulled"), format!("Container image {FAR:?} {here}"));
     let timed = [
         r#"kubelet_image_pull_duration_seconds_sum{image_size_in_bytes="0-10MB"} 2"#,
         r#"kubelet_image_pull_duration_seconds_count{image_size_in_bytes="0-10MB"} 1"#,
     ];
-    assert_eq!(world.counted("kubelet_image_pull_duration_seconds"), timed);
+    assert_eq!(harness.counted("kubelet_image_pull_duration_seconds"), timed);
 }
 
 // behaviour: ACT-130
 #[tokio::test(start_paused = true)]
-async fn wishes_for_images_are_counted_by_what_was_known() {
-    let world = World::new();
+async fn image_lookups_are_counted_by_policy_and_presence() {
+    let harness = Harness::new();
     let wishes = [
         (IMAGE, "IfNotPresent"),
         ("a:b:c", "Never"),
@@ -298,7 +306,7 @@ async fn wishes_for_images_are_counted_by_what_was_known() {
         let pod = testkit::pods::pod(&format!("wish-{number}"));
         let mut pod = pod.container("main", image, ["sleep", "forever"]).build();
         pod.spec.as_mut().unwrap().containers[0].image_pull_policy = Some(policy.into());
-        assert_eq!(world.sync(&pod).await.is_ok(), image == IMAGE, "{image} {policy}");
+        assert_eq!(harness.sync(&pod).await.is_ok(), image == IMAGE, "{image} {policy}");
     }
     let name = "kubelet_image_manager_ensure_image_requests_total";
     let expected = [
@@ -308,5 +316,5 @@ async fn wishes_for_images_are_counted_by_what_was_known() {
         r#"{present_locally="unknown",pull_policy="always",pull_required="true"} 1"#,
         r#"{present_locally="unknown",pull_policy="never",pull_required="unknown"} 1"#,
     ];
-    assert_eq!(world.counted(name), expected.map(|labels| format!("{name}{labels}")));
+    assert_eq!(harness.counted(name), expected.map(|labels| format!("{name}{labels}")));
 }

@@ -3,6 +3,7 @@
 
 mod api;
 mod cgroups;
+mod harness;
 mod hooks;
 mod image_volumes;
 mod images;
@@ -19,4 +20,3 @@ mod sandbox;
 mod setup;
 mod start;
 mod termination_message;
-mod world;

@@ -17,14 +17,14 @@ use testkit::pods;
 use testkit::runtime::{Fault, Method, RemoteImage, Rule};
 use tokio_util::sync::CancellationToken;
 
-use crate::world::{World, seconds};
+use crate::harness::{Harness, seconds};
 
 const FAR: &str = "ferrolet.test/far:1";
 
-/// Access that answers as a test sets it, and records its calls.
+/// Image access with scripted responses, which records its calls.
 #[derive(Debug, Default)]
 struct ScriptedAccess {
-    /// Pods must show their access to images that are present.
+    /// Pods must prove their access to present images.
     must_pull: bool,
     /// The check of a present image returns the credentials that it looked up.
     returns_credentials: bool,
@@ -96,7 +96,7 @@ impl ImageAccess for ScriptedAccess {
     async fn credentials(&self, pod: &Pod, _: &str) -> Result<PullCredentials, CredentialsError> {
         self.note("credentials".to_owned());
         self.refuses(Step::Credentials)?;
-        // Each pod has secrets of its own, with the same content.
+        // Each pod has its own secrets, with the same content.
         let name = view::pod_name(pod).name.to_string();
         let own = |secret: &PullCredential| {
             let mut own = secret.clone();
@@ -131,11 +131,11 @@ impl ImageAccess for ScriptedAccess {
     }
 }
 
-fn world(access: ScriptedAccess) -> (World, Arc<ScriptedAccess>) {
+fn harness(access: ScriptedAccess) -> (Harness, Arc<ScriptedAccess>) {
     let access = Arc::new(access);
-    let world = World::with_access(PullSettings::default(), Arc::clone(&access) as _);
-    world.runtime.publish(RemoteImage::new(FAR).pull_takes(seconds(2)));
-    (world, access)
+    let harness = Harness::with_access(PullSettings::default(), Arc::clone(&access) as _);
+    harness.runtime.publish(RemoteImage::new(FAR).pull_takes(seconds(2)));
+    (harness, access)
 }
 
 fn pod(name: &str, policy: &str) -> Pod {
@@ -145,8 +145,8 @@ fn pod(name: &str, policy: &str) -> Pod {
 }
 
 /// Reason and message of the container that waits.
-async fn failure(world: &World, pod: &Pod) -> (&'static str, String) {
-    let (_, error) = world.failed(pod).await;
+async fn failure(harness: &Harness, pod: &Pod) -> (&'static str, String) {
+    let (_, error) = harness.failed(pod).await;
     let SyncError::StartContainers(failed) = error else { panic!("{error}") };
     (failed[0].1.label(), failed[0].1.message())
 }
@@ -154,17 +154,17 @@ async fn failure(world: &World, pod: &Pod) -> (&'static str, String) {
 // behaviour: PULL-2
 #[tokio::test(start_paused = true)]
 async fn access_is_checked_before_a_present_image_is_used() {
-    let (world, access) = world(ScriptedAccess::default());
-    world.runtime.add_image(&RemoteImage::new(FAR));
-    world.synced(&pod("a", "IfNotPresent")).await;
+    let (harness, access) = harness(ScriptedAccess::default());
+    harness.runtime.add_image(&RemoteImage::new(FAR));
+    harness.synced(&pod("a", "IfNotPresent")).await;
     assert_eq!(access.calls(), [format!("check {FAR}")], "no credentials are looked up");
     let text = "already present on machine and can be accessed by the pod";
-    assert_eq!(world.last_message("Pulled"), format!("Container image {FAR:?} {text}"));
-    let (world, _) = self::world(ScriptedAccess { is_off: true, ..ScriptedAccess::default() });
-    world.runtime.add_image(&RemoteImage::new(FAR));
-    world.synced(&pod("a", "Never")).await;
+    assert_eq!(harness.last_message("Pulled"), format!("Container image {FAR:?} {text}"));
+    let (harness, _) = self::harness(ScriptedAccess { is_off: true, ..ScriptedAccess::default() });
+    harness.runtime.add_image(&RemoteImage::new(FAR));
+    harness.synced(&pod("a", "Never")).await;
     let text = format!("Container image {FAR:?} already present on machine");
-    assert_eq!(world.last_message("Pulled"), text);
+    assert_eq!(harness.last_message("Pulled"), text);
 }
 
 // behaviour: PULL-2
@@ -174,9 +174,9 @@ async fn pod_that_must_prove_its_access_pulls_a_present_image() {
         let secrets = vec!["a"];
         let access =
             ScriptedAccess { must_pull: true, returns_credentials, secrets, ..<_>::default() };
-        let (world, access) = world(access);
-        world.runtime.add_image(&RemoteImage::new(FAR));
-        world.synced(&pod("one", "IfNotPresent")).await;
+        let (harness, access) = harness(access);
+        harness.runtime.add_image(&RemoteImage::new(FAR));
+        harness.synced(&pod("one", "IfNotPresent")).await;
         let check = format!("check {FAR}");
         let expected: &[&str] = if returns_credentials {
             &[&check, "begins", "succeeded with a"]
@@ -184,19 +184,20 @@ async fn pod_that_must_prove_its_access_pulls_a_present_image() {
             &[&check, "credentials", "begins", "succeeded with a-one"]
         };
         assert_eq!(access.calls(), expected, "credentials are looked up once");
-        assert_eq!(world.runtime.count(Method::PullImage), 1);
+        assert_eq!(harness.runtime.count(Method::PullImage), 1);
     }
 }
 
 // behaviour: PULL-2
 #[tokio::test(start_paused = true)]
 async fn policy_never_does_not_reveal_that_an_image_is_present() {
-    let (world, access) = world(ScriptedAccess { must_pull: true, ..ScriptedAccess::default() });
-    let absent = failure(&world, &pod("a", "Never")).await;
-    let event = world.last_message("ErrImageNeverPull");
-    world.runtime.add_image(&RemoteImage::new(FAR));
-    assert_eq!(failure(&world, &pod("b", "Never")).await, absent);
-    assert_eq!((absent.0, world.last_message("ErrImageNeverPull")), ("ErrImageNeverPull", event));
+    let (harness, access) =
+        harness(ScriptedAccess { must_pull: true, ..ScriptedAccess::default() });
+    let absent = failure(&harness, &pod("a", "Never")).await;
+    let event = harness.last_message("ErrImageNeverPull");
+    harness.runtime.add_image(&RemoteImage::new(FAR));
+    assert_eq!(failure(&harness, &pod("b", "Never")).await, absent);
+    assert_eq!((absent.0, harness.last_message("ErrImageNeverPull")), ("ErrImageNeverPull", event));
     assert_eq!(access.calls(), [format!("check {FAR}")], "no pull begins");
 }
 
@@ -204,25 +205,25 @@ async fn policy_never_does_not_reveal_that_an_image_is_present() {
 #[tokio::test(start_paused = true)]
 async fn credentials_are_tried_in_order_until_one_succeeds() {
     let secrets = vec!["a", "b"];
-    let (world, access) = world(ScriptedAccess { secrets, ..ScriptedAccess::default() });
+    let (harness, access) = harness(ScriptedAccess { secrets, ..ScriptedAccess::default() });
     let refused = Rule::on(Method::PullImage, Fault::error(Code::Unauthenticated));
-    world.runtime.inject(refused.clone().times(2));
+    harness.runtime.inject(refused.clone().times(2));
     let pod = pod("one", "IfNotPresent");
-    let (reason, message) = failure(&world, &pod).await;
-    let text = "rpc error: code = Unauthenticated desc = a test asked for this";
+    let (reason, message) = failure(&harness, &pod).await;
+    let text = "rpc error: code = Unauthenticated desc = injected by a test";
     assert_eq!((reason, message.as_str()), ("ErrImagePull", text), "equal errors are one");
-    assert_eq!(world.runtime.count(Method::PullImage), 2, "there is no anonymous attempt");
+    assert_eq!(harness.runtime.count(Method::PullImage), 2, "there is no anonymous attempt");
     tokio::time::sleep(seconds(10)).await;
-    world.runtime.inject(refused.once());
-    world.runtime.inject(Rule::on(Method::PullImage, Fault::error(Code::Unknown)).once());
-    let (_, message) = failure(&world, &pod).await;
-    assert_eq!(message, format!("[{text}, a test asked for this]"));
+    harness.runtime.inject(refused.once());
+    harness.runtime.inject(Rule::on(Method::PullImage, Fault::error(Code::Unknown)).once());
+    let (_, message) = failure(&harness, &pod).await;
+    assert_eq!(message, format!("[{text}, injected by a test]"));
     access.calls();
     tokio::time::sleep(seconds(20)).await;
-    world.runtime.inject(Rule::on(Method::PullImage, Fault::error(Code::Unknown)).once());
-    world.synced(&pod).await;
+    harness.runtime.inject(Rule::on(Method::PullImage, Fault::error(Code::Unknown)).once());
+    harness.synced(&pod).await;
     assert_eq!(access.calls(), ["credentials", "begins", "succeeded with b-one"]);
-    let pulls = world.incidents.lines();
+    let pulls = harness.incidents.lines();
     let text = format!(
         "pull {FAR} image-absent: container main, credential secret default/b-one, took 2s, size 1000000"
     );
@@ -231,12 +232,12 @@ async fn credentials_are_tried_in_order_until_one_succeeds() {
 
 // behaviour: PULL-2
 #[tokio::test(start_paused = true)]
-async fn intent_is_recorded_before_the_back_off_is_checked_and_removed_after_a_failure() {
-    let (world, access) = world(ScriptedAccess::default());
-    world.runtime.unpublish(FAR);
+async fn pull_intent_is_recorded_before_the_back_off_and_removed_after_a_failure() {
+    let (harness, access) = harness(ScriptedAccess::default());
+    harness.runtime.unpublish(FAR);
     let pod = pod("a", "IfNotPresent");
     for reason in ["ErrImagePull", "ImagePullBackOff"] {
-        assert_eq!(failure(&world, &pod).await.0, reason);
+        assert_eq!(failure(&harness, &pod).await.0, reason);
         assert_eq!(access.calls(), ["credentials", "begins", "failed"], "{reason}");
     }
 }
@@ -244,14 +245,14 @@ async fn intent_is_recorded_before_the_back_off_is_checked_and_removed_after_a_f
 // behaviour: PULL-11
 #[tokio::test(start_paused = true)]
 async fn intent_is_removed_when_the_pod_ends_during_its_pull() {
-    let (world, access) = world(ScriptedAccess::default());
-    world.runtime.inject(Rule::on(Method::PullImage, Fault::hang()));
+    let (harness, access) = harness(ScriptedAccess::default());
+    harness.runtime.inject(Rule::on(Method::PullImage, Fault::hang()));
     let (pod, cancel) = (pod("a", "IfNotPresent"), CancellationToken::new());
     let cancelled = async {
         tokio::time::sleep(seconds(5)).await;
         cancel.cancel();
     };
-    let (synced, ()) = tokio::join!(world.first_sync(&pod, &cancel), cancelled);
+    let (synced, ()) = tokio::join!(harness.first_sync(&pod, &cancel), cancelled);
     assert!(synced.is_err());
     assert_eq!(access.calls(), ["credentials", "begins", "failed"]);
 }
@@ -260,13 +261,14 @@ async fn intent_is_removed_when_the_pod_ends_during_its_pull() {
 #[tokio::test(start_paused = true)]
 async fn each_pod_of_a_shared_pull_records_its_own_secret() {
     let secrets = vec!["a"];
-    let (world, access) = world(ScriptedAccess { secrets, ..ScriptedAccess::default() });
+    let (harness, access) = harness(ScriptedAccess { secrets, ..ScriptedAccess::default() });
     let pods = ["one", "two"].map(|name| pod(name, "IfNotPresent"));
     let cancel = CancellationToken::new();
     let [one, two] = &pods;
-    let (one, two) = tokio::join!(world.first_sync(one, &cancel), world.first_sync(two, &cancel));
+    let (one, two) =
+        tokio::join!(harness.first_sync(one, &cancel), harness.first_sync(two, &cancel));
     assert!(one.is_ok() && two.is_ok());
-    assert_eq!(world.runtime.count(Method::PullImage), 1);
+    assert_eq!(harness.runtime.count(Method::PullImage), 1);
     let mut calls = access.calls();
     calls.sort();
     let each = |call: &str| [call.to_owned(), call.to_owned()];
@@ -284,15 +286,16 @@ async fn failure_of_the_access_check_is_shown_and_nothing_is_pulled() {
     );
     for (step, text) in [(Step::Check, secret), (Step::Credentials, secret), (Step::Begin, &record)]
     {
-        let (world, _) = world(ScriptedAccess { fails: Some(step), ..ScriptedAccess::default() });
+        let (harness, _) =
+            harness(ScriptedAccess { fails: Some(step), ..ScriptedAccess::default() });
         if step == Step::Check {
-            world.runtime.add_image(&RemoteImage::new(FAR));
+            harness.runtime.add_image(&RemoteImage::new(FAR));
         }
-        let shown = failure(&world, &pod("a", "IfNotPresent")).await;
+        let shown = failure(&harness, &pod("a", "IfNotPresent")).await;
         assert_eq!(shown, ("ErrImagePull", text.to_owned()), "{step:?}");
-        let mut events = world.events.reasons();
+        let mut events = harness.events.reasons();
         events.retain(|reason| reason != "MissingClusterDNS");
         assert_eq!(events, ["Failed", "Failed"], "{step:?}");
-        assert_eq!(world.runtime.count(Method::PullImage), 0, "{step:?}");
+        assert_eq!(harness.runtime.count(Method::PullImage), 0, "{step:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Pulls of many pods: shared, in order, limited and given up.
+//! Pulls of many pods: shared, in order, limited and cancelled.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use testkit::runtime::{Fault, Method, RemoteImage, Rule};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::world::{World, seconds};
+use crate::harness::{Harness, seconds};
 
 const SMALL: &str = "ferrolet.test/small:1";
 const LARGE: &str = "ferrolet.test/large:1";
@@ -33,9 +33,9 @@ fn parallel(most: usize) -> PullSettings {
 }
 
 /// The time that the first sync of a pod takes.
-async fn took(world: &World, pod: &Pod) -> Duration {
+async fn took(harness: &Harness, pod: &Pod) -> Duration {
     let begun = Instant::now();
-    world.first_sync(pod, &CancellationToken::new()).await.unwrap();
+    harness.first_sync(pod, &CancellationToken::new()).await.unwrap();
     begun.elapsed()
 }
 
@@ -45,29 +45,29 @@ fn failure(synced: Result<impl Sized, SyncError>) -> (&'static str, String) {
     (failed[0].1.label(), failed[0].1.message())
 }
 
-fn counted(world: &World, reason: &str) -> usize {
-    world.events.reasons().iter().filter(|found| *found == reason).count()
+fn counted(harness: &Harness, reason: &str) -> usize {
+    harness.events.reasons().iter().filter(|found| *found == reason).count()
 }
 
 // behaviour: PULL-10
 #[tokio::test(start_paused = true)]
 async fn image_is_pulled_once_for_all_pods_that_wait_for_it() {
     for (settings, expected) in [(slots(PullSlots::Unlimited), 5), (PullSettings::default(), 100)] {
-        let world = World::with_pulls(settings);
+        let harness = Harness::with_pulls(settings);
         let image = |number: usize| format!("ferrolet.test/image-{}:1", number % 20);
         for number in 0..20 {
-            world.runtime.publish(RemoteImage::new(&image(number)).pull_takes(seconds(5)));
+            harness.runtime.publish(RemoteImage::new(&image(number)).pull_takes(seconds(5)));
         }
         let pods: Vec<Pod> = (0..50)
             .map(|number| pod(&format!("pod-{number}"), &image(number), "IfNotPresent"))
             .collect();
         let begun = Instant::now();
         let cancel = CancellationToken::new();
-        try_join_all(pods.iter().map(|pod| world.first_sync(pod, &cancel))).await.unwrap();
+        try_join_all(pods.iter().map(|pod| harness.first_sync(pod, &cancel))).await.unwrap();
         assert_eq!(begun.elapsed(), seconds(expected), "{settings:?}");
-        assert_eq!(world.runtime.count(Method::PullImage), 20);
-        assert_eq!((counted(&world, "Pulling"), counted(&world, "Pulled")), (50, 50));
-        let pulls = world.incidents.lines();
+        assert_eq!(harness.runtime.count(Method::PullImage), 20);
+        assert_eq!((counted(&harness, "Pulling"), counted(&harness, "Pulled")), (50, 50));
+        let pulls = harness.incidents.lines();
         assert_eq!(pulls.iter().filter(|line| line.starts_with("pull ")).count(), 20, "{pulls:?}");
     }
 }
@@ -75,60 +75,60 @@ async fn image_is_pulled_once_for_all_pods_that_wait_for_it() {
 // behaviour: PULL-10
 #[tokio::test(start_paused = true)]
 async fn pod_that_joins_a_pull_reports_its_own_wait() {
-    let world = World::new();
-    world.runtime.publish(RemoteImage::new(SMALL).pull_takes(seconds(10)));
+    let harness = Harness::new();
+    harness.runtime.publish(RemoteImage::new(SMALL).pull_takes(seconds(10)));
     let (first, second) = (pod("a", SMALL, "Always"), pod("b", SMALL, "Always"));
     let second = async {
         tokio::time::sleep(seconds(4)).await;
-        took(&world, &second).await
+        took(&harness, &second).await
     };
-    let (first, second) = tokio::join!(took(&world, &first), second);
+    let (first, second) = tokio::join!(took(&harness, &first), second);
     assert_eq!((first, second), (seconds(10), seconds(6)));
-    assert_eq!(world.runtime.count(Method::PullImage), 1);
-    let message = world.last_message("Pulled");
+    assert_eq!(harness.runtime.count(Method::PullImage), 1);
+    let message = harness.last_message("Pulled");
     assert!(message.contains("in 6s (6s including waiting)"), "{message}");
 }
 
 // behaviour: PULL-5
 #[tokio::test(start_paused = true)]
 async fn pull_of_a_present_image_does_not_wait_for_a_large_one() {
-    let world = World::new();
-    world.runtime.add_image(&RemoteImage::new(SMALL));
-    world.runtime.publish(RemoteImage::new(SMALL).pull_takes(seconds(1)));
+    let harness = Harness::new();
+    harness.runtime.add_image(&RemoteImage::new(SMALL));
+    harness.runtime.publish(RemoteImage::new(SMALL).pull_takes(seconds(1)));
     let absent = "ferrolet.test/absent:1";
     for image in [LARGE, absent] {
-        world.runtime.publish(RemoteImage::new(image).pull_takes(seconds(60)));
+        harness.runtime.publish(RemoteImage::new(image).pull_takes(seconds(60)));
     }
     let pods = [pod("a", LARGE, "Always"), pod("b", absent, "Always"), pod("c", SMALL, "Always")];
-    let took = join_all(pods.iter().map(|pod| took(&world, pod))).await;
+    let took = join_all(pods.iter().map(|pod| took(&harness, pod))).await;
     assert_eq!(took, [seconds(60), seconds(120), seconds(1)]);
 }
 
 // behaviour: PULL-4
 #[tokio::test(start_paused = true)]
 async fn hung_pull_takes_its_own_slot_and_critical_pods_come_first() {
-    let world = World::with_pulls(parallel(2));
-    world.runtime.inject(Rule::on(Method::PullImage, Fault::hang()).object(LARGE));
+    let harness = Harness::with_pulls(parallel(2));
+    harness.runtime.inject(Rule::on(Method::PullImage, Fault::hang()).object(LARGE));
     let names = ["one", "two", "three"];
     let image = |name: &str| format!("ferrolet.test/{name}:1");
     for name in names {
-        world.runtime.publish(RemoteImage::new(&image(name)).pull_takes(seconds(5)));
+        harness.runtime.publish(RemoteImage::new(&image(name)).pull_takes(seconds(5)));
     }
     let (hung, mut waiting) =
         (pod("hung", LARGE, "Always"), names.map(|name| pod(name, &image(name), "Always")));
     waiting[2].spec.as_mut().unwrap().priority = Some(2_000_000_000);
     let cancel = CancellationToken::new();
-    let hung = timeout(seconds(3600), world.first_sync(&hung, &cancel));
-    let (hung, took) = tokio::join!(hung, join_all(waiting.iter().map(|pod| took(&world, pod))));
+    let hung = timeout(seconds(3600), harness.first_sync(&hung, &cancel));
+    let (hung, took) = tokio::join!(hung, join_all(waiting.iter().map(|pod| took(&harness, pod))));
     assert!(hung.is_err(), "it hangs");
     assert_eq!(took, [seconds(5), seconds(15), seconds(10)]);
 }
 
 // behaviour: PULL-11
 #[tokio::test(start_paused = true)]
-async fn pull_goes_on_until_its_last_pod_gives_up() {
-    let world = World::new();
-    world.runtime.publish(RemoteImage::new(LARGE).pull_takes(seconds(10)));
+async fn pull_continues_until_its_last_pod_cancels() {
+    let harness = Harness::new();
+    harness.runtime.publish(RemoteImage::new(LARGE).pull_takes(seconds(10)));
     let [first, second] = ["a", "b"].map(|name| pod(name, LARGE, "IfNotPresent"));
     let cancel = CancellationToken::new();
     let never = CancellationToken::new();
@@ -138,23 +138,23 @@ async fn pull_goes_on_until_its_last_pod_gives_up() {
     };
     let begun = Instant::now();
     let (first, second, ()) = tokio::join!(
-        world.first_sync(&first, &cancel),
-        world.first_sync(&second, &never),
+        harness.first_sync(&first, &cancel),
+        harness.first_sync(&second, &never),
         cancelled
     );
     assert_eq!(failure(first).1, "the pod ends");
     second.unwrap();
     assert_eq!(begun.elapsed(), seconds(10), "the pull did not start over");
-    assert_eq!(world.runtime.count(Method::PullImage), 1);
+    assert_eq!(harness.runtime.count(Method::PullImage), 1);
 }
 
 // behaviour: PULL-11
 #[tokio::test(start_paused = true)]
-async fn pull_that_all_pods_give_up_frees_its_slot() {
-    let world = World::new();
-    world.runtime.inject(Rule::on(Method::PullImage, Fault::hang()).object(LARGE).once());
+async fn pull_cancelled_by_all_pods_frees_its_slot() {
+    let harness = Harness::new();
+    harness.runtime.inject(Rule::on(Method::PullImage, Fault::hang()).object(LARGE).once());
     for image in [LARGE, SMALL] {
-        world.runtime.publish(RemoteImage::new(image).pull_takes(seconds(1)));
+        harness.runtime.publish(RemoteImage::new(image).pull_takes(seconds(1)));
     }
     let (hung, next) = (pod("a", LARGE, "IfNotPresent"), pod("b", SMALL, "IfNotPresent"));
     let cancel = CancellationToken::new();
@@ -162,45 +162,45 @@ async fn pull_that_all_pods_give_up_frees_its_slot() {
         tokio::time::sleep(seconds(5)).await;
         cancel.cancel();
     };
-    let hung = world.first_sync(&hung, &cancel);
-    let (hung, next, ()) = tokio::join!(hung, took(&world, &next), cancelled);
+    let hung = harness.first_sync(&hung, &cancel);
+    let (hung, next, ()) = tokio::join!(hung, took(&harness, &next), cancelled);
     assert_eq!((failure(hung).1.as_str(), next), ("the pod ends", seconds(6)));
     let again = pod("c", LARGE, "IfNotPresent");
-    assert_eq!(took(&world, &again).await, seconds(1), "a later pull is a new one");
+    assert_eq!(took(&harness, &again).await, seconds(1), "a later pull is a new one");
 }
 
 // behaviour: PULL-6
 #[tokio::test(start_paused = true)]
 async fn pull_beyond_the_rate_fails_and_backs_off() {
     let rate = PullRate { per_second: 1, burst: 1 };
-    let world = World::with_pulls(PullSettings { rate, slots: PullSlots::Unlimited });
+    let harness = Harness::with_pulls(PullSettings { rate, slots: PullSlots::Unlimited });
     for image in [SMALL, LARGE] {
-        world.runtime.publish(RemoteImage::new(image));
+        harness.runtime.publish(RemoteImage::new(image));
     }
     let (first, second) = (pod("a", SMALL, "Always"), pod("b", LARGE, "Always"));
-    took(&world, &first).await;
-    let refused = world.first_sync(&second, &CancellationToken::new()).await;
+    took(&harness, &first).await;
+    let refused = harness.first_sync(&second, &CancellationToken::new()).await;
     let exceeded = ("ErrImagePull", "pull QPS exceeded".to_owned());
     assert_eq!(failure(refused), exceeded);
-    let failed = world.events.all();
+    let failed = harness.events.all();
     let text = format!("Failed to pull image {LARGE:?}: pull QPS exceeded");
     assert!(failed.iter().any(|event| event.message == text), "{failed:?}");
     tokio::time::sleep(seconds(9)).await;
-    let (reasons, _) = world.failed(&second).await;
+    let (reasons, _) = harness.failed(&second).await;
     assert_eq!(reasons[0].1, "ImagePullBackOff");
     tokio::time::sleep(seconds(1)).await;
-    world.synced(&second).await;
+    harness.synced(&second).await;
 }
 
 // behaviour: PULL-12
 #[tokio::test(start_paused = true)]
-async fn events_remind_of_pulls_that_take_long() {
-    let world = World::new();
-    world.runtime.publish(RemoteImage::new(LARGE).pull_takes(Duration::from_mins(11)));
-    world.runtime.publish(RemoteImage::new(SMALL));
+async fn long_pulls_have_reminder_events() {
+    let harness = Harness::new();
+    harness.runtime.publish(RemoteImage::new(LARGE).pull_takes(Duration::from_mins(11)));
+    harness.runtime.publish(RemoteImage::new(SMALL));
     let (large, small) = (pod("large", LARGE, "Always"), pod("small", SMALL, "Always"));
-    tokio::join!(took(&world, &large), took(&world, &small));
-    let mut reminders: Vec<(String, String)> = world
+    tokio::join!(took(&harness, &large), took(&harness, &small));
+    let mut reminders: Vec<(String, String)> = harness
         .events
         .all()
         .into_iter()
@@ -223,14 +223,14 @@ async fn events_remind_of_pulls_that_take_long() {
 
 // behaviour: PULL-15
 #[tokio::test(start_paused = true)]
-async fn agent_that_starts_again_pulls_what_its_predecessor_did_not_finish() {
-    let world = World::new();
-    world.runtime.publish(RemoteImage::new(LARGE).pull_takes(seconds(60)));
+async fn restarted_agent_repeats_unfinished_pulls() {
+    let harness = Harness::new();
+    harness.runtime.publish(RemoteImage::new(LARGE).pull_takes(seconds(60)));
     let pod = pod("a", LARGE, "IfNotPresent");
     let cancel = CancellationToken::new();
-    let killed = timeout(seconds(30), world.first_sync(&pod, &cancel)).await;
+    let killed = timeout(seconds(30), harness.first_sync(&pod, &cancel)).await;
     assert!(killed.is_err(), "the process ended in the middle of the pull");
-    let next = world.again(NodeSettings::default(), None);
+    let next = harness.again(NodeSettings::default(), None);
     let begun = Instant::now();
     next.synced(&pod).await;
     assert_eq!(begun.elapsed(), seconds(60));
@@ -239,15 +239,15 @@ async fn agent_that_starts_again_pulls_what_its_predecessor_did_not_finish() {
 
 #[tokio::test(start_paused = true)]
 async fn failed_pull_fails_for_all_pods_that_waited() {
-    let world = World::new();
-    world.runtime.publish(RemoteImage::new(LARGE));
+    let harness = Harness::new();
+    harness.runtime.publish(RemoteImage::new(LARGE));
     let fault = Fault::error(Code::Unknown).after(seconds(5));
-    world.runtime.inject(Rule::on(Method::PullImage, fault).once());
+    harness.runtime.inject(Rule::on(Method::PullImage, fault).once());
     let pods = ["a", "b"].map(|name| pod(name, LARGE, "IfNotPresent"));
     let cancel = CancellationToken::new();
-    for synced in join_all(pods.iter().map(|pod| world.first_sync(pod, &cancel))).await {
-        assert_eq!(failure(synced), ("ErrImagePull", "a test asked for this".to_owned()));
+    for synced in join_all(pods.iter().map(|pod| harness.first_sync(pod, &cancel))).await {
+        assert_eq!(failure(synced), ("ErrImagePull", "injected by a test".to_owned()));
     }
-    assert_eq!(world.runtime.count(Method::PullImage), 1);
-    assert_eq!(counted(&world, "Failed"), 4, "two for each pod: the pull and the start");
+    assert_eq!(harness.runtime.count(Method::PullImage), 1);
+    assert_eq!(counted(&harness, "Failed"), 4, "two for each pod: the pull and the start");
 }

@@ -1,4 +1,4 @@
-//! Pods whose resources change while they run.
+//! In-place resizes of pods.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use runtime::{ResizeError, SyncError};
 use testkit::cgroups::MemoryCgroups;
 use testkit::runtime::{Fault, Method, Rule};
 
-use crate::world::{IMAGE, World, web};
+use crate::harness::{Harness, IMAGE, web};
 
-fn world() -> (World, Arc<MemoryCgroups>) {
+fn harness() -> (Harness, Arc<MemoryCgroups>) {
     let cgroups = Arc::new(MemoryCgroups::new(CgroupDriver::Cgroupfs));
     for class in ["burstable", "besteffort"] {
         cgroups.make(&name(&format!("/kubepods/{class}")));
     }
     let port = Arc::clone(&cgroups) as _;
-    (World::with_cgroups(NodeSettings::default(), Some(port)), cgroups)
+    (Harness::with_cgroups(NodeSettings::default(), Some(port)), cgroups)
 }
 
 fn name(path: &str) -> CgroupName {
@@ -28,7 +28,7 @@ fn name(path: &str) -> CgroupName {
 
 const OWN: &str = "/kubepods/burstable/poduid-of-web";
 
-/// Two containers that may use so many bytes.
+/// Two containers with these memory limits.
 fn pod(first: &str, second: &str) -> Pod {
     let pod = web().container("first", IMAGE, ["sleep", "forever"]).container(
         "second",
@@ -54,56 +54,56 @@ fn memory(cgroups: &MemoryCgroups) -> Option<u64> {
 
 // behaviour: RSZ-13
 #[tokio::test(start_paused = true)]
-async fn the_pod_allows_more_before_and_less_after_its_containers() {
-    let (world, cgroups) = world();
-    world.synced(&pod("4Ki", "8Ki")).await;
+async fn pod_limits_increase_before_and_decrease_after_its_containers() {
+    let (harness, cgroups) = harness();
+    harness.synced(&pod("4Ki", "8Ki")).await;
     assert_eq!(memory(&cgroups), Some(12 << 10));
-    // The runtime refuses: the pod may use more already, its containers do not.
+    // The runtime refuses: the limit of the pod is raised already, those of its containers are not.
     let fault = Fault::error(Code::Internal);
-    world.runtime.inject(Rule::on(Method::UpdateContainerResources, fault).once());
-    let error = world.sync(&pod("8Ki", "8Ki")).await.unwrap_err();
+    harness.runtime.inject(Rule::on(Method::UpdateContainerResources, fault).once());
+    let error = harness.sync(&pod("8Ki", "8Ki")).await.unwrap_err();
     let SyncError::Resize(ResizeError::Container { name, .. }) = &error else { panic!("{error}") };
     assert_eq!((name.as_str(), memory(&cgroups)), ("first", Some(16 << 10)));
-    world.synced(&pod("8Ki", "8Ki")).await;
-    assert_eq!(world.calls(), [Method::UpdateContainerResources], "the rest was done before");
-    assert!(!world.sync(&pod("8Ki", "8Ki")).await.unwrap());
-    // One shrinks and the other grows: less comes first, and the pod stays as it is.
+    harness.synced(&pod("8Ki", "8Ki")).await;
+    assert_eq!(harness.calls(), [Method::UpdateContainerResources], "the rest was done before");
+    assert!(!harness.sync(&pod("8Ki", "8Ki")).await.unwrap());
+    // One shrinks and the other grows: the decrease comes first, and the limit of the pod does not change.
     cgroups.effects();
-    world.synced(&pod("12Ki", "4Ki")).await;
-    let calls = world.runtime.calls().into_iter();
+    harness.synced(&pod("12Ki", "4Ki")).await;
+    let calls = harness.runtime.calls().into_iter();
     let calls = calls.filter(|call| call.method == Method::UpdateContainerResources);
     let updated: Vec<String> = calls.map(|call| call.object).collect();
     let (first, second) = (
-        world.running(&pod("12Ki", "4Ki"), "first").await,
-        world.running(&pod("12Ki", "4Ki"), "second").await,
+        harness.running(&pod("12Ki", "4Ki"), "first").await,
+        harness.running(&pod("12Ki", "4Ki"), "second").await,
     );
     assert_eq!(updated, [second.to_string(), first.to_string()]);
     assert_eq!(cgroups.effects(), [""; 0]);
     // A smaller pod: its cgroup waits for its containers.
-    world.runtime.inject(Rule::on(Method::UpdateContainerResources, fault).once());
-    world.sync(&pod("4Ki", "4Ki")).await.unwrap_err();
+    harness.runtime.inject(Rule::on(Method::UpdateContainerResources, fault).once());
+    harness.sync(&pod("4Ki", "4Ki")).await.unwrap_err();
     assert_eq!(memory(&cgroups), Some(16 << 10));
-    world.synced(&pod("4Ki", "4Ki")).await;
+    harness.synced(&pod("4Ki", "4Ki")).await;
     assert_eq!(memory(&cgroups), Some(8 << 10));
 }
 
 // behaviour: RSZ-9
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_died_in_between_is_made_up_for() {
-    let (world, cgroups) = world();
-    world.synced(&pod("4Ki", "8Ki")).await;
+async fn interrupted_resize_is_completed_by_the_next_agent() {
+    let (harness, cgroups) = harness();
+    harness.synced(&pod("4Ki", "8Ki")).await;
     cgroups.set_broken(&name(OWN), true);
-    let error = world.sync(&pod("4Ki", "4Ki")).await.unwrap_err();
+    let error = harness.sync(&pod("4Ki", "4Ki")).await.unwrap_err();
     assert!(matches!(error, SyncError::Resize(ResizeError::Cgroup(_))), "{error}");
     cgroups.set_broken(&name(OWN), false);
-    // Another agent knows of it by what the container was made with, and the cgroup by looking.
-    let next = world.again(NodeSettings::default(), Some(Arc::clone(&cgroups) as _));
+    // Another agent knows it from the annotation of the container, and reads the cgroup.
+    let next = harness.again(NodeSettings::default(), Some(Arc::clone(&cgroups) as _));
     next.synced(&pod("4Ki", "4Ki")).await;
     assert_eq!(memory(&cgroups), Some(8 << 10));
     assert!(!next.sync(&pod("4Ki", "4Ki")).await.unwrap());
 }
 
-/// Containers without limits of their own in a pod that may use so many bytes.
+/// Containers without limits in a pod with this memory limit.
 fn limited_as_a_whole(memory: &str) -> Pod {
     let pod = web().container("main", IMAGE, ["sleep", "forever"]);
     pod.spec(|spec| {
@@ -119,29 +119,29 @@ fn limited_as_a_whole(memory: &str) -> Pod {
 
 // behaviour: RSZ-13
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_grows_as_a_whole_allows_more_before_its_containers() {
-    let (world, cgroups) = world();
-    world.synced(&limited_as_a_whole("4Ki")).await;
+async fn pod_level_increase_is_applied_before_its_containers() {
+    let (harness, cgroups) = harness();
+    harness.synced(&limited_as_a_whole("4Ki")).await;
     assert_eq!(memory(&cgroups), Some(4 << 10));
     let refuse = || {
         let rule = Rule::on(Method::UpdateContainerResources, Fault::error(Code::Internal));
-        world.runtime.inject(rule.once());
+        harness.runtime.inject(rule.once());
     };
     refuse();
-    world.sync(&limited_as_a_whole("8Ki")).await.unwrap_err();
+    harness.sync(&limited_as_a_whole("8Ki")).await.unwrap_err();
     assert_eq!(memory(&cgroups), Some(8 << 10));
-    // Another agent knows nothing of what was written, and reads it.
-    let next = world.again(NodeSettings::default(), Some(Arc::clone(&cgroups) as _));
+    // Another agent does not know the written values, and reads them.
+    let next = harness.again(NodeSettings::default(), Some(Arc::clone(&cgroups) as _));
     next.synced(&limited_as_a_whole("8Ki")).await;
-    let next = world.again(NodeSettings::default(), Some(Arc::clone(&cgroups) as _));
+    let next = harness.again(NodeSettings::default(), Some(Arc::clone(&cgroups) as _));
     refuse();
     next.sync(&limited_as_a_whole("2Ki")).await.unwrap_err();
-    assert_eq!(memory(&cgroups), Some(8 << 10), "less comes last");
+    assert_eq!(memory(&cgroups), Some(8 << 10), "the decrease comes last");
     next.synced(&limited_as_a_whole("2Ki")).await;
     assert_eq!(memory(&cgroups), Some(2 << 10));
 }
 
-/// The same two containers, which start anew for other memory.
+/// The same two containers, which restart for a memory resize.
 fn restarting(first: &str, second: &str) -> Pod {
     let mut pod = pod(first, second);
     for container in &mut pod.spec.as_mut().unwrap().containers {
@@ -155,8 +155,8 @@ fn restarting(first: &str, second: &str) -> Pod {
 
 // behaviour: RSZ-12, CGR-11
 #[tokio::test(start_paused = true)]
-async fn the_class_of_a_pod_hears_of_what_its_containers_start_anew_for() {
-    let (world, cgroups) = world();
+async fn qos_cgroup_is_updated_for_a_resize_with_restart() {
+    let (harness, cgroups) = harness();
     let asking = |cpu: &str, memory: &str| {
         let mut pod = restarting(memory, "8Ki");
         let resources = pod.spec.as_mut().unwrap().containers[0].resources.as_mut().unwrap();
@@ -165,88 +165,88 @@ async fn the_class_of_a_pod_hears_of_what_its_containers_start_anew_for() {
         pod
     };
     let shares = || cgroups.all()[&name("/kubepods/burstable")].cpu_shares;
-    world.synced(&asking("250m", "4Ki")).await;
+    harness.synced(&asking("250m", "4Ki")).await;
     assert_eq!(shares(), Some(256));
     let larger = asking("500m", "8Ki");
-    world.synced(&larger).await;
-    // With the new container all is as it should be, but for the class.
-    while world.sync(&larger).await.unwrap() {}
+    harness.synced(&larger).await;
+    // With the new container everything is converged, except the class.
+    while harness.sync(&larger).await.unwrap() {}
     assert_eq!(shares(), Some(512));
 }
 
 // behaviour: RSZ-12, RSZ-13
 #[tokio::test(start_paused = true)]
-async fn a_pod_allows_more_before_a_container_ends_to_start_anew_with_it() {
-    let (world, cgroups) = world();
-    world.synced(&restarting("4Ki", "8Ki")).await;
-    let before = world.running(&restarting("4Ki", "8Ki"), "first").await;
-    // Where the pod cannot be let use more, the container goes on with what it has.
+async fn pod_limits_increase_before_a_container_restarts_for_a_resize() {
+    let (harness, cgroups) = harness();
+    harness.synced(&restarting("4Ki", "8Ki")).await;
+    let before = harness.running(&restarting("4Ki", "8Ki"), "first").await;
+    // If the pod limit cannot be raised, the container keeps its resources.
     let larger = restarting("8Ki", "8Ki");
     cgroups.set_broken(&name(OWN), true);
-    let error = world.sync(&larger).await.unwrap_err();
+    let error = harness.sync(&larger).await.unwrap_err();
     assert!(matches!(error, SyncError::Resize(ResizeError::Cgroup(_))), "{error}");
-    assert_eq!(world.running(&larger, "first").await, before);
+    assert_eq!(harness.running(&larger, "first").await, before);
     cgroups.set_broken(&name(OWN), false);
     let rule = Rule::on(Method::StopContainer, Fault::error(Code::Internal));
-    world.runtime.inject(rule.once());
-    let error = world.sync(&larger).await.unwrap_err();
+    harness.runtime.inject(rule.once());
+    let error = harness.sync(&larger).await.unwrap_err();
     assert!(matches!(error, SyncError::KillContainer { .. }), "{error}");
-    assert_eq!(memory(&cgroups), Some(16 << 10), "before the container ends");
-    world.synced(&larger).await;
-    assert_ne!(world.running(&larger, "first").await, before);
-    // One that gets less ends before the pod does: what it used does not count any more.
+    assert_eq!(memory(&cgroups), Some(16 << 10), "before the container is killed");
+    harness.synced(&larger).await;
+    assert_ne!(harness.running(&larger, "first").await, before);
+    // A container with a decrease is killed before the pod limit decreases: its usage does not count any more.
     cgroups.use_memory(&name(OWN), 1);
-    world.synced(&restarting("4Ki", "8Ki")).await;
+    harness.synced(&restarting("4Ki", "8Ki")).await;
     assert_eq!(memory(&cgroups), Some(12 << 10));
 }
 
 // behaviour: RSZ-16
 #[tokio::test(start_paused = true)]
-async fn the_runtime_hears_of_the_pods_cgroup_before_it_changes_and_may_refuse() {
-    let (world, cgroups) = world();
-    world.synced(&pod("4Ki", "8Ki")).await;
-    let sandbox = world.sandbox(&pod("4Ki", "8Ki")).await;
-    let told = || world.runtime.sandbox_config(&sandbox).unwrap().resources.memory_limit;
+async fn sandbox_update_precedes_the_cgroup_change_and_may_refuse_it() {
+    let (harness, cgroups) = harness();
+    harness.synced(&pod("4Ki", "8Ki")).await;
+    let sandbox = harness.sandbox(&pod("4Ki", "8Ki")).await;
+    let sandbox_limit = || harness.runtime.sandbox_config(&sandbox).unwrap().resources.memory_limit;
     let refuse = |code| {
-        world
+        harness
             .runtime
             .inject(Rule::on(Method::UpdatePodSandboxResources, Fault::error(code)).once());
     };
     refuse(Code::Internal);
-    let error = world.sync(&pod("8Ki", "8Ki")).await.unwrap_err();
+    let error = harness.sync(&pod("8Ki", "8Ki")).await.unwrap_err();
     assert!(
         matches!(error, SyncError::Resize(ResizeError::Sandbox { resource: "memory", .. })),
         "{error}"
     );
     assert_eq!(
-        (memory(&cgroups), world.calls()),
+        (memory(&cgroups), harness.calls()),
         (Some(12 << 10), vec![Method::UpdatePodSandboxResources])
     );
-    // One that has no such call does as well.
+    // A runtime without this call works as well.
     refuse(Code::Unimplemented);
-    world.synced(&pod("8Ki", "8Ki")).await;
-    assert_eq!((memory(&cgroups), told()), (Some(16 << 10), 12 << 10));
-    world.synced(&pod("16Ki", "8Ki")).await;
-    assert_eq!((memory(&cgroups), told()), (Some(24 << 10), 24 << 10));
-    // It hears what the cgroup has, not what it should have had.
+    harness.synced(&pod("8Ki", "8Ki")).await;
+    assert_eq!((memory(&cgroups), sandbox_limit()), (Some(16 << 10), 12 << 10));
+    harness.synced(&pod("16Ki", "8Ki")).await;
+    assert_eq!((memory(&cgroups), sandbox_limit()), (Some(24 << 10), 24 << 10));
+    // It gets the actual values of the cgroup, not the desired ones.
     cgroups.set_broken(&name(OWN), true);
-    world.sync(&pod("32Ki", "8Ki")).await.unwrap_err();
-    assert_eq!(told(), 24 << 10);
+    harness.sync(&pod("32Ki", "8Ki")).await.unwrap_err();
+    assert_eq!(sandbox_limit(), 24 << 10);
 }
 
 // behaviour: RSZ-15
 #[tokio::test(start_paused = true)]
-async fn a_change_whose_answer_was_lost_is_taken_back_by_another() {
-    let (world, _) = world();
-    world.synced(&pod("4Ki", "8Ki")).await;
+async fn resize_with_a_lost_response_is_reverted_by_another() {
+    let (harness, _) = harness();
+    harness.synced(&pod("4Ki", "8Ki")).await;
     let fault = Fault::error_after_effect(Code::Unavailable);
     let rule = Rule::on(Method::UpdateContainerResources, fault);
-    world.runtime.inject(rule.once());
-    world.sync(&pod("8Ki", "8Ki")).await.unwrap_err();
-    let first = world.running(&pod("4Ki", "8Ki"), "first").await;
-    let has = || world.runtime.container_config(&first).unwrap().resources.memory_limit;
+    harness.runtime.inject(rule.once());
+    harness.sync(&pod("8Ki", "8Ki")).await.unwrap_err();
+    let first = harness.running(&pod("4Ki", "8Ki"), "first").await;
+    let has = || harness.runtime.container_config(&first).unwrap().resources.memory_limit;
     assert_eq!(has(), 8 << 10);
-    world.synced(&pod("4Ki", "8Ki")).await;
+    harness.synced(&pod("4Ki", "8Ki")).await;
     assert_eq!(has(), 4 << 10);
-    assert!(!world.sync(&pod("4Ki", "8Ki")).await.unwrap());
+    assert!(!harness.sync(&pod("4Ki", "8Ki")).await.unwrap());
 }

@@ -1,4 +1,4 @@
-//! A pod that starts over with all its containers.
+//! Restarts of all containers of a pod.
 
 use k8s_openapi::api::core::v1::{
     ContainerRestartRule, ContainerRestartRuleOnExitCodes, Lifecycle, LifecycleHandler, Pod,
@@ -13,7 +13,7 @@ use testkit::wanted;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::world::{IMAGE, WEB_LOGS, World, seconds, web};
+use crate::harness::{Harness, IMAGE, WEB_LOGS, seconds, web};
 
 fn starting_over() -> Pod {
     web()
@@ -35,40 +35,40 @@ fn starting_over() -> Pod {
 
 // behaviour: ACT-56
 #[tokio::test(start_paused = true)]
-async fn all_instances_go_and_the_pod_begins_again_in_the_same_sandbox_with_its_logs_kept() {
-    let (world, pod) = (World::new(), starting_over());
-    world.synced(&pod).await;
-    world.synced(&pod).await;
-    let sandbox = world.sandbox(&pod).await;
+async fn restart_of_all_keeps_the_sandbox_and_the_logs() {
+    let (harness, pod) = (Harness::new(), starting_over());
+    harness.synced(&pod).await;
+    harness.synced(&pod).await;
+    let sandbox = harness.sandbox(&pod).await;
     for name in ["init", "asks", "other"] {
-        world.files.write(format!("{WEB_LOGS}/{name}/0.log"), "words");
+        harness.files.write(format!("{WEB_LOGS}/{name}/0.log"), "words");
     }
-    world.runtime.kill_container(&world.running(&pod, "asks").await, 42);
-    world.set_restart_all(true);
-    let progress = world.sync_until(&pod, &CancellationToken::new()).await.unwrap();
+    harness.runtime.kill_container(&harness.running(&pod, "asks").await, 42);
+    harness.set_restart_all(true);
+    let progress = harness.sync_until(&pod, &CancellationToken::new()).await.unwrap();
     assert_eq!(progress, Progress::Again);
-    assert_eq!(world.runtime.containers(), []);
+    assert_eq!(harness.runtime.containers(), []);
     let calls = [
         Method::StopContainer,
         Method::RemoveContainer,
         Method::RemoveContainer,
         Method::RemoveContainer,
     ];
-    assert_eq!(world.calls(), calls);
-    world.set_restart_all(false);
-    world.synced(&pod).await;
-    world.synced(&pod).await;
-    assert_eq!(world.sandbox(&pod).await, sandbox);
+    assert_eq!(harness.calls(), calls);
+    harness.set_restart_all(false);
+    harness.synced(&pod).await;
+    harness.synced(&pod).await;
+    assert_eq!(harness.sandbox(&pod).await, sandbox);
     for name in ["asks", "other"] {
-        assert_eq!(world.instances(name), [(1, Running)], "{name}");
+        assert_eq!(harness.instances(name), [(1, Running)], "{name}");
     }
-    assert_eq!(world.files.content(format!("{WEB_LOGS}/asks/0.log")).unwrap(), b"words");
+    assert_eq!(harness.files.content(format!("{WEB_LOGS}/asks/0.log")).unwrap(), b"words");
 }
 
 // behaviour: ACT-55, ACT-60
 #[tokio::test(start_paused = true)]
-async fn what_goes_because_all_start_over_has_no_grace_and_the_runtime_is_told_two_seconds() {
-    let (world, mut pod) = (World::new(), starting_over());
+async fn restart_of_all_kills_without_grace_and_the_runtime_gets_two_seconds() {
+    let (harness, mut pod) = (Harness::new(), starting_over());
     let spec = pod.spec.as_mut().unwrap();
     spec.containers[1].args = Some(vec!["ignore".into(), "TERM".into()]);
     spec.containers[1].lifecycle = Some(Lifecycle {
@@ -78,50 +78,50 @@ async fn what_goes_because_all_start_over_has_no_grace_and_the_runtime_is_told_t
         }),
         ..Lifecycle::default()
     });
-    world.synced(&pod).await;
-    world.synced(&pod).await;
-    world.runtime.kill_container(&world.running(&pod, "asks").await, 42);
-    world.set_restart_all(true);
+    harness.synced(&pod).await;
+    harness.synced(&pod).await;
+    harness.runtime.kill_container(&harness.running(&pod, "asks").await, 42);
+    harness.set_restart_all(true);
     let begun = Instant::now();
-    world.synced(&pod).await;
+    harness.synced(&pod).await;
     assert_eq!(begun.elapsed(), seconds(2));
-    assert_eq!(world.runtime.containers(), []);
+    assert_eq!(harness.runtime.containers(), []);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_instance_that_does_not_go_keeps_the_one_that_asked() {
-    let (world, pod) = (World::new(), starting_over());
-    world.synced(&pod).await;
-    world.synced(&pod).await;
-    world.runtime.kill_container(&world.running(&pod, "asks").await, 42);
-    world.set_restart_all(true);
+async fn failed_removal_keeps_the_trigger_of_a_restart_of_all() {
+    let (harness, pod) = (Harness::new(), starting_over());
+    harness.synced(&pod).await;
+    harness.synced(&pod).await;
+    harness.runtime.kill_container(&harness.running(&pod, "asks").await, 42);
+    harness.set_restart_all(true);
     let fault = Fault::error(Code::Internal);
-    world.runtime.inject(Rule::on(Method::RemoveContainer, fault).once());
-    let error = world.sync(&pod).await.unwrap_err();
+    harness.runtime.inject(Rule::on(Method::RemoveContainer, fault).once());
+    let error = harness.sync(&pod).await.unwrap_err();
     assert!(matches!(error, SyncError::RemoveContainer { .. }), "{error}");
-    assert_eq!(world.instances("asks").len(), 1, "it is known what was under way");
-    world.synced(&pod).await;
-    assert_eq!(world.runtime.containers(), []);
+    assert_eq!(harness.instances("asks").len(), 1, "the trigger of the restart is still known");
+    harness.synced(&pod).await;
+    assert_eq!(harness.runtime.containers(), []);
 }
 
 // behaviour: ACT-29
 #[tokio::test(start_paused = true)]
-async fn what_is_made_late_when_all_have_started_over_waits_for_the_init_containers() {
-    let (world, mut pod) = (World::new(), starting_over());
+async fn late_container_after_a_restart_of_all_waits_for_init_containers() {
+    let (harness, mut pod) = (Harness::new(), starting_over());
     let spec = pod.spec.as_mut().unwrap();
     spec.init_containers.as_mut().unwrap()[0].args = Some(vec!["sleep".into(), "forever".into()]);
-    world.synced(&pod).await;
-    let init = world.running(&pod, "init").await;
-    // A call from before takes effect.
-    let status = world.status(&pod).await;
+    harness.synced(&pod).await;
+    let init = harness.running(&pod, "init").await;
+    // An earlier call takes effect.
+    let status = harness.status(&pod).await;
     let config = wanted::sandbox(&status.sandboxes[0].pod, &status.uid);
     let late = wanted::container(&config, "other", IMAGE, &["sleep", "forever"]);
-    world.runtime.create_container(&status.sandboxes[0].id, &late, &config).await.unwrap();
-    assert!(!world.sync(&pod).await.unwrap(), "the init container runs");
-    assert_eq!(world.instances("other"), [(0, Created)]);
-    world.runtime.kill_container(&init, 0);
-    world.synced(&pod).await;
+    harness.runtime.create_container(&status.sandboxes[0].id, &late, &config).await.unwrap();
+    assert!(!harness.sync(&pod).await.unwrap(), "the init container runs");
+    assert_eq!(harness.instances("other"), [(0, Created)]);
+    harness.runtime.kill_container(&init, 0);
+    harness.synced(&pod).await;
     for name in ["asks", "other"] {
-        assert_eq!(world.instances(name), [(0, Running)], "{name}");
+        assert_eq!(harness.instances(name), [(0, Running)], "{name}");
     }
 }

@@ -1,4 +1,4 @@
-//! Sandboxes that cannot be made or used.
+//! Sandboxes that cannot be created or used.
 
 use model::observed::ContainerState::{Exited, Running};
 use model::observed::SandboxState::{NotReady, Ready};
@@ -7,15 +7,15 @@ use runtime::SyncError;
 use testkit::runtime::{Fault, Method, Rule};
 use tokio_util::sync::CancellationToken;
 
-use crate::world::{IMAGE, World, forever, seconds, web};
+use crate::harness::{Harness, IMAGE, forever, seconds, web};
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_sandbox_is_replaced_with_all_that_was_in_it() {
-    let (world, pod) = (World::new(), forever());
-    world.synced(&pod).await;
-    let old = world.sandbox(&pod).await;
-    world.runtime.kill_sandbox(&old);
-    world.synced(&pod).await;
+async fn dead_sandbox_is_replaced_with_its_containers() {
+    let (harness, pod) = (Harness::new(), forever());
+    harness.synced(&pod).await;
+    let old = harness.sandbox(&pod).await;
+    harness.runtime.kill_sandbox(&old);
+    harness.synced(&pod).await;
     let calls = [
         Method::StopContainer,
         Method::StopPodSandbox,
@@ -25,113 +25,113 @@ async fn a_dead_sandbox_is_replaced_with_all_that_was_in_it() {
         Method::CreateContainer,
         Method::StartContainer,
     ];
-    assert_eq!(world.calls(), calls);
-    let status = world.status(&pod).await;
+    assert_eq!(harness.calls(), calls);
+    let status = harness.status(&pod).await;
     let sandboxes: Vec<_> = status.sandboxes.iter().map(|one| (one.attempt, one.state)).collect();
     assert_eq!(sandboxes, [(1, Ready), (0, NotReady)]);
-    assert!(status.sandboxes[1].ips.is_empty(), "the old one gave its network back");
-    assert_eq!(world.instances("main"), [(1, Running), (0, Exited)]);
+    assert!(status.sandboxes[1].ips.is_empty(), "the old one released its network");
+    assert_eq!(harness.instances("main"), [(1, Running), (0, Exited)]);
     let reasons = ["SandboxChanged", "Killing", "Pulled", "Created", "Started"];
-    assert_eq!(world.events.reasons()[3..], reasons);
-    assert!(!world.sync(&pod).await.unwrap());
+    assert_eq!(harness.events.reasons()[3..], reasons);
+    assert!(!harness.sync(&pod).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_moves_to_the_hosts_network_gets_a_new_sandbox_without_a_word_of_failure() {
-    let world = World::new();
-    world.files.write("/etc/hosts", "127.0.0.1 localhost\n");
-    world.synced(&forever()).await;
+async fn change_to_the_host_network_replaces_the_sandbox_without_a_failure_event() {
+    let harness = Harness::new();
+    harness.files.write("/etc/hosts", "127.0.0.1 localhost\n");
+    harness.synced(&forever()).await;
     let moved = web().host_network().container("main", IMAGE, ["sleep", "forever"]).build();
-    world.synced(&moved).await;
-    let status = world.status(&moved).await;
+    harness.synced(&moved).await;
+    let status = harness.status(&moved).await;
     assert_eq!((status.sandboxes[0].attempt, status.sandboxes[0].host_network), (1, true));
-    assert_eq!(world.instances("main"), [(1, Running), (0, Exited)]);
-    assert!(!world.events.has("SandboxChanged"));
+    assert_eq!(harness.instances("main"), [(1, Running), (0, Exited)]);
+    assert!(!harness.events.has("SandboxChanged"));
 }
 
 // behaviour: ACT-124
 #[tokio::test(start_paused = true)]
-async fn a_sandbox_that_cannot_be_made_is_an_error_with_an_event_and_tried_again() {
-    let (world, pod) = (World::new(), forever());
-    world.runtime.set_network_ready(false);
-    let error = world.sync(&pod).await.unwrap_err();
+async fn failed_sandbox_creation_has_an_event_and_is_retried() {
+    let (harness, pod) = (Harness::new(), forever());
+    harness.runtime.set_network_ready(false);
+    let error = harness.sync(&pod).await.unwrap_err();
     assert!(matches!(&error, SyncError::CreateSandbox(_)), "{error}");
-    assert_eq!(world.calls(), [Method::RunPodSandbox]);
-    assert_eq!(world.events.reasons(), ["FailedCreatePodSandBox"]);
+    assert_eq!(harness.calls(), [Method::RunPodSandbox]);
+    assert_eq!(harness.events.reasons(), ["FailedCreatePodSandBox"]);
     let message = "Failed to create pod sandbox: rpc error: code = Unknown desc = \
                    the network of pods is not ready";
-    assert_eq!(world.last_message("FailedCreatePodSandBox"), message);
-    world.runtime.set_network_ready(true);
-    world.synced(&pod).await;
-    assert_eq!(world.status(&pod).await.sandboxes[0].attempt, 0);
+    assert_eq!(harness.last_message("FailedCreatePodSandBox"), message);
+    harness.runtime.set_network_ready(true);
+    harness.synced(&pod).await;
+    assert_eq!(harness.status(&pod).await.sandboxes[0].attempt, 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sandbox_that_was_made_although_the_call_failed_is_used() {
-    let (world, pod) = (World::new(), forever());
-    world.runtime.inject(Rule::on(Method::RunPodSandbox, Fault::late_success()).once());
-    world.sync(&pod).await.unwrap_err();
-    world.synced(&pod).await;
-    assert_eq!(world.runtime.count(Method::RunPodSandbox), 0);
-    assert_eq!(world.status(&pod).await.sandboxes.len(), 1);
-    world.running(&pod, "main").await;
+async fn sandbox_created_by_a_failed_call_is_used() {
+    let (harness, pod) = (Harness::new(), forever());
+    harness.runtime.inject(Rule::on(Method::RunPodSandbox, Fault::late_success()).once());
+    harness.sync(&pod).await.unwrap_err();
+    harness.synced(&pod).await;
+    assert_eq!(harness.runtime.count(Method::RunPodSandbox), 0);
+    assert_eq!(harness.status(&pod).await.sandboxes.len(), 1);
+    harness.running(&pod, "main").await;
 }
 
 // behaviour: ACT-113
 #[tokio::test(start_paused = true)]
-async fn nobody_is_told_that_a_pod_that_ends_got_no_sandbox() {
-    let (world, pod) = (World::new(), forever());
+async fn terminating_pod_has_no_event_for_a_failed_sandbox() {
+    let (harness, pod) = (Harness::new(), forever());
     let cancel = CancellationToken::new();
-    world.runtime.inject(Rule::on(Method::RunPodSandbox, Fault::delay(seconds(5))));
-    world.runtime.set_network_ready(false);
-    let (synced, ()) = tokio::join!(world.sync_until(&pod, &cancel), async {
+    harness.runtime.inject(Rule::on(Method::RunPodSandbox, Fault::delay(seconds(5))));
+    harness.runtime.set_network_ready(false);
+    let (synced, ()) = tokio::join!(harness.sync_until(&pod, &cancel), async {
         tokio::time::sleep(seconds(1)).await;
         cancel.cancel();
     });
     assert!(matches!(synced, Err(SyncError::CreateSandbox(_))), "{synced:?}");
-    assert_eq!(world.events.reasons(), [""; 0]);
+    assert_eq!(harness.events.reasons(), [""; 0]);
 }
 
 // behaviour: ACT-78, ACT-124
 #[tokio::test(start_paused = true)]
-async fn a_new_sandbox_that_cannot_be_looked_at_is_an_error_with_an_event_and_used_later() {
-    let (world, pod) = (World::new(), forever());
-    world.runtime.inject(Rule::on(Method::PodSandboxStatus, Fault::error(Code::Internal)).once());
-    let error = world.sync(&pod).await.unwrap_err();
+async fn uninspectable_new_sandbox_has_an_event_and_is_used_later() {
+    let (harness, pod) = (Harness::new(), forever());
+    harness.runtime.inject(Rule::on(Method::PodSandboxStatus, Fault::error(Code::Internal)).once());
+    let error = harness.sync(&pod).await.unwrap_err();
     assert!(matches!(&error, SyncError::SandboxStatus(_)), "{error}");
-    assert_eq!(world.calls(), [Method::RunPodSandbox, Method::PodSandboxStatus]);
-    assert_eq!(world.events.reasons(), ["FailedPodSandBoxStatus"]);
+    assert_eq!(harness.calls(), [Method::RunPodSandbox, Method::PodSandboxStatus]);
+    assert_eq!(harness.events.reasons(), ["FailedPodSandBoxStatus"]);
     let message = "Unable to get pod sandbox status: rpc error: code = Internal desc = \
-                   a test asked for this";
-    assert_eq!(world.last_message("FailedPodSandBoxStatus"), message);
-    world.synced(&pod).await;
-    assert_eq!(world.runtime.count(Method::RunPodSandbox), 0);
-    world.running(&pod, "main").await;
+                   injected by a test";
+    assert_eq!(harness.last_message("FailedPodSandBoxStatus"), message);
+    harness.synced(&pod).await;
+    assert_eq!(harness.runtime.count(Method::RunPodSandbox), 0);
+    harness.running(&pod, "main").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_made_anew_while_the_old_cannot_be_ended() {
-    let (world, pod) = (World::new(), forever());
-    world.synced(&pod).await;
-    world.runtime.kill_sandbox(&world.sandbox(&pod).await);
-    world.runtime.inject(Rule::on(Method::StopContainer, Fault::error(Code::Internal)).once());
-    let error = world.sync(&pod).await.unwrap_err();
+async fn nothing_is_recreated_while_the_old_cannot_be_stopped() {
+    let (harness, pod) = (Harness::new(), forever());
+    harness.synced(&pod).await;
+    harness.runtime.kill_sandbox(&harness.sandbox(&pod).await);
+    harness.runtime.inject(Rule::on(Method::StopContainer, Fault::error(Code::Internal)).once());
+    let error = harness.sync(&pod).await.unwrap_err();
     assert!(matches!(&error, SyncError::KillContainer { name, .. } if name == "main"), "{error}");
-    assert_eq!(world.runtime.count(Method::RunPodSandbox), 0);
-    // Stopping the sandbox has ended it all the same, so the next sync makes both anew.
-    assert_eq!(world.instances("main"), [(0, Exited)]);
-    world.synced(&pod).await;
-    world.running(&pod, "main").await;
+    assert_eq!(harness.runtime.count(Method::RunPodSandbox), 0);
+    // The stop of the sandbox has killed it nevertheless, so the next sync creates both again.
+    assert_eq!(harness.instances("main"), [(0, Exited)]);
+    harness.synced(&pod).await;
+    harness.running(&pod, "main").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_once_pod_is_not_run_again_in_a_new_sandbox() {
-    let world = World::new();
+async fn run_once_pod_is_not_run_again_in_a_new_sandbox() {
+    let harness = Harness::new();
     let pod = web().restart_policy("Never").container("main", IMAGE, ["sleep", "forever"]).build();
-    world.synced(&pod).await;
-    world.runtime.kill_sandbox(&world.sandbox(&pod).await);
-    world.synced(&pod).await;
-    assert_eq!(world.calls(), [Method::StopContainer, Method::StopPodSandbox]);
-    assert_eq!(world.instances("main"), [(0, Exited)]);
-    assert!(!world.sync(&pod).await.unwrap());
+    harness.synced(&pod).await;
+    harness.runtime.kill_sandbox(&harness.sandbox(&pod).await);
+    harness.synced(&pod).await;
+    assert_eq!(harness.calls(), [Method::StopContainer, Method::StopPodSandbox]);
+    assert_eq!(harness.instances("main"), [(0, Exited)]);
+    assert!(!harness.sync(&pod).await.unwrap());
 }

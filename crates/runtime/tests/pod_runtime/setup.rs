@@ -1,4 +1,4 @@
-//! What a pod finds: its directory, hosts file, name servers and users.
+//! The environment of a pod: its directory, hosts file, name servers and user namespace.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -15,126 +15,126 @@ use runtime::SyncError;
 use runtime::decide::NodeSettings;
 use testkit::runtime::{Fault, Method, RemoteImage, Rule};
 
-use crate::world::{IMAGE, WEB_LOGS, World, forever, web};
+use crate::harness::{Harness, IMAGE, WEB_LOGS, forever, web};
 
 const POD: &str = "/var/lib/kubelet/pods/uid-of-web";
 
-async fn made(world: &World, pod: &Pod) -> (SandboxConfig, ContainerConfig) {
-    let sandbox = world.sandbox(pod).await;
-    let container = world.running(pod, "main").await;
-    let sandbox = world.runtime.sandbox_config(&sandbox).unwrap();
-    (sandbox, world.runtime.container_config(&container).unwrap())
+async fn made(harness: &Harness, pod: &Pod) -> (SandboxConfig, ContainerConfig) {
+    let sandbox = harness.sandbox(pod).await;
+    let container = harness.running(pod, "main").await;
+    let sandbox = harness.runtime.sandbox_config(&sandbox).unwrap();
+    (sandbox, harness.runtime.container_config(&container).unwrap())
 }
 
 // behaviour: CON-34
 #[tokio::test(start_paused = true)]
-async fn a_container_gets_the_pods_hosts_file_written_anew_where_it_is() {
-    let (world, pod) = (World::new(), forever());
-    world.synced(&pod).await;
+async fn hosts_file_of_the_pod_is_rewritten_in_place() {
+    let (harness, pod) = (Harness::new(), forever());
+    harness.synced(&pod).await;
     for (directory, mode) in [("", 0o750), ("/volumes", 0o750), ("/plugins", 0o750)] {
-        assert_eq!(world.files.mode(format!("{POD}{directory}")), Some(mode), "{directory}");
+        assert_eq!(harness.files.mode(format!("{POD}{directory}")), Some(mode), "{directory}");
     }
     let hosts = format!("{POD}/etc-hosts");
-    let (_, container) = made(&world, &pod).await;
+    let (_, container) = made(&harness, &pod).await;
     let mount = Mount {
         container_path: "/etc/hosts".to_owned(),
         host_path: hosts.clone(),
         ..Mount::default()
     };
     assert_eq!(container.mounts, [mount]);
-    let ip = world.status(&pod).await.ips[0];
-    let content = String::from_utf8(world.files.content(&hosts).unwrap()).unwrap();
+    let ip = harness.status(&pod).await.ips[0];
+    let content = String::from_utf8(harness.files.content(&hosts).unwrap()).unwrap();
     assert!(content.ends_with(&format!("\n{ip}\tweb\n")), "{content}");
-    assert_eq!(world.files.mode(&hosts), Some(0o644));
-    let before = world.files.look(Path::new(&hosts)).await.unwrap();
-    world.files.write(&hosts, "changed by a container");
-    world.runtime.kill_container(&world.running(&pod, "main").await, 1);
-    world.synced(&pod).await;
-    assert_eq!(world.files.content(&hosts).unwrap(), content.as_bytes());
-    let after = world.files.look(Path::new(&hosts)).await.unwrap();
+    assert_eq!(harness.files.mode(&hosts), Some(0o644));
+    let before = harness.files.look(Path::new(&hosts)).await.unwrap();
+    harness.files.write(&hosts, "changed by a container");
+    harness.runtime.kill_container(&harness.running(&pod, "main").await, 1);
+    harness.synced(&pod).await;
+    assert_eq!(harness.files.content(&hosts).unwrap(), content.as_bytes());
+    let after = harness.files.look(Path::new(&hosts)).await.unwrap();
     assert!(after.version.same_file(&before.version), "mounts of other containers would be lost");
 }
 
 // behaviour: CON-87
 #[tokio::test(start_paused = true)]
-async fn the_agents_own_files_get_the_label_of_the_container_where_that_counts() {
+async fn own_files_are_relabeled_with_selinux() {
     for selinux in [true, false] {
         let machine = Machine { selinux, ..Machine::default() };
-        let world = World::with(NodeSettings { machine, ..NodeSettings::default() });
+        let harness = Harness::with(NodeSettings { machine, ..NodeSettings::default() });
         let mut pod = forever();
         pod.spec.as_mut().unwrap().containers[0].termination_message_path = Some("/words".into());
-        world.synced(&pod).await;
-        let (_, container) = made(&world, &pod).await;
+        harness.synced(&pod).await;
+        let (_, container) = made(&harness, &pod).await;
         let labels: Vec<bool> = container.mounts.iter().map(|mount| mount.relabel).collect();
         assert_eq!(labels, [selinux; 2]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_uid_that_climbs_out_of_the_pods_directory_gets_nothing() {
-    let (world, mut pod) = (World::new(), forever());
+async fn uid_that_escapes_the_pods_directory_is_rejected() {
+    let (harness, mut pod) = (Harness::new(), forever());
     pod.metadata.uid = Some("../uid".into());
-    let error = world.sync(&pod).await.unwrap_err();
+    let error = harness.sync(&pod).await.unwrap_err();
     assert!(matches!(error, SyncError::PodDirectory(_)), "{error}");
-    assert_eq!(world.calls(), []);
+    assert_eq!(harness.calls(), []);
 }
 
 // behaviour: ACT-77
 #[tokio::test(start_paused = true)]
-async fn a_directory_that_cannot_be_made_is_an_error_with_an_event() {
-    let (world, pod) = (World::new(), forever());
-    world.files.fail("/var/lib/kubelet/pods/uid-of-web/volumes", ErrorKind::StorageFull);
-    let error = world.sync(&pod).await.unwrap_err();
+async fn failed_directory_creation_is_an_error_with_an_event() {
+    let (harness, pod) = (Harness::new(), forever());
+    harness.files.fail("/var/lib/kubelet/pods/uid-of-web/volumes", ErrorKind::StorageFull);
+    let error = harness.sync(&pod).await.unwrap_err();
     assert!(matches!(error, SyncError::PodDirectory(_)), "{error}");
-    assert_eq!(world.events.reasons(), ["Failed"]);
-    let said = world.last_message("Failed");
-    assert!(said.starts_with("error making pod data directories: "), "{said}");
-    assert_eq!(world.calls(), []);
-    world.files.repair("/var/lib/kubelet/pods/uid-of-web/volumes");
-    world.synced(&pod).await;
+    assert_eq!(harness.events.reasons(), ["Failed"]);
+    let error_text = harness.last_message("Failed");
+    assert!(error_text.starts_with("error making pod data directories: "), "{error_text}");
+    assert_eq!(harness.calls(), []);
+    harness.files.repair("/var/lib/kubelet/pods/uid-of-web/volumes");
+    harness.synced(&pod).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn standalone_sample_starts_without_a_warning() {
-    let world = World::with(NodeSettings {
+    let harness = Harness::with(NodeSettings {
         root_dir: "/var/lib/kubelet".into(),
         resolv_conf: Some("/etc/resolv.conf".into()),
         ..NodeSettings::default()
     });
-    world.files.write("/etc/resolv.conf", "nameserver 1.1.1.1\n");
+    harness.files.write("/etc/resolv.conf", "nameserver 1.1.1.1\n");
     let manifest = include_str!("../../../../examples/standalone/manifests/hello.yaml");
     let origin = podspec::Origin::File("/manifests/hello.yaml".into());
     let read = podspec::read_manifest(manifest.as_bytes(), &origin, "node").unwrap();
-    world.synced(&read.pods[0]).await;
-    assert_eq!(world.events.reasons(), ["Pulled", "Created", "Started"]);
-    assert_eq!(world.node_events.all().len(), 0);
+    harness.synced(&read.pods[0]).await;
+    assert_eq!(harness.events.reasons(), ["Pulled", "Created", "Started"]);
+    assert_eq!(harness.node_events.all().len(), 0);
 }
 
 // behaviour: CON-47
 #[tokio::test(start_paused = true)]
-async fn missing_name_servers_and_too_many_are_said() {
-    let world = World::with(NodeSettings {
+async fn missing_or_too_many_name_servers_have_events() {
+    let harness = Harness::with(NodeSettings {
         root_dir: "/var/lib/kubelet".into(),
         resolv_conf: Some("/etc/resolv.conf".into()),
         ..NodeSettings::default()
     });
-    world.files.write("/etc/resolv.conf", "nameserver 1.1.1.1\nsearch corp.example\n");
+    harness.files.write("/etc/resolv.conf", "nameserver 1.1.1.1\nsearch corp.example\n");
     let mut pod = forever();
     pod.spec.as_mut().unwrap().dns_config = Some(PodDNSConfig {
         nameservers: Some(["2.2.2.2", "3.3.3.3", "4.4.4.4"].map(ToOwned::to_owned).into()),
         ..PodDNSConfig::default()
     });
-    world.synced(&pod).await;
-    let (sandbox, _) = made(&world, &pod).await;
+    harness.synced(&pod).await;
+    let (sandbox, _) = made(&harness, &pod).await;
     assert_eq!(sandbox.dns.servers, ["1.1.1.1", "2.2.2.2", "3.3.3.3"]);
     assert_eq!(sandbox.dns.searches, ["corp.example"]);
-    assert_eq!(world.events.reasons()[..2], ["MissingClusterDNS", "DNSConfigForming"]);
+    assert_eq!(harness.events.reasons()[..2], ["MissingClusterDNS", "DNSConfigForming"]);
     assert_eq!(
-        world.last_message("MissingClusterDNS"),
+        harness.last_message("MissingClusterDNS"),
         "pod: \"web_default(uid-of-web)\". kubelet does not have ClusterDNS IP configured and \
          cannot create Pod using \"ClusterFirst\" policy. Falling back to \"Default\" policy."
     );
-    let of_node: Vec<_> = world.node_events.all();
+    let of_node: Vec<_> = harness.node_events.all();
     assert_eq!((of_node.len(), of_node[0].reason), (1, "MissingClusterDNS"));
     assert_eq!(
         of_node[0].message,
@@ -145,25 +145,24 @@ async fn missing_name_servers_and_too_many_are_said() {
 
 // behaviour: CON-44
 #[tokio::test(start_paused = true)]
-async fn without_a_resolver_file_pods_ask_the_node_by_the_version_of_ip_that_it_was_asked_to_have()
-{
+async fn default_name_server_has_the_ip_family_of_the_node() {
     for (asked, server) in
         [(None, "127.0.0.1"), (Some("192.0.2.1"), "127.0.0.1"), (Some("2001:db8::1"), "::1")]
     {
-        let world = World::with(NodeSettings {
+        let harness = Harness::with(NodeSettings {
             root_dir: "/var/lib/kubelet".into(),
             asked_ips: asked.iter().map(|ip| ip.parse().unwrap()).collect(),
             ..NodeSettings::default()
         });
-        world.synced(&forever()).await;
-        let (sandbox, _) = made(&world, &forever()).await;
+        harness.synced(&forever()).await;
+        let (sandbox, _) = made(&harness, &forever()).await;
         assert_eq!(sandbox.dns.servers, [server], "{asked:?}");
     }
 }
 
 // behaviour: CON-49
 #[tokio::test(start_paused = true)]
-async fn a_resolver_file_that_is_not_for_pods_is_told_of_when_the_agent_starts() {
+async fn unusable_resolv_conf_has_an_event_at_agent_start() {
     let domains = |count: usize, length: usize| {
         let all: Vec<String> = (0..count).map(|at| format!("{at:0>length$}")).collect();
         Some(format!("nameserver 1.1.1.1\nsearch {}\n", all.join(" ")))
@@ -191,80 +190,83 @@ async fn a_resolver_file_that_is_not_for_pods_is_told_of_when_the_agent_starts()
         (Some("nameserver".to_owned()), "", Some("nameserver list is empty ")),
     ];
     for (content, cluster_domain, expected) in rows {
-        let world = World::with(NodeSettings {
+        let harness = Harness::with(NodeSettings {
             resolv_conf: Some("/r".into()),
             cluster_domain: cluster_domain.to_owned(),
             ..NodeSettings::default()
         });
         if let Some(content) = content.clone() {
-            world.files.write("/r", content);
+            harness.files.write("/r", content);
         }
-        world.pods.check_resolver_file().await;
-        let told = world.node_events.all();
-        assert_eq!(told.len(), usize::from(expected.is_some()), "{told:?}");
-        if let (Some(told), Some(words)) = (told.first(), expected) {
-            assert_eq!(told.reason, "CheckLimitsForResolvConf");
+        harness.pods.check_resolver_file().await;
+        let events = harness.node_events.all();
+        assert_eq!(events.len(), usize::from(expected.is_some()), "{events:?}");
+        if let (Some(event), Some(words)) = (events.first(), expected) {
+            assert_eq!(event.reason, "CheckLimitsForResolvConf");
             let whole = content.as_ref().is_none_or(|content| content == "nameserver");
-            assert!(told.message.contains(words), "{told:?}");
-            assert!(!whole || told.message == words, "{told:?}");
+            assert!(event.message.contains(words), "{event:?}");
+            assert!(!whole || event.message == words, "{event:?}");
         }
     }
 }
 
 // behaviour: CON-48
 #[tokio::test(start_paused = true)]
-async fn a_resolver_file_that_cannot_be_read_keeps_the_pod_from_starting() {
-    let world = World::with(NodeSettings {
+async fn unreadable_resolv_conf_prevents_the_pod_start() {
+    let harness = Harness::with(NodeSettings {
         root_dir: "/var/lib/kubelet".into(),
         resolv_conf: Some("/etc/resolv.conf".into()),
         ..NodeSettings::default()
     });
-    let error = world.sync(&forever()).await.unwrap_err();
+    let error = harness.sync(&forever()).await.unwrap_err();
     assert!(matches!(error, SyncError::SandboxConfig(_)), "{error}");
-    assert_eq!(world.events.reasons(), ["FailedCreatePodSandBox"]);
-    let said = || world.last_message("FailedCreatePodSandBox");
-    assert_eq!(said(), "Failed to create pod sandbox: open /etc/resolv.conf: entity not found");
-    world.files.write("/etc/resolv.conf", "nameserver");
-    world.sync(&forever()).await.unwrap_err();
+    assert_eq!(harness.events.reasons(), ["FailedCreatePodSandBox"]);
+    let error_text = || harness.last_message("FailedCreatePodSandBox");
     assert_eq!(
-        said(),
+        error_text(),
+        "Failed to create pod sandbox: open /etc/resolv.conf: entity not found"
+    );
+    harness.files.write("/etc/resolv.conf", "nameserver");
+    harness.sync(&forever()).await.unwrap_err();
+    assert_eq!(
+        error_text(),
         "Failed to create pod sandbox: Encountered error while parsing resolv conf file. Error: \
          nameserver list is empty "
     );
-    world.files.write("/etc/resolv.conf", "nameserver 1.1.1.1");
-    world.synced(&forever()).await;
+    harness.files.write("/etc/resolv.conf", "nameserver 1.1.1.1");
+    harness.synced(&forever()).await;
 }
 
-/// Whoever looks at the node finds what upstream leaves of a container that it does not make.
-async fn left_of_one_that_is_refused(world: &World) {
-    let left = |path: &str| world.files.mode(format!("{POD}/{path}"));
+/// A container that is not created leaves the same files on the node as upstream.
+async fn left_of_one_that_is_refused(harness: &Harness) {
+    let left = |path: &str| harness.files.mode(format!("{POD}/{path}"));
     assert_eq!(left("volumes"), Some(0o750));
     assert_eq!(left("plugins"), Some(0o750));
     assert_eq!(left("etc-hosts"), Some(0o644));
     assert_eq!(left("containers/main"), Some(0o750));
-    let words = world.files.list(Path::new(&format!("{POD}/containers/main"))).await.unwrap();
-    assert_eq!(words, [""; 0], "no instance has last words");
-    assert_eq!(world.files.mode(WEB_LOGS), Some(0o755));
-    assert_eq!(world.files.mode(format!("{WEB_LOGS}/main")), None, "nor a log");
+    let words = harness.files.list(Path::new(&format!("{POD}/containers/main"))).await.unwrap();
+    assert_eq!(words, [""; 0], "no instance has a message");
+    assert_eq!(harness.files.mode(WEB_LOGS), Some(0o755));
+    assert_eq!(harness.files.mode(format!("{WEB_LOGS}/main")), None, "nor a log");
 }
 
 // behaviour: ACT-127
 #[tokio::test(start_paused = true)]
-async fn a_container_whose_environment_cannot_be_told_leaves_less() {
-    let (world, mut pod) = (World::new(), with_last_words());
+async fn container_with_an_environment_error_leaves_fewer_files() {
+    let (harness, mut pod) = (Harness::new(), with_termination_message());
     let config_map_ref = Some(ConfigMapEnvSource::default());
     let source = EnvFromSource { config_map_ref, ..EnvFromSource::default() };
     pod.spec.as_mut().unwrap().containers[0].env_from = Some(vec![source]);
-    world.failed(&pod).await;
-    assert_eq!(world.files.mode(format!("{POD}/volumes")), Some(0o750));
+    harness.failed(&pod).await;
+    assert_eq!(harness.files.mode(format!("{POD}/volumes")), Some(0o750));
     for none in ["etc-hosts", "containers"] {
-        assert_eq!(world.files.mode(format!("{POD}/{none}")), None, "{none}");
+        assert_eq!(harness.files.mode(format!("{POD}/{none}")), None, "{none}");
     }
-    assert_eq!(world.files.mode(format!("{WEB_LOGS}/main")), None);
+    assert_eq!(harness.files.mode(format!("{WEB_LOGS}/main")), None);
 }
 
-/// As an API server makes it: with a place for last words.
-fn with_last_words() -> Pod {
+/// A pod with the defaults of the API server: with a termination message path.
+fn with_termination_message() -> Pod {
     let mut pod = forever();
     pod.spec.as_mut().unwrap().containers[0].termination_message_path =
         Some("/dev/termination-log".to_owned());
@@ -273,22 +275,22 @@ fn with_last_words() -> Pod {
 
 // behaviour: CON-55, ACT-127
 #[tokio::test(start_paused = true)]
-async fn a_container_that_must_not_be_root_waits_with_upstreams_words() {
-    let world = World::new();
-    let mut pod = with_last_words();
+async fn run_as_non_root_violation_waits_with_the_message_of_upstream() {
+    let harness = Harness::new();
+    let mut pod = with_termination_message();
     pod.spec.as_mut().unwrap().containers[0].security_context =
         Some(SecurityContext { run_as_non_root: Some(true), ..SecurityContext::default() });
-    let (reasons, error) = world.failed(&pod).await;
+    let (reasons, error) = harness.failed(&pod).await;
     assert_eq!(reasons, [("main".to_owned(), "CreateContainerConfigError")]);
     let SyncError::StartContainers(failed) = error else { unreachable!() };
     let text = "container has runAsNonRoot and image will run as root \
                 (pod: \"web_default(uid-of-web)\", container: main)";
     assert_eq!(failed[0].1.to_string(), text);
-    assert_eq!(world.last_message("Failed"), format!("Error: {text}"));
-    left_of_one_that_is_refused(&world).await;
-    world.runtime.add_image(&RemoteImage::new(IMAGE).content("x").user(ImageUser::Uid(7)));
-    world.synced(&pod).await;
-    let (_, container) = made(&world, &pod).await;
+    assert_eq!(harness.last_message("Failed"), format!("Error: {text}"));
+    left_of_one_that_is_refused(&harness).await;
+    harness.runtime.add_image(&RemoteImage::new(IMAGE).content("x").user(ImageUser::Uid(7)));
+    harness.synced(&pod).await;
+    let (_, container) = made(&harness, &pod).await;
     assert_eq!(container.security.run_as_user, Some(7));
 }
 
@@ -301,56 +303,56 @@ fn with_own_users(name: &str) -> Pod {
 
 // behaviour: CON-85
 #[tokio::test(start_paused = true)]
-async fn a_pod_with_users_of_its_own_keeps_its_range_until_it_is_gone() {
-    let world = World::new();
+async fn pod_with_a_user_namespace_keeps_its_range_until_removed() {
+    let harness = Harness::new();
     let (web, db) = (with_own_users("web"), with_own_users("db"));
     let range = |config: &SandboxConfig| match config.users {
         UserNamespace::Pod(range) => range.host_id,
         UserNamespace::Node => 0,
     };
     for (pod, first) in [(&web, 65_536), (&db, 131_072)] {
-        world.synced(pod).await;
-        assert_eq!(range(&made(&world, pod).await.0), first);
+        harness.synced(pod).await;
+        assert_eq!(range(&made(&harness, pod).await.0), first);
     }
-    world.runtime.kill_sandbox(&world.sandbox(&web).await);
-    world.synced(&web).await;
-    assert_eq!(range(&made(&world, &web).await.0), 65_536, "its files belong to these ids");
-    world.pods.release(&web).await.unwrap();
-    assert_eq!(world.files.content(format!("{POD}/userns")), None);
+    harness.runtime.kill_sandbox(&harness.sandbox(&web).await);
+    harness.synced(&web).await;
+    assert_eq!(range(&made(&harness, &web).await.0), 65_536, "its files belong to these IDs");
+    harness.pods.release(&web).await.unwrap();
+    assert_eq!(harness.files.content(format!("{POD}/userns")), None);
     let next = with_own_users("next");
-    world.synced(&next).await;
-    assert_eq!(range(&made(&world, &next).await.0), 65_536);
+    harness.synced(&next).await;
+    assert_eq!(range(&made(&harness, &next).await.0), 65_536);
 }
 
 // behaviour: CON-86
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_cannot_give_users_of_their_own_says_so_by_an_event() {
-    let (world, pod) = (World::new(), with_own_users("web"));
+async fn missing_user_namespace_support_has_an_event() {
+    let (harness, pod) = (Harness::new(), with_own_users("web"));
     for handlers in [vec![], vec![RuntimeHandler::default()]] {
-        world.runtime.set_handlers(handlers);
-        world.sync(&pod).await.unwrap_err();
+        harness.runtime.set_handlers(handlers);
+        harness.sync(&pod).await.unwrap_err();
         assert_eq!(
-            world.last_message("FailedCreatePodSandBox"),
+            harness.last_message("FailedCreatePodSandBox"),
             "Failed to create pod sandbox: can't set `spec.hostUsers: false`, \
              runtime does not support user namespaces"
         );
     }
-    world.runtime.set_handlers(vec![RuntimeHandler {
+    harness.runtime.set_handlers(vec![RuntimeHandler {
         name: "other".to_owned(),
         user_namespaces: true,
         ..RuntimeHandler::default()
     }]);
-    world.sync(&pod).await.unwrap_err();
-    let said = world.last_message("FailedCreatePodSandBox");
-    assert!(said.ends_with("namespaces: the handler \"\" is not known"), "{said}");
-    assert_eq!(world.runtime.sandboxes().len(), 0);
+    harness.sync(&pod).await.unwrap_err();
+    let error_text = harness.last_message("FailedCreatePodSandBox");
+    assert!(error_text.ends_with("namespaces: the handler \"\" is not known"), "{error_text}");
+    assert_eq!(harness.runtime.sandboxes().len(), 0);
     assert_eq!(view::spec(&web().build()).unwrap().host_users, None);
 }
 
 // behaviour: STW-42
 #[tokio::test(start_paused = true)]
-async fn whether_all_below_a_mount_can_be_read_only_is_up_to_the_handler() {
-    let (world, pod) = (World::new(), forever());
+async fn recursive_read_only_depends_on_the_runtime_handler() {
+    let (harness, pod) = (Harness::new(), forever());
     let handler = |name: &str, recursive_read_only_mounts| RuntimeHandler {
         name: name.to_owned(),
         user_namespaces: false,
@@ -363,9 +365,9 @@ async fn whether_all_below_a_mount_can_be_read_only_is_up_to_the_handler() {
         (vec![handler("other", false), handler("", true)], true),
     ];
     for (handlers, expected) in rows {
-        world.runtime.set_handlers(handlers.clone());
-        assert_eq!(world.pods.mounts_recursively_read_only(&pod).await, expected, "{handlers:?}");
+        harness.runtime.set_handlers(handlers.clone());
+        assert_eq!(harness.pods.mounts_recursively_read_only(&pod).await, expected, "{handlers:?}");
     }
-    world.runtime.inject(Rule::on(Method::Status, Fault::error(Code::Unavailable)).once());
-    assert!(!world.pods.mounts_recursively_read_only(&pod).await, "nobody knows");
+    harness.runtime.inject(Rule::on(Method::Status, Fault::error(Code::Unavailable)).once());
+    assert!(!harness.pods.mounts_recursively_read_only(&pod).await, "unknown");
 }

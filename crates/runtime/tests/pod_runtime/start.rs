@@ -1,4 +1,4 @@
-//! From nothing to containers that run, and what goes wrong on the way.
+//! Starts of pods, and their failures.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -13,41 +13,41 @@ use model::ports::runtime::Code;
 use runtime::SyncError;
 use testkit::runtime::{Fault, Method, Rule};
 
-use crate::world::{IMAGE, WEB_LOGS, World, forever, seconds, web};
+use crate::harness::{Harness, IMAGE, WEB_LOGS, forever, seconds, web};
 
 // behaviour: ACT-140
 #[tokio::test(start_paused = true)]
-async fn a_new_pod_gets_a_sandbox_log_directories_and_its_containers() {
-    let world = World::new();
+async fn new_pod_gets_a_sandbox_log_directories_and_containers() {
+    let harness = Harness::new();
     let pod = web()
         .label("app", "web")
         .annotation("note", "hello")
         .container("main", IMAGE, ["sleep", "forever"])
         .container("side", IMAGE, ["sleep", "forever"])
         .build();
-    world.synced(&pod).await;
-    // The image is asked for once: whether it is there, and whom it runs as.
+    harness.synced(&pod).await;
+    // The image is inspected once: for its presence and its user.
     let start = [Method::ImageStatus, Method::CreateContainer];
     let starts = [&start[..], &[Method::StartContainer]].concat().repeat(2);
     let sandbox = vec![Method::RunPodSandbox, Method::PodSandboxStatus];
-    assert_eq!(world.calls(), [sandbox, starts].concat());
-    let status = world.status(&pod).await;
+    assert_eq!(harness.calls(), [sandbox, starts].concat());
+    let status = harness.status(&pod).await;
     let sandbox = &status.sandboxes[0];
     assert_eq!((sandbox.attempt, sandbox.state), (0, SandboxState::Ready));
     assert_eq!(status.running().count(), 2);
     for directory in [WEB_LOGS, &format!("{WEB_LOGS}/main"), &format!("{WEB_LOGS}/side")] {
-        assert_eq!(world.files.mode(directory), Some(0o755), "{directory}");
+        assert_eq!(harness.files.mode(directory), Some(0o755), "{directory}");
     }
     let main = status.latest("main").unwrap();
     assert_eq!(*main.log_path, format!("{WEB_LOGS}/main/0.log"));
-    let listed = world.runtime.containers();
+    let listed = harness.runtime.containers();
     let whose: Vec<_> = listed.iter().map(|one| (one.pod_uid.as_str(), &one.pod)).collect();
     assert_eq!(whose, [("uid-of-web", &PodName::new("default", "web")); 2], "by their labels");
     assert_eq!(main.annotations["io.kubernetes.container.restartCount"], "0");
     assert_eq!(main.annotations["io.kubernetes.pod.terminationGracePeriod"], "30");
     let hash = podspec::definition_hash_hex("main", IMAGE);
     assert_eq!(main.annotations["io.kubernetes.container.hash"], hash);
-    let events: Vec<_> = world
+    let events: Vec<_> = harness
         .events
         .all()
         .iter()
@@ -62,51 +62,51 @@ async fn a_new_pod_gets_a_sandbox_log_directories_and_its_containers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_runs_as_specified_costs_no_call_even_for_a_new_agent() {
-    let world = World::new();
-    world.synced(&forever()).await;
-    assert!(!world.sync(&forever()).await.unwrap());
-    assert_eq!(world.calls(), []);
-    assert_eq!(world.events.reasons().len(), 3);
+async fn converged_pod_needs_no_calls_even_for_a_new_agent() {
+    let harness = Harness::new();
+    harness.synced(&forever()).await;
+    assert!(!harness.sync(&forever()).await.unwrap());
+    assert_eq!(harness.calls(), []);
+    assert_eq!(harness.events.reasons().len(), 3);
 }
 
 // behaviour: ACT-138
 #[tokio::test(start_paused = true)]
-async fn the_log_of_a_container_is_linked_by_its_name_if_there_is_one() {
-    let (world, pod) = (World::new(), forever());
-    world.synced(&pod).await;
-    assert!(world.files.list(Path::new("/var/log/containers")).await.unwrap_err().is_not_found());
-    world.files.write(format!("{WEB_LOGS}/main/1.log"), "here I am");
-    world.runtime.kill_container(&world.running(&pod, "main").await, 1);
-    world.synced(&pod).await;
-    let id = world.running(&pod, "main").await;
+async fn container_log_is_linked_by_name_if_it_exists() {
+    let (harness, pod) = (Harness::new(), forever());
+    harness.synced(&pod).await;
+    assert!(harness.files.list(Path::new("/var/log/containers")).await.unwrap_err().is_not_found());
+    harness.files.write(format!("{WEB_LOGS}/main/1.log"), "here I am");
+    harness.runtime.kill_container(&harness.running(&pod, "main").await, 1);
+    harness.synced(&pod).await;
+    let id = harness.running(&pod, "main").await;
     let link = format!("/var/log/containers/web_default_main-{id}.log");
-    assert_eq!(world.files.read(Path::new(&link), 100).await.unwrap(), b"here I am");
+    assert_eq!(harness.files.read(Path::new(&link), 100).await.unwrap(), b"here I am");
 }
 
 // behaviour: ACT-138
 #[tokio::test(start_paused = true)]
-async fn a_link_that_cannot_be_made_is_no_reason_to_fail() {
-    let (world, pod) = (World::new(), forever());
-    world.synced(&pod).await;
-    world.files.write(format!("{WEB_LOGS}/main/1.log"), "here I am");
-    world.files.write("/var/log/containers", "not a directory");
-    world.runtime.kill_container(&world.running(&pod, "main").await, 1);
-    world.synced(&pod).await;
-    world.running(&pod, "main").await;
+async fn failed_log_link_does_not_fail_the_container() {
+    let (harness, pod) = (Harness::new(), forever());
+    harness.synced(&pod).await;
+    harness.files.write(format!("{WEB_LOGS}/main/1.log"), "here I am");
+    harness.files.write("/var/log/containers", "not a directory");
+    harness.runtime.kill_container(&harness.running(&pod, "main").await, 1);
+    harness.synced(&pod).await;
+    harness.running(&pod, "main").await;
 }
 
 // behaviour: ACT-139
 #[tokio::test(start_paused = true)]
-async fn one_container_that_fails_does_not_keep_the_others_from_starting() {
-    let world = World::new();
+async fn failed_container_does_not_block_the_others() {
+    let harness = Harness::new();
     let mut pod = web()
         .container("absent", "ferrolet.test/absent:1", [])
         .container("main", IMAGE, ["sleep", "forever"])
         .container("never", "ferrolet.test/never:1", [])
         .build();
     pod.spec.as_mut().unwrap().containers[2].image_pull_policy = Some("Never".into());
-    let (reasons, error) = world.failed(&pod).await;
+    let (reasons, error) = harness.failed(&pod).await;
     let expected =
         [("absent".to_owned(), "ErrImagePull"), ("never".to_owned(), "ErrImageNeverPull")];
     assert_eq!(reasons, expected);
@@ -115,127 +115,130 @@ async fn one_container_that_fails_does_not_keep_the_others_from_starting() {
         "2 container(s) did not start: absent (ErrImagePull), never (ErrImageNeverPull)"
     );
     assert_eq!(error.retry_at(), None);
-    world.running(&pod, "main").await;
-    assert_eq!(world.last_message("Failed"), "Error: ErrImageNeverPull");
+    harness.running(&pod, "main").await;
+    assert_eq!(harness.last_message("Failed"), "Error: ErrImageNeverPull");
 }
 
 // behaviour: CON-65
 #[tokio::test(start_paused = true)]
-async fn a_container_that_cannot_be_created_is_tried_again_under_the_same_number() {
-    let world = World::new();
-    world.runtime.inject(Rule::on(Method::CreateContainer, Fault::error(Code::Internal)).once());
-    let (reasons, _) = world.failed(&forever()).await;
+async fn failed_container_creation_is_retried_with_the_same_number() {
+    let harness = Harness::new();
+    harness.runtime.inject(Rule::on(Method::CreateContainer, Fault::error(Code::Internal)).once());
+    let (reasons, _) = harness.failed(&forever()).await;
     assert_eq!(reasons, [("main".to_owned(), "CreateContainerError")]);
-    assert_eq!(world.events.reasons(), ["Pulled", "Failed"]);
-    assert_eq!(world.last_message("Failed"), "Error: a test asked for this");
-    assert_eq!(world.instances("main"), []);
-    world.synced(&forever()).await;
+    assert_eq!(harness.events.reasons(), ["Pulled", "Failed"]);
+    assert_eq!(harness.last_message("Failed"), "Error: injected by a test");
+    assert_eq!(harness.instances("main"), []);
+    harness.synced(&forever()).await;
     let made = [Method::CreateContainer, Method::StartContainer];
-    assert_eq!(world.calls()[1..], made);
-    assert_eq!(world.instances("main"), [(0, Running)]);
+    assert_eq!(harness.calls()[1..], made);
+    assert_eq!(harness.instances("main"), [(0, Running)]);
 }
 
 // behaviour: CON-65
 #[tokio::test(start_paused = true)]
-async fn a_container_that_cannot_be_started_is_started_again() {
-    let world = World::new();
-    world.runtime.inject(Rule::on(Method::StartContainer, Fault::error(Code::Unknown)).once());
-    let (reasons, _) = world.failed(&forever()).await;
+async fn failed_container_start_is_retried() {
+    let harness = Harness::new();
+    harness.runtime.inject(Rule::on(Method::StartContainer, Fault::error(Code::Unknown)).once());
+    let (reasons, _) = harness.failed(&forever()).await;
     assert_eq!(reasons, [("main".to_owned(), "RunContainerError")]);
-    assert_eq!(world.events.reasons(), ["Pulled", "Created", "Failed"]);
-    assert_eq!(world.last_message("Failed"), "Error: a test asked for this");
-    world.synced(&forever()).await;
-    assert_eq!(world.instances("main"), [(0, Running)]);
+    assert_eq!(harness.events.reasons(), ["Pulled", "Created", "Failed"]);
+    assert_eq!(harness.last_message("Failed"), "Error: injected by a test");
+    harness.synced(&forever()).await;
+    assert_eq!(harness.instances("main"), [(0, Running)]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_program_that_does_not_exist_fails_like_one_that_crashes() {
-    let world = World::new();
+async fn missing_program_fails_like_a_crash() {
+    let harness = Harness::new();
     let mut pod = forever();
     pod.spec.as_mut().unwrap().containers[0].command = Some(vec!["/nonsense".into()]);
     for attempt in [0, 1] {
-        let (reasons, _) = world.failed(&pod).await;
+        let (reasons, _) = harness.failed(&pod).await;
         assert_eq!(reasons, [("main".to_owned(), "RunContainerError")]);
-        assert_eq!(world.instances("main")[0], (attempt, Exited));
+        assert_eq!(harness.instances("main")[0], (attempt, Exited));
     }
-    let (reasons, _) = world.failed(&pod).await;
+    let (reasons, _) = harness.failed(&pod).await;
     assert_eq!(reasons, [("main".to_owned(), "CrashLoopBackOff")]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_configured_is_never_asked_of_the_runtime() {
-    let world = World::new();
+async fn invalid_config_never_reaches_the_runtime() {
+    let harness = Harness::new();
     let mut pod = forever();
     let config_map_ref = Some(ConfigMapEnvSource::default());
     let source = EnvFromSource { config_map_ref, ..EnvFromSource::default() };
     pod.spec.as_mut().unwrap().containers[0].env_from = Some(vec![source]);
-    let (reasons, _) = world.failed(&pod).await;
+    let (reasons, _) = harness.failed(&pod).await;
     assert_eq!(reasons, [("main".to_owned(), "CreateContainerConfigError")]);
-    assert_eq!(world.runtime.count(Method::CreateContainer), 0);
+    assert_eq!(harness.runtime.count(Method::CreateContainer), 0);
 }
 
 // behaviour: CON-16
 #[tokio::test(start_paused = true)]
-async fn arguments_that_expand_beyond_the_limit_are_never_sent_to_the_runtime() {
-    let world = World::new();
+async fn arguments_expanded_beyond_the_limit_never_reach_the_runtime() {
+    let harness = Harness::new();
     let mut pod = forever();
     let main = &mut pod.spec.as_mut().unwrap().containers[0];
     let value = Some("x".repeat(100 * 1024));
     main.env = Some(vec![EnvVar { name: "A".to_owned(), value, ..EnvVar::default() }]);
     main.args = Some(vec!["$(A)".to_owned(), "$(A)$(A)".to_owned()]);
-    let (reasons, _) = world.failed(&pod).await;
+    let (reasons, _) = harness.failed(&pod).await;
     assert_eq!(reasons, [("main".to_owned(), "CreateContainerConfigError")]);
     let message = "Error: container \"main\": args[1] is longer than 131072 bytes";
-    assert_eq!(world.last_message("Failed"), message);
-    assert_eq!(world.runtime.count(Method::CreateContainer), 0);
+    assert_eq!(harness.last_message("Failed"), message);
+    assert_eq!(harness.runtime.count(Method::CreateContainer), 0);
 }
 
 // behaviour: ACT-112
 #[tokio::test(start_paused = true)]
-async fn log_directories_that_cannot_be_made_are_errors_of_the_pod_or_the_container() {
-    let world = World::new();
-    world.files.fail(WEB_LOGS, ErrorKind::PermissionDenied);
-    let error = world.sync(&forever()).await.unwrap_err();
+async fn failed_log_directory_is_an_error_of_the_pod_or_container() {
+    let harness = Harness::new();
+    harness.files.fail(WEB_LOGS, ErrorKind::PermissionDenied);
+    let error = harness.sync(&forever()).await.unwrap_err();
     assert!(matches!(error, SyncError::LogDirectory(_)), "{error}");
-    assert_eq!(world.calls(), []);
-    assert_eq!(world.events.reasons(), ["FailedCreatePodSandBox"]);
-    let said = world.last_message("FailedCreatePodSandBox");
+    assert_eq!(harness.calls(), []);
+    assert_eq!(harness.events.reasons(), ["FailedCreatePodSandBox"]);
+    let error_text = harness.last_message("FailedCreatePodSandBox");
     let expected = format!("Failed to create pod sandbox: mkdir {WEB_LOGS}: ");
-    assert!(said.starts_with(&expected), "{said}");
-    world.files.repair(WEB_LOGS);
-    world.files.write(format!("{WEB_LOGS}/main"), "not a directory");
-    let (reasons, _) = world.failed(&forever()).await;
+    assert!(error_text.starts_with(&expected), "{error_text}");
+    harness.files.repair(WEB_LOGS);
+    harness.files.write(format!("{WEB_LOGS}/main"), "not a directory");
+    let (reasons, _) = harness.failed(&forever()).await;
     assert_eq!(reasons, [("main".to_owned(), "CreateContainerConfigError")]);
-    let said = world.last_message("Failed");
+    let error_text = harness.last_message("Failed");
     let expected = "Error: create container log directory for container main failed: ";
-    assert!(said.starts_with(expected), "{said}");
-    assert_eq!(world.runtime.count(Method::CreateContainer), 0);
+    assert!(error_text.starts_with(expected), "{error_text}");
+    assert_eq!(harness.runtime.count(Method::CreateContainer), 0);
 }
 
 // behaviour: ACT-134
 #[tokio::test(start_paused = true)]
-async fn a_container_whose_logs_cannot_be_counted_is_not_made() {
-    let world = World::new();
+async fn container_is_not_created_when_its_logs_cannot_be_listed() {
+    let harness = Harness::new();
     let logs = format!("{WEB_LOGS}/main");
-    world.files.write(format!("{logs}/3.log"), "what an earlier one said");
-    world.files.fail_list(&logs, ErrorKind::PermissionDenied);
-    let (reasons, _) = world.failed(&forever()).await;
+    harness.files.write(format!("{logs}/3.log"), "an earlier log");
+    harness.files.fail_list(&logs, ErrorKind::PermissionDenied);
+    let (reasons, _) = harness.failed(&forever()).await;
     assert_eq!(reasons, [("main".to_owned(), "CreateContainerConfigError")]);
-    assert_eq!(world.runtime.count(Method::CreateContainer), 0);
-    let said = world.last_message("Failed");
-    assert!(said.starts_with("Error: count the logs of container main: list "), "{said}");
-    world.files.repair(&logs);
-    world.synced(&forever()).await;
-    let main = world.status(&forever()).await.latest("main").unwrap().log_path.clone();
+    assert_eq!(harness.runtime.count(Method::CreateContainer), 0);
+    let error_text = harness.last_message("Failed");
+    assert!(
+        error_text.starts_with("Error: count the logs of container main: list "),
+        "{error_text}"
+    );
+    harness.files.repair(&logs);
+    harness.synced(&forever()).await;
+    let main = harness.status(&forever()).await.latest("main").unwrap().log_path.clone();
     assert_eq!(*main, format!("{logs}/4.log"));
 }
 
 // behaviour: ACT-123
 #[tokio::test(start_paused = true)]
-async fn starts_and_those_that_fail_are_counted_by_what_is_started_and_why() {
-    let world = World::new();
+async fn starts_and_failures_are_counted_by_kind_and_reason() {
+    let harness = Harness::new();
     let fault = |method| Rule::on(method, Fault::error(Code::Internal)).once();
-    world.runtime.inject(fault(Method::RunPodSandbox));
+    harness.runtime.inject(fault(Method::RunPodSandbox));
     let mut pod = web()
         .init_container("init", IMAGE, ["exit", "0"])
         .sidecar("side", IMAGE, ["sleep", "forever"])
@@ -243,55 +246,55 @@ async fn starts_and_those_that_fail_are_counted_by_what_is_started_and_why() {
         .container("never", "ferrolet.test/never:1", [])
         .build();
     pod.spec.as_mut().unwrap().containers[1].image_pull_policy = Some("Never".into());
-    world.sync(&pod).await.unwrap_err();
+    harness.sync(&pod).await.unwrap_err();
     let pods = ["kubelet_started_pods_errors_total 1", "kubelet_started_pods_total 1"];
-    assert_eq!(world.counted("kubelet_started_pods"), pods);
+    assert_eq!(harness.counted("kubelet_started_pods"), pods);
     // The init container, the sidecar after it, and then the others.
     for _ in 0..2 {
-        world.synced(&pod).await;
+        harness.synced(&pod).await;
         tokio::time::sleep(seconds(1)).await;
     }
-    world.failed(&pod).await;
+    harness.failed(&pod).await;
     let pods = ["kubelet_started_pods_errors_total 1", "kubelet_started_pods_total 2"];
-    assert_eq!(world.counted("kubelet_started_pods"), pods);
+    assert_eq!(harness.counted("kubelet_started_pods"), pods);
     let containers = [
         r#"kubelet_started_containers_errors_total{code="ErrImageNeverPull",container_type="container"} 1"#,
         r#"kubelet_started_containers_total{container_type="container"} 2"#,
         r#"kubelet_started_containers_total{container_type="init_container"} 2"#,
     ];
-    assert_eq!(world.counted("kubelet_started_containers"), containers);
+    assert_eq!(harness.counted("kubelet_started_containers"), containers);
 }
 
 // behaviour: ACT-128, ACT-129
 #[tokio::test(start_paused = true)]
-async fn sandboxes_are_timed_by_their_handler_and_pods_with_users_of_their_own_counted() {
-    let world = World::new();
+async fn sandbox_metrics_have_handler_and_user_namespaces() {
+    let harness = Harness::new();
     let fault = |method| Rule::on(method, Fault::error(Code::Internal)).once();
-    world.runtime.inject(fault(Method::RunPodSandbox));
-    world.sync(&forever()).await.unwrap_err();
-    world.runtime.inject(Rule::on(Method::RunPodSandbox, Fault::delay(seconds(2))).once());
-    world.synced(&forever()).await;
+    harness.runtime.inject(fault(Method::RunPodSandbox));
+    harness.sync(&forever()).await.unwrap_err();
+    harness.runtime.inject(Rule::on(Method::RunPodSandbox, Fault::delay(seconds(2))).once());
+    harness.synced(&forever()).await;
     let sandboxes = [
         r#"kubelet_run_podsandbox_duration_seconds_sum{runtime_handler=""} 2"#,
         r#"kubelet_run_podsandbox_duration_seconds_count{runtime_handler=""} 2"#,
         r#"kubelet_run_podsandbox_errors_total{runtime_handler=""} 1"#,
     ];
-    assert_eq!(world.counted("kubelet_run_podsandbox"), sandboxes);
+    assert_eq!(harness.counted("kubelet_run_podsandbox"), sandboxes);
     let none = [
         "kubelet_started_user_namespaced_pods_errors_total 0",
         "kubelet_started_user_namespaced_pods_total 0",
     ];
-    assert_eq!(world.counted("kubelet_started_user"), none);
+    assert_eq!(harness.counted("kubelet_started_user"), none);
     let mut own = testkit::pods::pod("own").container("main", IMAGE, ["sleep", "forever"]).build();
     own.spec.as_mut().unwrap().host_users = Some(false);
-    world.runtime.inject(fault(Method::CreateContainer));
-    world.failed(&own).await;
+    harness.runtime.inject(fault(Method::CreateContainer));
+    harness.failed(&own).await;
     let failed = [
         "kubelet_started_user_namespaced_pods_errors_total 1",
         "kubelet_started_user_namespaced_pods_total 1",
     ];
-    assert_eq!(world.counted("kubelet_started_user"), failed);
-    // The sandbox is there now: nothing is begun again.
-    world.synced(&own).await;
-    assert_eq!(world.counted("kubelet_started_user"), failed);
+    assert_eq!(harness.counted("kubelet_started_user"), failed);
+    // The sandbox exists now: nothing is repeated.
+    harness.synced(&own).await;
+    assert_eq!(harness.counted("kubelet_started_user"), failed);
 }

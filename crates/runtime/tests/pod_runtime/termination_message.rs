@@ -1,4 +1,4 @@
-//! What containers leave behind.
+//! Termination messages.
 
 use std::io::ErrorKind;
 
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::observed::ContainerState::Running;
 use model::ports::runtime::ContainerService;
 
-use crate::world::{IMAGE, PODS, WEB_LOGS, World, web};
+use crate::harness::{Harness, IMAGE, PODS, WEB_LOGS, web};
 
 fn failing(policy: &str) -> Pod {
     web()
@@ -19,43 +19,43 @@ fn failing(policy: &str) -> Pod {
         .build()
 }
 
-/// The file for the last words of the running container.
-async fn file(world: &World, pod: &Pod) -> String {
-    let id = world.running(pod, "main").await;
-    let status = world.runtime.container_status(&id).await.unwrap();
+/// The termination message file of the running container.
+async fn file(harness: &Harness, pod: &Pod) -> String {
+    let id = harness.running(pod, "main").await;
+    let status = harness.runtime.container_status(&id).await.unwrap();
     let mut mounts = status.mounts.iter();
     let mount = mounts.find(|mount| mount.container_path == "/dev/termination-log").unwrap();
     assert!(!mount.read_only);
     mount.host_path.clone()
 }
 
-async fn message(world: &World, pod: &Pod) -> String {
-    world.status(pod).await.latest("main").unwrap().message.to_string()
+async fn message(harness: &Harness, pod: &Pod) -> String {
+    harness.status(pod).await.latest("main").unwrap().message.to_string()
 }
 
 // behaviour: ACT-89
 #[tokio::test(start_paused = true)]
-async fn each_instance_gets_a_file_of_its_own_that_everybody_may_write() {
-    let world = World::new();
+async fn each_instance_gets_its_own_world_writable_message_file() {
+    let harness = Harness::new();
     let mut pod = failing("File");
     pod.spec.as_mut().unwrap().restart_policy = Some("Always".into());
-    world.synced(&pod).await;
-    let first = file(&world, &pod).await;
+    harness.synced(&pod).await;
+    let first = file(&harness, &pod).await;
     let directory = format!("{PODS}/uid-of-web/containers/main");
     let name = first.strip_prefix(&format!("{directory}/")).unwrap();
     assert!(name.len() == 8 && name.bytes().all(|byte| byte.is_ascii_hexdigit()), "{name}");
     assert_eq!(
-        (world.files.mode(&first), world.files.mode(&directory)),
+        (harness.files.mode(&first), harness.files.mode(&directory)),
         (Some(0o666), Some(0o750))
     );
-    world.runtime.kill_container(&world.running(&pod, "main").await, 1);
-    world.synced(&pod).await;
-    assert_ne!(file(&world, &pod).await, first);
+    harness.runtime.kill_container(&harness.running(&pod, "main").await, 1);
+    harness.synced(&pod).await;
+    assert_ne!(file(&harness, &pod).await, first);
 }
 
 // behaviour: ACT-92
 #[tokio::test(start_paused = true)]
-async fn what_is_in_the_file_is_told_and_else_the_end_of_the_log_if_asked_for() {
+async fn termination_message_is_the_file_or_by_policy_the_end_of_the_log() {
     let log = format!("{WEB_LOGS}/main/0.log");
     let lines: Vec<String> = (0..200).map(|line| format!("line {line}\n")).collect();
     let last_lines = lines[120..].concat();
@@ -71,51 +71,51 @@ async fn what_is_in_the_file_is_told_and_else_the_end_of_the_log_if_asked_for() 
         ("File", Some(&much), 0, &much[5003 - 4096..]),
     ];
     for (policy, words, code, expected) in rows {
-        let (world, pod) = (World::new(), failing(policy));
-        world.synced(&pod).await;
-        world.logs.put(&log, lines.concat());
-        let file = file(&world, &pod).await;
+        let (harness, pod) = (Harness::new(), failing(policy));
+        harness.synced(&pod).await;
+        harness.logs.put(&log, lines.concat());
+        let file = file(&harness, &pod).await;
         match words {
-            Some(words) => world.files.write(&file, words),
-            None => world.files.remove(&file),
+            Some(words) => harness.files.write(&file, words),
+            None => harness.files.remove(&file),
         }
-        world.runtime.kill_container(&world.running(&pod, "main").await, code);
-        assert_eq!(message(&world, &pod).await, expected, "{policy} {words:?} {code}");
+        harness.runtime.kill_container(&harness.running(&pod, "main").await, code);
+        assert_eq!(message(&harness, &pod).await, expected, "{policy} {words:?} {code}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_of_a_log_is_told_than_fits() {
-    let (world, pod) = (World::new(), failing("FallbackToLogsOnError"));
-    world.synced(&pod).await;
+async fn termination_message_from_a_log_is_limited() {
+    let (harness, pod) = (Harness::new(), failing("FallbackToLogsOnError"));
+    harness.synced(&pod).await;
     let lines: Vec<String> = (0..80).map(|line| format!("{line:063}\n")).collect();
     let text = lines.concat();
-    world.logs.put(format!("{WEB_LOGS}/main/0.log"), &text);
-    world.runtime.kill_container(&world.running(&pod, "main").await, 1);
-    assert_eq!(message(&world, &pod).await, text[text.len() - 2048..]);
+    harness.logs.put(format!("{WEB_LOGS}/main/0.log"), &text);
+    harness.runtime.kill_container(&harness.running(&pod, "main").await, 1);
+    assert_eq!(message(&harness, &pod).await, text[text.len() - 2048..]);
 }
 
 // behaviour: ACT-94
 #[tokio::test(start_paused = true)]
-async fn nothing_but_files_of_pods_is_read_whatever_a_container_puts_there() {
-    let (world, pod) = (World::new(), failing("File"));
-    world.synced(&pod).await;
-    let file = file(&world, &pod).await;
-    world.files.write("/etc/shadow", "secret");
-    world.files.remove(&file);
-    world.files.put_link(&file, "/etc/shadow");
-    world.runtime.kill_container(&world.running(&pod, "main").await, 1);
-    let message = message(&world, &pod).await;
+async fn termination_message_is_read_only_from_regular_files_of_the_pod() {
+    let (harness, pod) = (Harness::new(), failing("File"));
+    harness.synced(&pod).await;
+    let file = file(&harness, &pod).await;
+    harness.files.write("/etc/shadow", "secret");
+    harness.files.remove(&file);
+    harness.files.put_link(&file, "/etc/shadow");
+    harness.runtime.kill_container(&harness.running(&pod, "main").await, 1);
+    let message = message(&harness, &pod).await;
     assert!(message.starts_with("Error on reading termination log"), "{message}");
     assert!(!message.contains("secret"));
 }
 
 // behaviour: ACT-95
 #[tokio::test(start_paused = true)]
-async fn without_a_place_for_last_words_a_container_runs_all_the_same() {
-    let (world, pod) = (World::new(), failing("File"));
+async fn container_runs_without_a_termination_message_file() {
+    let (harness, pod) = (Harness::new(), failing("File"));
     let directory = format!("{PODS}/uid-of-web/containers/main");
-    world.files.fail(directory, ErrorKind::PermissionDenied);
-    world.synced(&pod).await;
-    assert_eq!(world.instances("main"), [(0, Running)]);
+    harness.files.fail(directory, ErrorKind::PermissionDenied);
+    harness.synced(&pod).await;
+    assert_eq!(harness.instances("main"), [(0, Running)]);
 }

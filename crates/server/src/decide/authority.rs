@@ -1,47 +1,48 @@
-//! Takes out of requests whom they mean to call.
+//! Replaces the authority of requests.
 //!
-//! Clients in Go that dial a path, as those of the upstream kubelet do, send it as the authority of each request, with
-//! its slashes escaped: `%2Fvar%2Flib%2Fkubelet%2F…`. Go's servers do not care; the HTTP/2 library here takes it for a
-//! malformed request, and cannot be told otherwise. Nobody needs it on a socket: what is there goes, before it is read.
+//! Go clients that connect to a path, such as those of the upstream kubelet, send it as the authority of each
+//! request, with escaped slashes: `%2Fvar%2Flib%2Fkubelet%2F…`. Go servers accept that; the HTTP/2 library here
+//! takes it for a malformed request, and has no option to accept it. A socket needs no authority, so it is
+//! replaced before the library reads it.
 //!
-//! Headers are compressed by tables that both ends keep in step, so that nothing may be added to them or left out. A
-//! value may become shorter: the other end then keeps more of the table than the sender counts on.
+//! Headers are compressed with tables that both ends keep in sync, so no field may be added or removed. A value
+//! may become shorter: the receiver then keeps more of the table than the sender expects.
 
-/// How long the text is that a connection begins with.
+/// The length of the connection preface.
 const PREFACE: usize = 24;
-/// How long the head of a frame is: its length, kind, flags and stream.
+/// The length of a frame header: length, type, flags and stream.
 const HEAD: usize = 9;
-/// The kind of a frame with the headers of a request.
+/// The type of a HEADERS frame.
 const HEADERS: u8 = 1;
-/// The flags of such a frame: no more of the headers follow; there is padding; there is a priority.
+/// The flags of a HEADERS frame: end of headers; padding; priority.
 const ALL: u8 = 0x4;
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
-/// How many bytes a priority takes.
+/// The length of a priority.
 const OF_PRIORITY: usize = 5;
-/// The longest frame that a peer may send unasked. A longer one is refused by who reads it.
+/// The longest default frame. The library refuses longer ones.
 const LONGEST: usize = 1 << 14;
-/// Where the table that is always there has the name `:authority`.
+/// The index of `:authority` in the static table.
 const AUTHORITY: usize = 1;
-/// The value that takes the place of any: its length and a letter, so that none is shorter.
+/// The replacement of any value: its length and one letter, the shortest possible.
 const ANYBODY: [u8; 2] = [1, b'x'];
 
-/// What was heard of a connection and is not decided about yet.
+/// Received bytes of a connection that are not processed yet.
 #[derive(Debug)]
 pub(crate) struct Anonymous {
-    /// So many bytes go on as they are.
+    /// How many bytes are passed unchanged.
     pass: usize,
     /// The beginning of a frame.
     held: Vec<u8>,
 }
 
 impl Anonymous {
-    /// Of a connection that has just begun.
+    /// The state of a new connection.
     pub(crate) fn new() -> Self {
         Self { pass: PREFACE, held: Vec::new() }
     }
 
-    /// Takes in what came, and puts behind `output` what can be read by now.
+    /// Takes received bytes, and appends to `output` what can be passed on.
     pub(crate) fn take(&mut self, mut input: &[u8], output: &mut Vec<u8>) {
         while !input.is_empty() {
             if self.pass > 0 {
@@ -62,7 +63,7 @@ impl Anonymous {
         }
     }
 
-    /// How much must be there before anything can be decided: a head, or the whole frame that it announced.
+    /// How many bytes are needed to go on: a frame header, or the announced frame.
     fn wanted(&self) -> usize {
         if self.held.len() < HEAD { HEAD } else { HEAD + length(&self.held) }
     }
@@ -87,12 +88,12 @@ impl Anonymous {
     }
 }
 
-/// How much follows the head of a frame.
+/// The length of a frame's content.
 fn length(frame: &[u8]) -> usize {
     frame[..3].iter().fold(0, |length, byte| (length << 8) | usize::from(*byte))
 }
 
-/// The same frame of headers without an authority that means anything; none if it cannot be read.
+/// The HEADERS frame with a neutral authority; `None` if it is malformed.
 fn anonymous(frame: &[u8]) -> Option<Vec<u8>> {
     let (head, payload) = frame.split_at(HEAD);
     let flags = head[4];
@@ -113,12 +114,11 @@ fn anonymous(frame: &[u8]) -> Option<Vec<u8>> {
     Some(parts.concat())
 }
 
-/// Headers as they are sent, but for the authority. None if they make no sense.
+/// The header block with a neutral authority; `None` if it is malformed.
 fn without_authority(mut block: &[u8]) -> Option<Vec<u8>> {
     let mut anonymous = Vec::with_capacity(block.len());
     while let Some(&first) = block.first() {
-        // A field of the tables, another size of the one that changes, or a field that is written out: to be put into
-        // the table, or not.
+        // An indexed field, a table size update, or a literal field with or without indexing.
         let (prefix, is_written) = match first {
             0x80.. => (7, false),
             0x40.. => (6, true),
@@ -131,7 +131,7 @@ fn without_authority(mut block: &[u8]) -> Option<Vec<u8>> {
         }
         let value = if is_written { text(block.get(name..)?)? } else { 0 };
         let (field, rest) = block.split_at_checked(name + value)?;
-        // An empty one has a length and nothing else.
+        // An empty value has only a length.
         if is_written && number == AUTHORITY && value > 1 {
             anonymous.extend_from_slice(&field[..name]);
             anonymous.extend_from_slice(&ANYBODY);
@@ -143,14 +143,14 @@ fn without_authority(mut block: &[u8]) -> Option<Vec<u8>> {
     Some(anonymous)
 }
 
-/// A number that begins in the last bits of a byte, and how many bytes it takes.
+/// An integer that begins in the low bits of a byte, and its length in bytes.
 fn integer(bytes: &[u8], prefix: u32) -> Option<(usize, usize)> {
     let most = (1 << prefix) - 1;
     let mut number = usize::from(*bytes.first()?) & most;
     if number < most {
         return Some((number, 1));
     }
-    // As many as a number can have that counts something in a frame.
+    // Up to the longest integer that makes sense in a frame.
     for (index, byte) in bytes.iter().enumerate().skip(1).take(3) {
         number += usize::from(byte & 0x7f) << (7 * (index - 1));
         if byte & 0x80 == 0 {
@@ -160,7 +160,7 @@ fn integer(bytes: &[u8], prefix: u32) -> Option<(usize, usize)> {
     None
 }
 
-/// How many bytes a text takes, its length included.
+/// The length of a string in bytes, including its length field.
 fn text(bytes: &[u8]) -> Option<usize> {
     let (length, begins) = integer(bytes, 7)?;
     begins.checked_add(length).filter(|ends| *ends <= bytes.len())

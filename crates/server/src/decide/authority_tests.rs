@@ -9,13 +9,13 @@ fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags, 0, 0, 0, 1], payload].concat()
 }
 
-/// A text that is not packed.
+/// A string without Huffman coding.
 fn plain(text: &str) -> Vec<u8> {
     let length = u8::try_from(text.len()).unwrap();
     std::iter::once(length).chain(text.bytes()).collect()
 }
 
-/// The authority, written out in one of three ways, and what a Go client means by it.
+/// The authority of a Go client as a literal, in one of three encodings.
 fn authority(way: u8) -> Vec<u8> {
     [vec![way | 1], plain("%2Frun%2Fkubelet.sock")].concat()
 }
@@ -28,7 +28,7 @@ fn read(whole: &[u8]) -> Vec<u8> {
 
 // behaviour: PRS-9
 #[test]
-fn of_headers_the_authority_is_another_and_nothing_else() {
+fn only_the_authority_header_changes() {
     let post: &[u8] = &[0x83];
     let te = [vec![0x40], plain("te"), plain("trailers")].concat();
     let size: &[u8] = &[0x3f, 0xe1, 0x1f];
@@ -59,7 +59,7 @@ fn padding_and_priority_stay_around_the_headers() {
 }
 
 #[test]
-fn what_cannot_be_read_is_left_to_who_reads_it_next() {
+fn malformed_frames_are_passed_unchanged() {
     let cut = &authority(0x40)[..9];
     let rows = [
         ("half of a text", frame(HEADERS, ALL, cut)),
@@ -78,7 +78,7 @@ fn what_cannot_be_read_is_left_to_who_reads_it_next() {
 }
 
 #[test]
-fn a_frame_after_one_that_was_changed_is_found() {
+fn frame_after_a_changed_one_is_found() {
     let request = frame(HEADERS, ALL, &authority(0x40));
     let data = frame(0, 1, &[0; 5]);
     let expected = [frame(HEADERS, ALL, &[0x41, 1, b'x']), data.clone()].concat();
@@ -87,7 +87,7 @@ fn a_frame_after_one_that_was_changed_is_found() {
 
 proptest! {
     #[test]
-    fn it_does_not_matter_in_which_pieces_bytes_come(
+    fn result_is_independent_of_chunk_sizes(
         payloads in prop::collection::vec((0u8..10, any::<u8>(), prop::collection::vec(any::<u8>(), 0..40)), 0..6),
         piece in 1usize..50,
     ) {
@@ -100,6 +100,6 @@ proptest! {
             anonymous.take(piece, &mut pieces);
         }
         prop_assert_eq!(&whole, &pieces);
-        prop_assert!(whole.len() <= sent.len(), "nothing is longer than it was");
+        prop_assert!(whole.len() <= sent.len(), "the output is not longer");
     }
 }

@@ -1,20 +1,20 @@
-//! What changed between two states of the node.
+//! The changes between two states of the node.
 
 use std::collections::BTreeMap;
 
-/// One difference between two states.
+/// A difference between two states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change<V> {
-    /// It was not there before.
+    /// It is new.
     Added(V),
-    /// It was different before.
+    /// It changed.
     Modified(V),
-    /// It was there before; this is how.
+    /// It was removed; its last value.
     Deleted(V),
 }
 
-/// The differences between two states: what went, then what came or changed, each in the order of
-/// the keys. So a pod that took another's name comes after the other has gone.
+/// The differences between two states: removals first, then additions and changes, each in key order. So a pod
+/// that takes the name of another comes after the removal of the other.
 pub fn changes<'a, K: Ord, V: PartialEq>(
     old: &'a BTreeMap<K, V>,
     new: &'a BTreeMap<K, V>,
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_of_difference_is_told_and_what_went_comes_first() {
+    fn differences_of_every_kind_are_reported_removals_first() {
         let old = BTreeMap::from([(1, "same"), (2, "old"), (3, "gone")]);
         let new = BTreeMap::from([(0, "new"), (1, "same"), (2, "changed")]);
         let expected =
@@ -51,11 +51,11 @@ mod tests {
         }
 
         #[test]
-        fn who_applies_the_differences_has_the_new_state(
+        fn applied_differences_give_the_new_state(
             old: BTreeMap<u8, u8>,
             new: BTreeMap<u8, u8>,
         ) {
-            // Each value tells its key, as a pod tells its uid.
+            // Each value contains its key, as a pod contains its uid.
             let keyed = |map: BTreeMap<u8, u8>| -> BTreeMap<u8, (u8, u8)> {
                 map.into_iter().map(|(key, value)| (key, (key, value % 3))).collect()
             };

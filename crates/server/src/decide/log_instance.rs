@@ -1,4 +1,4 @@
-//! Which instance of a container is meant when somebody asks for its log.
+//! Selects the container instance of a log request.
 
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodStatus};
 use model::ids::{ContainerId, without_runtime};
@@ -6,9 +6,9 @@ use model::ids::{ContainerId, without_runtime};
 /// An instance of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instance {
-    /// The runtime's id of it.
+    /// Its id in the runtime.
     pub id: ContainerId,
-    /// The same as the pod's status writes it, with the runtime's name in front.
+    /// The id in pod statuses, prefixed with the runtime's name.
     pub written_id: String,
 }
 
@@ -19,10 +19,10 @@ impl Instance {
     }
 }
 
-/// Why there is no log to show.
+/// Why there is no log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoInstance {
-    /// Nothing is known of the container yet.
+    /// The container has no status yet.
     #[error("container {container:?} in pod {pod:?} is not available")]
     NotAvailable {
         /// The container.
@@ -38,7 +38,7 @@ pub enum NoInstance {
         /// Its pod.
         pod: String,
     },
-    /// It ended, but nobody knows its id.
+    /// It has terminated, and its id is unknown.
     #[error("container {container:?} in pod {pod:?} is terminated")]
     Terminated {
         /// The container.
@@ -53,12 +53,12 @@ pub enum NoInstance {
         container: String,
         /// Its pod.
         pod: String,
-        /// Why, with what separates it from the rest.
+        /// The reason, with its separator.
         why: String,
     },
 }
 
-/// Whether the pod's specification has a container of that name, of any kind.
+/// Whether the pod has a container of that name, of any kind.
 pub fn has_container(pod: &Pod, name: &str) -> bool {
     let Some(spec) = &pod.spec else { return false };
     let init = spec.init_containers.iter().flatten();
@@ -67,8 +67,8 @@ pub fn has_container(pod: &Pod, name: &str) -> bool {
         || ephemeral.map(|container| &container.name).any(|found| found == name)
 }
 
-/// The instance whose log is meant: the one that runs, else the last one that did; or the one before
-/// that ended, if `previous` is asked for.
+/// Selects the instance: the running one, else the last one; or the one before that terminated, if `previous`
+/// is requested.
 ///
 /// `pod` is the pod's name.
 pub fn log_instance(
@@ -104,7 +104,7 @@ pub fn log_instance(
     })
 }
 
-/// Why a container waits, with what separates it from the sentence.
+/// The reason of a waiting container, with its separator.
 fn waiting(state: &ContainerState) -> String {
     match state.waiting.as_ref().map(|waiting| waiting.reason.as_deref().unwrap_or_default()) {
         Some("ErrImagePull") => ": image can't be pulled".to_owned(),
@@ -114,7 +114,7 @@ fn waiting(state: &ContainerState) -> String {
     }
 }
 
-/// Whether the pod's status says that this instance runs.
+/// Whether the pod status reports this instance as running.
 pub fn is_running(status: &PodStatus, id: &ContainerId) -> bool {
     statuses(status).any(|status| {
         let running = status.state.as_ref().is_some_and(|state| state.running.is_some());

@@ -44,7 +44,7 @@ fn found(status: &PodStatus, previous: bool) -> Result<String, String> {
 }
 
 #[test]
-fn the_instance_that_runs_or_ran_last_is_meant() {
+fn log_instance_is_the_running_or_last_one() {
     let none = ContainerState::default;
     let old = || terminated("containerd://old");
     let refuse = |text: &str| Err(format!("container \"main\" in pod \"web\" {text}"));
@@ -83,13 +83,13 @@ fn the_instance_that_runs_or_ran_last_is_meant() {
 }
 
 #[test]
-fn a_container_without_a_status_is_not_available() {
+fn container_without_a_status_is_not_available() {
     let error = log_instance("web", &PodStatus::default(), "main", false).unwrap_err();
     assert_eq!(error.to_string(), "container \"main\" in pod \"web\" is not available");
 }
 
 #[test]
-fn containers_of_every_kind_are_known_by_name() {
+fn containers_of_every_kind_are_found_by_name() {
     let container = |name: &str| Container { name: name.to_owned(), ..Container::default() };
     let spec = PodSpec {
         containers: vec![container("main")],
@@ -102,7 +102,7 @@ fn containers_of_every_kind_are_known_by_name() {
 }
 
 #[test]
-fn an_instance_runs_as_long_as_the_status_says_so_of_its_id() {
+fn instance_runs_while_the_status_has_its_id() {
     let none = ContainerState::default;
     assert!(is_running(&status(running(), none()), &"now".into()));
     assert!(!is_running(&status(running(), none()), &"old".into()));

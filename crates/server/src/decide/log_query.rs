@@ -1,6 +1,6 @@
-//! Node log queries: which logs of the system a client asks for, and with which arguments `journalctl` reads them.
+//! Node log queries: the requested system logs, and the arguments of `journalctl` for them.
 //!
-//! Nothing of a query reaches a shell: every value is one argument, and names of services have safe characters only.
+//! No query reaches a shell: every value is one argument, and service names have safe characters only.
 
 use std::fmt;
 
@@ -9,27 +9,27 @@ use podspec::{ErrorKind, FieldError, FieldPath};
 use regex_syntax::ast::parse::Parser;
 use serde_json::Value;
 
-/// The most services of a query.
+/// The limit of services in a query.
 const MOST_SERVICES: usize = 4;
 /// The longest name of a service.
 const LONGEST_SERVICE: usize = 256;
-/// The longest pattern. Upstream has no limit; arguments have.
+/// The longest pattern. Upstream has no limit, but arguments do.
 const LONGEST_PATTERN: usize = 4096;
-/// The most lines from the end.
+/// The limit of lines from the end.
 const MOST_LINES: i64 = 100_000;
 
-/// What a client asks for.
+/// A query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeLogQuery {
     /// Services by name.
     pub services: Vec<String>,
     /// Files below the system's log directory: values with a slash or backslash.
     pub files: Vec<String>,
-    /// Which entries.
+    /// The selection of entries.
     pub options: LogOptions,
 }
 
-/// Which entries of the logs of services a client asks for.
+/// The selection of entries in service logs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogOptions {
     since: Option<Timestamp>,
@@ -39,7 +39,7 @@ pub struct LogOptions {
     pattern: Option<String>,
 }
 
-/// What is wrong with a query; worded as upstream words lists of errors.
+/// An invalid query; worded as upstream's error lists.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueryErrors(Vec<FieldError>);
 
@@ -55,7 +55,7 @@ impl fmt::Display for QueryErrors {
     }
 }
 
-/// The logs that a valid query is about.
+/// The logs of a valid query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogSource {
     /// A file, by its path below the system's log directory.
@@ -64,7 +64,7 @@ pub enum LogSource {
     Services,
 }
 
-/// Reads a query string. `None`: it has nothing of a log query, so a file or a directory is meant.
+/// Parses a query string. `None`: it has no parameter of a log query, so it requests a file or a directory.
 pub fn node_log_query(text: Option<&str>) -> Result<Option<NodeLogQuery>, QueryErrors> {
     let pairs: Vec<(String, String)> =
         form_urlencoded::parse(text.unwrap_or_default().as_bytes()).into_owned().collect();
@@ -97,7 +97,7 @@ pub fn node_log_query(text: Option<&str>) -> Result<Option<NodeLogQuery>, QueryE
 }
 
 impl NodeLogQuery {
-    /// Checks the values of a query. That a file exists is seen when it is opened.
+    /// Checks the values of a query. Missing files are detected when they are opened.
     pub fn source(&self) -> Result<LogSource, QueryErrors> {
         let mut errors = Errors::default();
         for service in &self.services {
@@ -145,7 +145,7 @@ impl NodeLogQuery {
         QueryErrors(errors.0)
     }
 
-    /// Divides the services into those that the journal has entries of, and those that may have log files.
+    /// Splits the services into those with journal entries, and those that may have log files.
     pub fn divided(&self, journal_units: &str) -> (Vec<&str>, Vec<&str>) {
         let services = self.services.iter().map(String::as_str);
         services.partition(|service| {
@@ -159,7 +159,7 @@ impl NodeLogQuery {
         let LogOptions { since, until, tail_lines, boot, pattern } = &self.options;
         let mut arguments =
             ["--utc", "--no-pager", "--output=short-precise"].map(str::to_owned).to_vec();
-        // Upstream leaves out the zone, so that the machine's own counts.
+        // Upstream omits the zone, so that the machine's own applies.
         let date = |time: &Timestamp| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
         arguments.extend(since.iter().map(|time| format!("--since={}", date(time))));
         arguments.extend(until.iter().map(|time| format!("--until={}", date(time))));
@@ -175,10 +175,10 @@ impl NodeLogQuery {
     }
 }
 
-/// The arguments with which `journalctl` lists the units that it has entries of.
+/// The arguments with which `journalctl` lists units with entries.
 pub const JOURNAL_UNITS: [&str; 2] = ["--field", "_SYSTEMD_UNIT"];
 
-/// Where the log of a service may be, below the system's log directory.
+/// The possible log files of a service, below the system's log directory.
 pub fn log_files(service: &str) -> [String; 3] {
     [service.to_owned(), format!("{service}.log"), format!("{service}/{service}.log")]
 }
@@ -209,7 +209,7 @@ impl LogOptions {
     }
 }
 
-/// Why a name of a service is refused.
+/// Why a service name is refused.
 fn unsafe_name(service: &str) -> Option<&'static str> {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || "-_.:@".contains(c);
     if service.len() > LONGEST_SERVICE {

@@ -132,6 +132,8 @@ fn services_of_the_journal_are_separated_from_those_with_files() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
+
     // behaviour: SRV-24
     #[test]
     fn valid_queries_add_no_options(

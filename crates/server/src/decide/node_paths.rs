@@ -1,8 +1,8 @@
-//! Paths of requests, decoded and cleaned as upstream's server does it.
+//! Request paths, decoded and cleaned as upstream's server does.
 
 use std::fmt::Write as _;
 
-/// A path without its percent-encoding; nothing if that is wrong or is no text.
+/// A path without percent-encoding; `None` if it is malformed or not UTF-8.
 pub(super) fn decoded(path: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();
@@ -31,7 +31,7 @@ fn digit(byte: u8) -> Option<u8> {
     }
 }
 
-/// A path without empty segments, `.` and `..`; a slash at the end stays.
+/// A path without empty segments, `.` and `..`; a trailing slash stays.
 pub(super) fn clean(path: &str) -> String {
     let mut segments: Vec<&str> = Vec::new();
     for segment in path.split('/') {

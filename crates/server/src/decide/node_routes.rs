@@ -1,6 +1,6 @@
-//! Routes of the node's API: which endpoint a path names, and what a client needs to use it.
+//! Routes of the node API: the endpoint of a path, and the required permission.
 //!
-//! An [`Endpoint`] is only found together with its [`Rule`]: there is no way to one without authorisation.
+//! An [`Endpoint`] is only returned with its [`Rule`], so none can be used without authorisation.
 
 use super::node_paths::{clean, decoded, encoded};
 
@@ -21,31 +21,31 @@ pub struct RouteSettings {
     pub get_allows_streams: bool,
 }
 
-/// A container of a request's path.
+/// The container in a request path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerTarget {
     /// The namespace of the pod.
     pub namespace: String,
     /// The name of the pod.
     pub pod: String,
-    /// The uid of the pod, where the path has one.
+    /// The uid of the pod, if the path has one.
     pub uid: Option<String>,
     /// The name of the container.
     pub container: String,
 }
 
-/// A pod of a request's path.
+/// The pod in a request path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodTarget {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub pod: String,
-    /// Its uid, where the path has one.
+    /// Its uid, if the path has one.
     pub uid: Option<String>,
 }
 
-/// An endpoint that works on the containers of a pod.
+/// An endpoint for containers of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PodEndpoint {
     /// `GET /containerLogs/{namespace}/{pod}/{container}`
@@ -62,7 +62,7 @@ pub enum PodEndpoint {
     Checkpoint(ContainerTarget),
 }
 
-/// What answers an authorised request.
+/// The endpoint of an authorised request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
     /// All health checks.
@@ -71,7 +71,7 @@ pub enum Endpoint {
     HealthCheck(String),
     /// The pods of the node.
     Pods,
-    /// The pods that the runtime has running.
+    /// The running pods of the runtime.
     RunningPods,
     /// The summary of statistics.
     StatsSummary,
@@ -95,19 +95,19 @@ pub enum Endpoint {
     DebugFlags,
     /// Files of the system's log directory, by their path below it.
     SystemLogs(String),
-    /// Something of a pod.
+    /// An endpoint for a pod.
     Pod(PodEndpoint),
     /// 405 with this text: it is switched off.
     Disabled(&'static str),
     /// 405: it takes these methods only.
     OtherMethod(&'static str),
-    /// 404: no such path below a root that is served.
+    /// 404: no such path below a served root.
     Unknown,
     /// The same below a root with a fixed set of paths, for which upstream has another text.
     NoPage,
 }
 
-/// What a client must be allowed to do: the verb on one of the subresources of the node, the first allowed one counts.
+/// The required permission: the verb on one of the subresources of the node; any allowed one is enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
     /// The verb of the API; empty for a method that has none.
@@ -116,16 +116,16 @@ pub struct Rule {
     pub subresources: &'static [&'static str],
 }
 
-/// What becomes of a request.
+/// The route of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Route {
     /// 400: the path is not encoded properly.
     Undecodable,
-    /// 404 without authentication: nothing is served below this root.
+    /// 404 without authentication: this root is not served.
     NotFound,
-    /// 307 to this path: the one of the request is not clean, or lacks its last slash.
+    /// 307 to this path: that of the request is not clean, or lacks its trailing slash.
     Moved(String),
-    /// The endpoint answers clients that the rule lets in.
+    /// The endpoint, for clients with the permission.
     Guarded(Rule, Endpoint),
 }
 
@@ -153,7 +153,7 @@ pub fn route(method: &str, path: &str, settings: RouteSettings) -> Route {
     Route::Guarded(rule(method, segments[0], settings), endpoint)
 }
 
-/// Whether anything is served below the first segment of a path.
+/// Whether the root segment of a path is served.
 fn is_served(segments: &[&str], settings: RouteSettings) -> bool {
     match segments[0] {
         "healthz" | "pods" | "stats" | "metrics" | "run" | "exec" | "attach" | "portForward"
@@ -167,7 +167,7 @@ fn is_served(segments: &[&str], settings: RouteSettings) -> bool {
 /// The text for an endpoint that is switched off.
 fn disabled(segments: &[&str], settings: RouteSettings) -> Option<&'static str> {
     let text = match segments {
-        // Profiles of Go have no counterpart here.
+        // Go profiles have no counterpart here.
         ["debug", "pprof", ..] if settings.debugging => "profiling endpoint is disabled.",
         ["debug", "flags", "v"] if settings.debugging => {
             return (!settings.debug_flags).then_some("flags endpoint is disabled.");
@@ -185,7 +185,7 @@ fn disabled(segments: &[&str], settings: RouteSettings) -> Option<&'static str> 
     Some(text)
 }
 
-/// The endpoint of a path below a root that is served.
+/// The endpoint of a path below a served root.
 fn endpoint(method: &str, segments: &[&str], ends_in_slash: bool) -> Endpoint {
     let with = |allowed: &[&str], names: &'static str, found: Endpoint| {
         if allowed.contains(&method) { found } else { Endpoint::OtherMethod(names) }
@@ -275,7 +275,7 @@ fn container_of(names: &[&str]) -> Option<ContainerTarget> {
     }
 }
 
-/// What a client needs for anything below a root.
+/// The permission for a path below a root.
 fn rule(method: &str, root: &str, settings: RouteSettings) -> Rule {
     let subresources: &'static [&'static str] = match root {
         "pods" | "runningpods" => &["pods", "proxy"],
@@ -291,7 +291,7 @@ fn rule(method: &str, root: &str, settings: RouteSettings) -> Rule {
     };
     let is_stream = matches!(root, "run" | "exec" | "attach" | "portForward");
     let verb = match method {
-        // A WebSocket begins with a GET. To read must not mean to run a command.
+        // A WebSocket begins with a GET. Read permission must not allow commands.
         "GET" if is_stream && !settings.get_allows_streams => "create",
         "GET" => "get",
         "POST" => "create",
@@ -310,7 +310,7 @@ pub struct RequestLabels {
     pub method: &'static str,
     /// The first segment of the path, two for metrics, `other` for unknown ones.
     pub path: &'static str,
-    /// Whether the request may take long, by upstream's table (which misses port-forward).
+    /// Whether the request is long-running, by upstream's table (which lacks port-forward).
     pub long_running: &'static str,
 }
 

@@ -2,22 +2,22 @@
 
 use model::ports::streaming::StdStreams;
 
-/// Further parameters are not read.
+/// The limit of parsed parameters.
 const MOST_PARAMETERS: usize = 4096;
 
-/// What is wrong with a query.
+/// An invalid query.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadStreamQuery {
     /// No stream is requested.
     #[error("you must specify at least 1 of stdin, stdout, stderr")]
     NoStream,
-    /// A WebSocket names no port.
+    /// A WebSocket request without a port.
     #[error("query parameter \"port\" is required")]
     NoPort,
     /// A port is empty.
     #[error("query parameter \"port\" cannot be empty")]
     EmptyPort,
-    /// A port is no number.
+    /// A port that is not a number.
     #[error("unable to parse {0:?} as a port: {1}")]
     NotAPort(String, &'static str),
     /// A port is 0.
@@ -42,7 +42,7 @@ pub fn run_command(query: Option<&str>) -> Vec<String> {
     command.split(' ').map(str::to_owned).collect()
 }
 
-/// The streams of an exec or attach request. With a terminal there is no standard error.
+/// The streams of an exec or attach request. A terminal has no standard error.
 pub fn std_streams(query: Option<&str>) -> Result<StdStreams, BadStreamQuery> {
     let is_on = |name| values(query, name).next().as_deref() == Some("1");
     let tty = is_on("tty");
@@ -59,7 +59,7 @@ pub fn std_streams(query: Option<&str>) -> Result<StdStreams, BadStreamQuery> {
     }
 }
 
-/// The ports of a port-forward request: only a WebSocket names them in its query, and has to.
+/// The ports of a port-forward request: only a WebSocket request has them in its query, and must.
 pub fn ports(query: Option<&str>, is_websocket: bool) -> Result<Vec<u16>, BadStreamQuery> {
     if !is_websocket {
         return Ok(Vec::new());
@@ -153,6 +153,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(10_000))]
+
         #[test]
         fn any_query_is_read_or_refused(query in ".{0,200}") {
             let ports = ports(Some(&query), true);

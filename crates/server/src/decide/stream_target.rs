@@ -1,10 +1,10 @@
-//! The container or sandbox into which a stream leads.
+//! The target container or sandbox of a stream.
 
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::{Container, ContainerState, Sandbox, SandboxState};
 
-/// The running container of a name; of several the newest.
+/// The newest running container with a name.
 pub fn running_container(containers: &[Container], name: &str) -> Option<ContainerId> {
     let running = containers
         .iter()
@@ -20,8 +20,8 @@ pub fn ready_sandbox(sandboxes: &[Sandbox]) -> Option<SandboxId> {
     newest.map(|sandbox| sandbox.id.clone())
 }
 
-/// Whether the pod is the one whose UID a request names. `mirrored` is the static pod of that UID, if it is that of a
-/// mirror pod. A request without UID names the pod by its name.
+/// Whether a request means this pod by its UID. `mirrored` is the static pod of that UID, if it is that of a
+/// mirror pod. A request without UID means the pod by its name.
 pub fn is_requested_pod(
     pod: &PodUid,
     requested: Option<&PodUid>,

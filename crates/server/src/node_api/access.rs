@@ -15,14 +15,14 @@ use crate::decide::Rule;
 use crate::reviews::{CachedReviews, ReviewSettings};
 use crate::slots::MOST_CONNECTIONS;
 
-/// The group of all users that are authenticated.
+/// The group of all authenticated users.
 const AUTHENTICATED: &str = "system:authenticated";
 
-/// How many reviews for clients that are not authenticated may be in progress. Clients whose reviews are cached, or that
-/// have a certificate, find the other slots free.
+/// How many reviews for unauthenticated clients may be in progress. Clients with cached reviews or a
+/// certificate use the other slots.
 const MOST_REVIEWED: usize = MOST_CONNECTIONS - 16;
 
-/// Which clients are let in.
+/// The authentication and authorisation settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeAccessSettings {
     /// The name of the node.
@@ -40,11 +40,11 @@ pub struct NodeAccessSettings {
 pub struct NodeAccess {
     settings: NodeAccessSettings,
     reviews: CachedReviews,
-    /// A permit for each review for a client that is not authenticated.
+    /// A permit for each review for an unauthenticated client.
     reviewed: Semaphore,
 }
 
-/// Stands for the API server where there is none.
+/// Replaces the API server if there is none.
 #[derive(Debug)]
 struct NoReviews;
 
@@ -67,7 +67,7 @@ pub(super) struct Caller {
     pub(super) is_known: bool,
 }
 
-/// Why a request is not served, with the text of the answer.
+/// Why a request is refused, with the text of the response.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// 401
@@ -81,7 +81,7 @@ pub(super) enum Refusal {
 }
 
 impl NodeAccess {
-    /// Access by these reviews. Without any, nothing that needs one is allowed.
+    /// Access by these reviews. Without them, nothing that needs a review is allowed.
     pub fn new(
         settings: NodeAccessSettings,
         reviews: Option<Arc<dyn Reviews>>,
@@ -92,8 +92,8 @@ impl NodeAccess {
         Self { settings, reviews, reviewed: Semaphore::new(MOST_REVIEWED) }
     }
 
-    /// Authenticates a client: by certificate, else by token, else as anonymous. A client with credentials that are not
-    /// valid is never anonymous.
+    /// Authenticates a client: by certificate, else by token, else as anonymous. A client with invalid
+    /// credentials is never anonymous.
     pub(super) async fn authenticate(&self, credentials: Credentials) -> Result<Caller, Refusal> {
         let mut is_rejected = false;
         match credentials.certificate {
@@ -145,7 +145,7 @@ impl NodeAccess {
         self.reviewed.try_acquire().map(Some).map_err(|_| Refusal::Busy)
     }
 
-    /// Authorises a request: the first subresource that the client may use is enough.
+    /// Authorises a request: permission for any of the subresources is enough.
     pub(super) async fn authorize(&self, rule: Rule, caller: &Caller) -> Result<(), Refusal> {
         if !self.settings.webhook {
             return Ok(());

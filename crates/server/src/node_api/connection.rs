@@ -1,4 +1,4 @@
-//! Connections of the node's API, and their limits.
+//! Connections of the node API, and their limits.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ use tracing::debug;
 
 use super::NodeApi;
 use crate::respond::Answer;
-use crate::serve::take_turns;
+use crate::serve::serve_connections;
 use crate::slots::Slot;
 use crate::tls::Certificates;
 
@@ -30,9 +30,9 @@ use crate::tls::Certificates;
 const FIRST_REQUEST: Duration = Duration::from_secs(10);
 /// How long a connection may be idle.
 const IDLE: Duration = Duration::from_secs(90);
-/// The same for a client that was not authenticated: it holds a slot.
+/// The idle limit of an unauthenticated client, which holds a slot.
 const IDLE_UNKNOWN: Duration = Duration::from_secs(2);
-/// How long a connection has to end.
+/// The time limit for closing a connection.
 const END: Duration = Duration::from_secs(5);
 /// The largest headers.
 const LARGEST_HEADERS: usize = 1 << 20;
@@ -41,7 +41,7 @@ const LARGEST_HEADERS: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Peer {
     address: Option<IpAddr>,
-    /// Its certificate, and those that lead to an authority; empty without one.
+    /// Its certificate chain; empty without one.
     chain: Vec<CertificateDer<'static>>,
     certificates: Option<Arc<Certificates>>,
     slot: Slot,
@@ -52,13 +52,13 @@ impl Peer {
         self.address
     }
 
-    /// The user of its certificate, verified now.
+    /// The user of its certificate, verified at each call.
     pub(super) async fn certificate(&self) -> Option<Result<User, String>> {
         let certificates = self.certificates.as_ref().filter(|_| !self.chain.is_empty())?;
         Some(certificates.client(&self.chain).await)
     }
 
-    /// It was authenticated: its connection no longer counts.
+    /// The client was authenticated: its connection no longer counts.
     pub(super) fn authenticated(&self) {
         self.slot.release();
     }
@@ -72,7 +72,7 @@ pub async fn serve_node_api(
     stop: CancellationToken,
 ) {
     let answered = |stream, slot| secure(stream, slot, Arc::clone(&certificates), Arc::clone(&api));
-    take_turns(&listener, answered, stop).await;
+    serve_connections(&listener, answered, stop).await;
 }
 
 /// Serves the read-only API without TLS until it is stopped.
@@ -81,7 +81,7 @@ pub async fn serve_read_only(api: Arc<NodeApi>, listener: TcpListener, stop: Can
         let peer = Peer { address: address(&stream), chain: Vec::new(), certificates: None, slot };
         serve_connection(stream, Arc::clone(&api), peer)
     };
-    take_turns(&listener, answered, stop).await;
+    serve_connections(&listener, answered, stop).await;
 }
 
 fn address(stream: &TcpStream) -> Option<IpAddr> {
@@ -91,7 +91,7 @@ fn address(stream: &TcpStream) -> Option<IpAddr> {
 async fn secure(stream: TcpStream, slot: Slot, certificates: Arc<Certificates>, api: Arc<NodeApi>) {
     let address = address(&stream);
     if let Err(error) = stream.set_nodelay(true) {
-        debug!(%error, "cannot send without delay");
+        debug!(%error, "Cannot disable Nagle's algorithm");
     }
     let acceptor = TlsAcceptor::from(certificates.current().await);
     let stream = match timeout(FIRST_REQUEST, acceptor.accept(stream)).await {
@@ -105,7 +105,7 @@ async fn secure(stream: TcpStream, slot: Slot, certificates: Arc<Certificates>, 
     serve_connection(stream, api, peer).await;
 }
 
-/// Serves the requests of a connection, side by side with HTTP/2.
+/// Serves the requests of a connection, concurrently with HTTP/2.
 async fn serve_connection<S>(stream: S, api: Arc<NodeApi>, peer: Peer)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,

@@ -6,19 +6,19 @@ use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use model::cluster::User;
 
-/// The beginning of a WebSocket sub-protocol that has a token behind it, in base64.
+/// The prefix of a WebSocket sub-protocol with a token in base64.
 const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 
 /// The credentials of a request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Credentials {
-    /// The user of a client certificate, or why it is not valid.
+    /// The user of a client certificate, or why it is invalid.
     pub(super) certificate: Option<Result<User, String>>,
     /// Bearer tokens; `None` for one that cannot be decoded.
     pub(super) tokens: Vec<Option<String>>,
 }
 
-/// Takes the credentials out of the headers, so that no endpoint forwards them.
+/// Removes the credentials from the headers, so that no endpoint forwards them.
 pub(super) fn take(
     headers: &mut HeaderMap,
     certificate: Option<Result<User, String>>,
@@ -39,7 +39,7 @@ fn bearer(value: &HeaderValue) -> Option<String> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then(|| token.to_owned())
 }
 
-/// A token among the sub-protocols of a WebSocket.
+/// A token in the sub-protocols of a WebSocket.
 enum ProtocolToken {
     Usable(String),
     /// It is refused, and not ignored: the client is not anonymous.
@@ -55,7 +55,7 @@ impl ProtocolToken {
     }
 }
 
-/// Takes a token out of the sub-protocols of a WebSocket. Another one must stand beside it, which the server accepts.
+/// Removes a token from the sub-protocols of a WebSocket. There must be another one, which the server accepts.
 fn take_protocol(headers: &mut HeaderMap) -> Option<ProtocolToken> {
     let is_websocket = headers.get(UPGRADE)?.as_bytes().eq_ignore_ascii_case(b"websocket");
     if !is_websocket {

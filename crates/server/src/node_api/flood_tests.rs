@@ -1,4 +1,4 @@
-//! Clients that send more than the port should work on: HTTP/2 frames and paths without end.
+//! Clients that send excessive HTTP/2 frames and paths.
 
 use std::time::Duration;
 
@@ -123,7 +123,7 @@ async fn endless_headers_end_the_connection() {
     assert_eq!(port.ask(Who::Token("prober"), "GET", "/healthz").await.0, 200);
 }
 
-/// Numbers that look random, and are the same in each run.
+/// Pseudo-random numbers that are the same in each run.
 struct Numbers(u64);
 
 impl Numbers {

@@ -111,7 +111,7 @@ impl Slis {
     }
 }
 
-/// The checks of the agent, and that of its log, which is written at once.
+/// The checks of the agent, and that of its log, which is written synchronously.
 fn checks(health: &dyn HealthChecks) -> Vec<Check> {
     let mut checks = health.checks();
     checks.insert(checks.len().min(1), Check { name: "log", result: Ok(()) });

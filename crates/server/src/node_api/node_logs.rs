@@ -26,32 +26,32 @@ use crate::decide::{
 };
 use crate::respond::{Answer, answer};
 
-/// How long an answer may take.
+/// The time limit of a response.
 const LIMIT: Duration = Duration::from_secs(30);
-/// How many are answered at a time: each runs a program.
+/// The limit of concurrent queries: each runs a program.
 const MOST_QUERIES: usize = 4;
-/// How much is read at once.
+/// The size of one read.
 const CHUNK: usize = 64 << 10;
 /// The longest list of the journal's units.
 const LONGEST_LIST: u64 = 4 << 20;
 
 const PLAIN: HeaderValue = HeaderValue::from_static("text/plain;charset=UTF-8");
 
-/// A program that reads the journal.
+/// A run of `journalctl`.
 pub struct JournalRun {
-    /// What it writes.
+    /// Its output.
     pub output: Box<dyn Read + Send>,
-    /// Ends the program when it is dropped.
+    /// Kills the program when dropped.
     pub guard: Box<dyn Any + Send>,
 }
 
-/// The journal of the system's services.
+/// The journal of system services.
 pub trait ServiceJournal: Debug + Send + Sync {
     /// Starts `journalctl` with these arguments, and without a shell. Blocks.
     fn start(&self, arguments: &[String]) -> io::Result<JournalRun>;
 }
 
-/// The logs of the system's services.
+/// The logs of system services.
 #[derive(Debug)]
 pub struct NodeLogs {
     journal: Arc<dyn ServiceJournal>,
@@ -59,7 +59,7 @@ pub struct NodeLogs {
 }
 
 impl NodeLogs {
-    /// Those that this journal has.
+    /// The logs in this journal.
     pub fn new(journal: Arc<dyn ServiceJournal>) -> Self {
         Self { journal, permits: Arc::new(Semaphore::new(MOST_QUERIES)) }
     }
@@ -110,7 +110,7 @@ fn busy() -> Answer {
     answer
 }
 
-/// A part of an answer.
+/// A part of a response.
 #[derive(Debug)]
 enum Part {
     Text(String),
@@ -120,12 +120,12 @@ enum Part {
     File(String),
 }
 
-/// An answer while it is sent.
+/// A response in progress.
 struct ServiceLogs {
     journal: Arc<dyn ServiceJournal>,
     files: Arc<dyn SystemLogs>,
     parts: VecDeque<Part>,
-    /// The part that is being read, and what ends its program.
+    /// The part that is being read, and the guard of its program.
     open: Option<Box<dyn Read + Send>>,
     guard: Option<Box<dyn Any + Send>>,
     deadline: Instant,
@@ -145,7 +145,7 @@ impl ServiceLogs {
         Self { journal, files, parts, open: None, guard: None, deadline, _permit: permit }
     }
 
-    /// The next piece of the answer.
+    /// The next chunk of the response.
     async fn next(&mut self) -> Option<Vec<u8>> {
         loop {
             let Some(mut open) = self.open.take() else {
@@ -182,7 +182,7 @@ impl ServiceLogs {
                     self.open = Some(open);
                     return Some(chunk);
                 }
-                // It has ended, or cannot be read any further.
+                // The part has ended, or cannot be read any further.
                 Ok(_) => self.guard = None,
                 Err(_) => {
                     self.guard = None;
@@ -194,7 +194,7 @@ impl ServiceLogs {
     }
 }
 
-/// The units that the journal has entries of, a line for each; none if it cannot be read.
+/// The units with journal entries, one per line; empty if they cannot be read.
 async fn units(journal: Arc<dyn ServiceJournal>, deadline: Instant) -> String {
     let started = spawn_blocking(move || journal.start(&JOURNAL_UNITS.map(str::to_owned))).await;
     let Ok(Ok(run)) = started else { return String::new() };
@@ -227,7 +227,7 @@ fn parts(query: &NodeLogQuery, units: &str) -> VecDeque<Part> {
     parts
 }
 
-/// Opens the log file of a service, or says why not. Blocks.
+/// Opens the log file of a service, or returns the reason of the failure. Blocks.
 fn log_file(files: &dyn SystemLogs, service: &str) -> Result<Box<dyn Read + Send>, String> {
     for name in log_files(service) {
         match files.open(Path::new(&name)) {
@@ -260,7 +260,7 @@ fn body(
     StreamBody::new(pieces.map(|piece| Ok(Frame::data(Bytes::from(piece))))).boxed_unsync()
 }
 
-/// The same, compressed.
+/// The response, compressed.
 fn compressed(pieces: impl Stream<Item = Vec<u8>> + Send) -> impl Stream<Item = Vec<u8>> + Send {
     let encoder = GzEncoder::new(Vec::new(), Compression::fast());
     let pieces = pieces.map(Some).chain(stream::iter([None]));
@@ -274,7 +274,7 @@ fn compressed(pieces: impl Stream<Item = Vec<u8>> + Send) -> impl Stream<Item = 
             };
             std::future::ready(written.and_then(Result::ok))
         })
-        // An empty piece would end the body of HTTP/1.1.
+        // An empty chunk would end an HTTP/1.1 body.
         .filter(|piece| std::future::ready(!piece.is_empty()))
 }
 

@@ -146,7 +146,7 @@ async fn queries_at_a_time_are_limited() {
     let connections = slow.join_all().await;
     let (status, answer) = port.ask(Who::Token("admin"), "GET", path).await;
     assert!(status == 429 && answer.contains("retry-after: 1\r\n"), "{answer}");
-    // Clients that go away end their programs.
+    // Disconnected clients end their programs.
     drop(connections);
     while port.ask(Who::Token("admin"), "GET", "/logs/?query=kubelet").await.0 != 200 {}
 }

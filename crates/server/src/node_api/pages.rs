@@ -25,25 +25,25 @@ const METRICS: HeaderValue =
 /// The start of the agent in Unix time, with metrics.
 const START_TIME: HeaderName = HeaderName::from_static("process-start-time-unix");
 
-/// The content type of answers that upstream declares without a character set.
+/// The content type of responses without a declared character set, as upstream's.
 const PLAIN: HeaderValue = HeaderValue::from_static("text/plain");
 
 /// The largest body of a request: a number.
 const LARGEST_BODY: usize = 64;
-/// How long a body may take.
+/// The time limit of a request body.
 const BODY_TIME: Duration = Duration::from_secs(10);
 
-/// What the pages for people begin with, after the name of the page.
+/// The beginning of pages for people, after the name of the page.
 const WARNING: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting \
                        compatibility guarantees and is for debugging purposes only.";
 
-/// Forbids the client to guess the content type.
+/// Forbids content type guessing.
 pub(super) fn no_sniffing(answer: &mut Answer) {
     let (name, value) = NO_SNIFFING;
     answer.headers_mut().insert(name, value);
 }
 
-/// A page of metrics of an agent that was started then.
+/// A page of metrics, with the start time of the agent.
 pub(super) fn metrics(content: String, started: Timestamp) -> Answer {
     let mut answer = text(StatusCode::OK, METRICS, content);
     answer.headers_mut().insert(START_TIME, HeaderValue::from(started.as_second()));
@@ -57,12 +57,12 @@ pub(super) fn json(content: String) -> Answer {
     answer
 }
 
-/// The answer of endpoints that have no data yet.
+/// The response of endpoints without data.
 pub(super) fn not_implemented() -> Answer {
     text(StatusCode::NOT_IMPLEMENTED, TEXT, "statistics are not implemented yet\n".to_owned())
 }
 
-/// Whether a client asks for a page in JSON.
+/// Whether a client requests JSON.
 fn wants_json(headers: &HeaderMap, kind: &str) -> bool {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut ranges = accepted.flat_map(|value| value.split(','));
@@ -136,7 +136,7 @@ pub(super) fn statusz(parts: &NodeApiParts, headers: &HeaderMap) -> Answer {
     text(StatusCode::OK, TEXT, content)
 }
 
-/// A time as `date` prints it.
+/// A time in the format of `date`.
 fn date(time: Timestamp) -> String {
     time.strftime("%a %b %e %H:%M:%S UTC %Y").to_string()
 }

@@ -1,4 +1,4 @@
-//! The endpoints that work on the containers of a pod.
+//! The endpoints for containers of a pod.
 
 use std::fmt::Debug;
 use std::net::IpAddr;
@@ -27,7 +27,7 @@ pub struct Client {
 /// Logs, exec, attach, port-forward, run and checkpoints.
 #[async_trait]
 pub trait PodEndpoints: Debug + Send + Sync {
-    /// Answers a request that was authorised. The connection allows upgrades.
+    /// Answers an authorised request. The connection allows upgrades.
     async fn answer(
         &self,
         endpoint: PodEndpoint,
@@ -36,7 +36,7 @@ pub trait PodEndpoints: Debug + Send + Sync {
     ) -> Answer;
 }
 
-/// The endpoints on the containers of this node.
+/// The endpoints for containers of this node.
 #[derive(Debug)]
 pub struct ContainerEndpoints {
     /// Exec, attach, port-forward and run.

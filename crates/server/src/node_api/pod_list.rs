@@ -1,4 +1,4 @@
-//! Lists of pods, as the API has them.
+//! Pod lists in the API format.
 
 use hyper::StatusCode;
 use k8s_openapi::api::core::v1::Pod;
@@ -13,7 +13,7 @@ pub(super) fn pods(pods: &dyn PodView) -> Answer {
     list(pods.pods().iter().map(PodAndStatus::joined))
 }
 
-/// The pods that the runtime has running.
+/// The running pods of the runtime.
 pub(super) fn running(pods: &dyn RunningPods) -> Answer {
     list(pods.running_pods().into_iter())
 }
@@ -28,7 +28,7 @@ fn list(pods: impl Iterator<Item = Pod>) -> Answer {
 fn encoded(pods: impl Iterator<Item = Pod>) -> Result<String, serde_json::Error> {
     let item = |pod: Pod| {
         let mut pod = serde_json::to_value(pod)?;
-        // The list says both.
+        // The list has both.
         if let Value::Object(fields) = &mut pod {
             fields.remove("apiVersion");
             fields.remove("kind");
@@ -48,7 +48,7 @@ mod tests {
 
     // behaviour: SRV-21
     #[test]
-    fn pods_are_listed_as_the_api_lists_them() {
+    fn pods_are_listed_in_the_api_format() {
         let mut pod = Pod::default();
         pod.metadata.name = Some("web".to_owned());
         let list: Value = serde_json::from_str(&encoded([pod].into_iter()).unwrap()).unwrap();

@@ -17,24 +17,24 @@ use super::{not_found, plain_error};
 use crate::decide::encoded;
 use crate::respond::{Answer, BrokenOff, TEXT, answer, error_text, text};
 
-/// How much of a file is read at once.
+/// The size of one read.
 const CHUNK: usize = 64 << 10;
 
 pub(super) const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const GZIP: HeaderValue = HeaderValue::from_static("application/gzip");
 
-/// Something in the system's log directory.
+/// An entry of the system's log directory.
 #[derive(Debug)]
 pub enum SystemLog {
     /// A file, open for reading.
     File(File),
-    /// The names in a directory, those of directories with a slash at the end.
+    /// The names in a directory; those of directories end with a slash.
     Directory(Vec<String>),
 }
 
 /// The system's log directory.
 pub trait SystemLogs: Debug + Send + Sync {
-    /// Opens what is at a path below the directory, and never anything outside of it. Blocks.
+    /// Opens a path below the directory, and nothing outside of it. Blocks.
     fn open(&self, below: &Path) -> io::Result<SystemLog>;
 }
 
@@ -70,7 +70,7 @@ pub(super) async fn page(logs: Arc<dyn SystemLogs>, path: String) -> Answer {
     }
 }
 
-/// The content of a file, as long as it was when it was opened.
+/// The content of a file, with its length at the time of opening.
 fn content(file: File, length: u64, path: &str) -> Answer {
     let chunks = stream::unfold(Some((file, length)), |state| async move {
         let (mut file, left) = state.filter(|(_, left)| *left > 0)?;

@@ -1,4 +1,4 @@
-//! A port of the API for tests, with clients of many kinds.
+//! A port of the API for tests, with many kinds of clients.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -26,7 +26,7 @@ use crate::test_tls::{Authority, Identity, status};
 use crate::tls::{Certificates, ClientVerification, TlsSettings};
 use crate::wire::RefusedManifest;
 
-/// The API server: tokens are names of users, `bad` ones aside; users may do what is listed.
+/// The API server: tokens are user names, except `bad`; users have the listed permissions.
 #[derive(Debug, Default)]
 pub(super) struct Reviewer {
     pub(super) allowed: Vec<(&'static str, &'static str, &'static str)>,
@@ -60,7 +60,7 @@ impl Reviews for Reviewer {
     }
 }
 
-/// What is behind the endpoints.
+/// The data behind the endpoints.
 #[derive(Debug, Default)]
 pub(super) struct Behind {
     pub(super) is_stuck: bool,
@@ -142,7 +142,7 @@ impl PodEndpoints for Behind {
     }
 }
 
-/// How a port differs from the usual one.
+/// Differences from the default port.
 pub(super) struct Options {
     pub(super) reviewer: Reviewer,
     pub(super) behind: Behind,
@@ -180,7 +180,7 @@ impl Default for Options {
     }
 }
 
-/// A port that is served.
+/// A served port.
 pub(super) struct Port {
     pub(super) address: SocketAddr,
     pub(super) read_only: SocketAddr,

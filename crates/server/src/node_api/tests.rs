@@ -1,4 +1,4 @@
-//! The API over TLS, against clients of many kinds.
+//! The API over TLS, with many kinds of clients.
 
 use base64::Engine as _;
 use rcgen::ExtendedKeyUsagePurpose;

@@ -1,15 +1,15 @@
-//! Which calls of a connection run, and since when it has none.
+//! The running calls of a connection, and its idle time.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-/// Counts the calls of a connection that run. Clones count the same ones.
+/// Counts the running calls of a connection. Clones share the count.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Calls(watch::Sender<usize>);
 
-/// A call that runs until this is dropped.
+/// A running call, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Running(watch::Sender<usize>);
 
@@ -19,12 +19,12 @@ impl Calls {
         Running(self.0.clone())
     }
 
-    /// Waits until no call has run for that long.
+    /// Waits until no call has run for `limit`.
     pub(crate) fn idle(&self, limit: Duration) -> impl Future<Output = ()> + Send + use<> {
         let mut count = self.0.subscribe();
         async move {
             loop {
-                // The sender is as long there as the connection.
+                // The sender lives as long as the connection.
                 if count.wait_for(|count| *count == 0).await.is_err() {
                     return sleep(limit).await;
                 }
@@ -62,7 +62,7 @@ mod tests {
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            () = work => unreachable!("it goes on"),
+            () = work => unreachable!("it never ends"),
             () = calls.idle(SECOND * 90) => {}
         }
         assert_eq!(begun.elapsed(), SECOND * (60 + 200 + 50 + 90));

@@ -1,4 +1,4 @@
-//! One connection: HTTP/2, and which service is asked.
+//! One HTTP/2 connection and its services.
 
 use std::convert::Infallible;
 use std::io::{self, IoSlice};
@@ -25,19 +25,19 @@ use super::calls::Calls;
 use super::lister::Lister;
 use crate::decide::Anonymous;
 
-/// How many calls of a connection are answered at a time: no more than are let in at once.
+/// The limit of concurrent calls: the burst of the rate limit is lower.
 const MOST_CALLS: u32 = 16;
 
-/// How long a connection may have no call, as upstream's HTTP servers have it.
+/// The idle limit, as in upstream's HTTP servers.
 const IDLE_LIMIT: Duration = Duration::from_secs(90);
-/// How long the end of an idle connection may take.
+/// How long to wait for the end of an idle connection.
 const GOODBYE: Duration = Duration::from_secs(1);
 
-/// How much is read at once: more than a call takes.
+/// The size of one read: more than a call needs.
 const PIECE: usize = 1024;
 
 impl Lister {
-    /// Answers the calls of a connection until it ends, or has had none for a while.
+    /// Answers the calls of a connection until it ends, or is idle for too long.
     pub async fn answer<S>(self: Arc<Self>, stream: S)
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -55,21 +55,21 @@ impl Lister {
         });
         let served = http2::Builder::new(TokioExecutor::new())
             .max_concurrent_streams(MOST_CALLS)
-            .serve_connection(TokioIo::new(Nameless::new(stream)), service);
+            .serve_connection(TokioIo::new(NeutralAuthority::new(stream)), service);
         let mut served = pin!(served);
-        // Biased: a connection that ended is not idle.
+        // Biased: a connection that has ended is not idle.
         let ended = tokio::select! {
             biased;
             ended = &mut served => ended,
             () = &mut idle => {
                 debug!("closing an idle connection");
-                // Clients learn that they have to connect again; those that do not listen are left.
+                // Clients are asked to reconnect; the connection is dropped if they do not close it.
                 served.as_mut().graceful_shutdown();
                 timeout(GOODBYE, served).await.unwrap_or(Ok(()))
             }
         };
         if let Err(error) = ended {
-            debug!(%error, "a connection broke off");
+            debug!(%error, "Connection failed");
         }
     }
 
@@ -90,22 +90,22 @@ impl Lister {
     }
 }
 
-/// A stream whose requests do not say whom they call.
-struct Nameless<S> {
+/// A stream whose requests have a neutral authority.
+struct NeutralAuthority<S> {
     stream: S,
     requests: Anonymous,
-    /// What can be read, and how much of it was.
+    /// Readable bytes, and how many of them were read.
     ready: Vec<u8>,
     read: usize,
 }
 
-impl<S> Nameless<S> {
+impl<S> NeutralAuthority<S> {
     fn new(stream: S) -> Self {
         Self { stream, requests: Anonymous::new(), ready: Vec::new(), read: 0 }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Nameless<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for NeutralAuthority<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -133,7 +133,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Nameless<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Nameless<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for NeutralAuthority<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,

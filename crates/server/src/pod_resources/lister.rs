@@ -1,4 +1,4 @@
-//! The answers.
+//! The responses.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,32 +17,32 @@ use tonic::{Request, Response, Status};
 use super::metrics::{Metrics, V1, V1ALPHA1};
 use super::to_proto::{old_pod, pod};
 
-/// So many calls at once, and one more each such time.
+/// The burst of calls, and the interval of one more.
 const BURST: u32 = 10;
 const ONE_IN: Duration = Duration::from_millis(10);
 
-/// Which pods a list has.
+/// The pods of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listed {
-    /// Those that have something of the node, or will.
+    /// Those that use resources of the node, or will.
     Active,
-    /// All that the node was given.
+    /// All pods of the node.
     All,
 }
 
-/// Answers which resources pods have.
+/// Reports the resources of pods.
 #[derive(Debug)]
 pub struct Lister {
     pods: Arc<dyn PodResources>,
     listed: Listed,
     clock: Arc<dyn WallClock>,
-    /// What callers may still do. Never held across an await.
+    /// The tokens of the rate limit. Never held across an await.
     tokens: Mutex<Tokens>,
     metrics: Metrics,
 }
 
 impl Lister {
-    /// Answers from these pods.
+    /// Reports these pods.
     pub fn new(
         pods: Arc<dyn PodResources>,
         listed: Listed,
@@ -53,7 +53,7 @@ impl Lister {
         Self { pods, listed, clock, tokens, metrics }
     }
 
-    /// Whoever asks too much hears so. As upstream's, such calls are not counted.
+    /// Refuses calls above the rate limit. As upstream's, such calls are not counted.
     fn enter(&self, version: &str) -> Result<(), Status> {
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         if !tokens.take(self.clock.now()) {
@@ -86,7 +86,7 @@ impl PodResourcesLister for Lister {
     ) -> Result<Response<AllocatableResourcesResponse>, Status> {
         self.enter(V1)?;
         self.metrics.gets_of_allocatable.with_label_values(&[V1]).inc();
-        // Nothing is handed out to containers alone, as with upstream's managers while they are off.
+        // No exclusive resources are allocated, as in upstream with disabled managers.
         Ok(Response::new(AllocatableResourcesResponse::default()))
     }
 
@@ -99,7 +99,7 @@ impl PodResourcesLister for Lister {
         let GetPodResourcesRequest { pod_name, pod_namespace } = request.into_inner();
         let Some(found) = self.pods.named(&pod_namespace, &pod_name) else {
             self.metrics.failed_gets.with_label_values(&[V1]).inc();
-            // With the code and the words that upstream's have.
+            // With upstream's code and text.
             let why = format!("pod {pod_name} in namespace {pod_namespace} not found");
             return Err(Status::unknown(why));
         };

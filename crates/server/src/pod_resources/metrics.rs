@@ -1,15 +1,16 @@
-//! How often was asked, by upstream's names.
+//! Call metrics with upstream's names.
 
 use prometheus::{IntCounterVec, Opts, Registry};
 
-/// The versions that are asked by.
+/// The API versions.
 pub(crate) const V1: &str = "v1";
 pub(crate) const V1ALPHA1: &str = "v1alpha1";
 
-/// What calls are counted by.
+/// The labels of calls.
 const LABELS: [&str; 1] = ["server_api_version"];
 
-/// The metrics. Upstream has two more, of lists and allocatable resources that failed: neither fails, here as there.
+/// The metrics. Upstream has two more, for failed lists and allocatable resources: neither call fails, here or
+/// in upstream.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     pub(crate) requests: IntCounterVec,
@@ -20,7 +21,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Metrics that show up in a registry.
+    /// Registers the metrics.
     pub fn new(registry: &Registry) -> prometheus::Result<Self> {
         let counter = |name: &str, help: &str| {
             let name = format!("kubelet_pod_resources_endpoint_{name}");

@@ -1,4 +1,4 @@
-//! Pods in the words of the protocols.
+//! Converts pods to the protocols.
 
 use model::pod_resources::PodContainers;
 use proto::podresources_v1 as v1;
@@ -12,7 +12,7 @@ pub(crate) fn pod(pod: PodContainers) -> v1::PodResources {
     v1::PodResources { name, namespace, containers: containers.collect() }
 }
 
-/// A pod with its regular containers: there were no others when it was asked so.
+/// A pod with its regular containers: the old version has no others.
 pub(crate) fn old_pod(pod: PodContainers) -> v1alpha1::PodResources {
     let PodContainers { namespace, name, sidecars: _, containers } = pod;
     let containers = containers.into_iter();

@@ -1,7 +1,8 @@
-//! Checkpoints of containers: the runtime writes the memory and the files of a container into an archive.
+//! Container checkpoints: the runtime writes the memory and the files of a container into an archive.
 //!
-//! Archives are as large as the container's memory and stay until someone removes them. Upstream writes any number of them
-//! (CVE-2025-0426 was the same without authentication); here one is written at a time, and there is a most.
+//! Archives are as large as the container's memory and stay until someone removes them. Upstream writes any
+//! number of them (CVE-2025-0426 was the same without authentication); here one is written at a time, and their
+//! number is limited.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,20 +24,20 @@ use crate::respond::{Answer, error_text, json};
 
 /// The directory below the root directory.
 const DIRECTORY: &str = "checkpoints";
-/// The mode of their directory: archives hold the memory of containers.
+/// The mode of the directory: archives contain the memory of containers.
 const DIRECTORY_MODE: u32 = 0o700;
 
-/// How many archives there may be.
+/// The limit of archives.
 const MOST_ARCHIVES: usize = 64;
 
-/// Where checkpoints are written.
+/// Writes checkpoints.
 #[derive(Debug)]
 pub struct Checkpoints {
     root: PathBuf,
     directory: PathBuf,
     files: Arc<dyn HostFiles>,
     clock: Arc<dyn WallClock>,
-    /// A permit for the one that is being written.
+    /// A permit for the current checkpoint.
     turn: Semaphore,
 }
 
@@ -47,14 +48,14 @@ impl Checkpoints {
         Self { root, directory, files, clock, turn: Semaphore::new(1) }
     }
 
-    /// Creates the directory unless it is there.
+    /// Creates the directory if it is missing.
     async fn create_directory(&self) -> Result<(), FileError> {
         self.files.create_directory(&self.root, Path::new(DIRECTORY), DIRECTORY_MODE).await
     }
 
     /// Refuses a checkpoint when there are too many.
     async fn check_room(&self) -> Result<(), Refused> {
-        // A directory that cannot be listed is reported by the runtime, which cannot write there either.
+        // If the directory cannot be listed, the runtime cannot write there either, and reports that.
         let archives = self.files.list(&self.directory).await.map_or(0, |names| names.len());
         if archives < MOST_ARCHIVES {
             return Ok(());

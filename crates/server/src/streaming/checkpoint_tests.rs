@@ -1,6 +1,6 @@
 use super::*;
 
-impl World {
+impl Harness {
     /// The status and the text of the answer to a checkpoint request.
     async fn checkpoint(
         &self,
@@ -25,10 +25,10 @@ impl World {
 // behaviour: STR-20
 #[tokio::test]
 async fn checkpoint_names_its_archive() {
-    let (world, files) = (World::new().await, Arc::new(MemoryFiles::new()));
+    let (harness, files) = (Harness::new().await, Arc::new(MemoryFiles::new()));
     let archive = "/checkpoints/checkpoint-web_shop-main-1970-01-01T00:00:00Z.tar";
     let written = (200, format!("{{\"items\":[\"{archive}\"]}}"));
-    assert_eq!(world.checkpoint("main", "timeout=9", &files).await, written);
+    assert_eq!(harness.checkpoint("main", "timeout=9", &files).await, written);
     let rows = [
         ("other", "", 404, "container other does not exist"),
         ("main", "timeout=x", 404, "cannot parse value of timeout parameter"),
@@ -40,7 +40,7 @@ async fn checkpoint_names_its_archive() {
         ),
     ];
     for (container, query, status, text) in rows {
-        let answer = world.checkpoint(container, query, &files).await;
+        let answer = harness.checkpoint(container, query, &files).await;
         assert_eq!(answer, (status, text.to_owned()), "{container} {query}");
     }
 }
@@ -48,19 +48,19 @@ async fn checkpoint_names_its_archive() {
 // behaviour: STR-22
 #[tokio::test]
 async fn checkpoint_is_refused_when_there_are_too_many() {
-    let (world, files) = (World::new().await, Arc::new(MemoryFiles::new()));
+    let (harness, files) = (Harness::new().await, Arc::new(MemoryFiles::new()));
     for number in 0..64 {
         files.write(format!("/checkpoints/{number}.tar"), "");
     }
-    let (status, text) = world.checkpoint("main", "", &files).await;
+    let (status, text) = harness.checkpoint("main", "", &files).await;
     assert_eq!(status, 507, "{text}");
 }
 
 // behaviour: STR-21
 #[tokio::test]
 async fn checkpoint_error_names_the_container() {
-    let world = World::with(|_| Err(Code::Unimplemented)).await;
-    let answer = world.checkpoint("main", "", &Arc::new(MemoryFiles::new())).await;
+    let harness = Harness::with(|_| Err(Code::Unimplemented)).await;
+    let answer = harness.checkpoint("main", "", &Arc::new(MemoryFiles::new())).await;
     let text = "checkpointing of shop/web/main failed (rpc error: code = Unimplemented desc = no)";
     assert_eq!(answer, (500, text.to_owned()));
 }

@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::timeout;
 
-/// The size of a buffer at first, and once it was too small. Most streams are idle most of the time.
+/// The buffer size at first, and after it was too small. Most streams are idle most of the time.
 const SMALL: usize = 4 * 1024;
 const LARGE: usize = 64 * 1024;
 
-/// How long the other side may take once one side has ended: to send what it still has, and to close.
+/// How long the other side may take once one side has ended: to send its remaining data, and to close.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// Copies until either side ends, then ends both. Bytes that were on their way when a side ended still arrive.
+/// Copies until either side ends, then ends both. Data in transit still arrives.
 pub(crate) async fn copy_both<C, R>(client: C, runtime: R)
 where
     C: AsyncRead + AsyncWrite,
@@ -25,7 +25,7 @@ where
     let runtime_ended = {
         let mut upward = pin!(forward(&mut from_client, &mut to_runtime));
         let mut downward = pin!(forward(&mut from_runtime, &mut to_client));
-        // Biased: with both at their end, nothing is left to copy either way.
+        // Biased: if both have ended, nothing is left to copy.
         tokio::select! {
             biased;
             _ = &mut downward => true,
@@ -150,7 +150,7 @@ mod tests {
         let test = async move {
             runtime.write_all(b"bye").await.unwrap();
             drop(runtime);
-            // Bytes that no one reads any more do not keep the end from the client.
+            // Unread bytes do not keep the end from the client.
             client.write_all(b"more").await.unwrap();
             let mut all = Vec::new();
             client.read_to_end(&mut all).await.unwrap();

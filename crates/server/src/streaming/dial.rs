@@ -59,9 +59,9 @@ impl StreamUrl {
         Ok(Self { uri, secure })
     }
 
-    /// `HOST:PORT` as the `Host` header has it.
+    /// `HOST:PORT` for the `Host` header.
     pub(crate) fn authority(&self) -> &str {
-        // A user name before the host is no part of it.
+        // Without credentials.
         let authority = self.uri.authority().map_or("", |authority| authority.as_str());
         authority.rsplit_once('@').map_or(authority, |(_, host)| host)
     }
@@ -89,7 +89,7 @@ pub(crate) async fn dial(
     let server = || url.authority().to_owned();
     let connect = |source| DialError::Connect { server: server(), source };
     let stream = TcpStream::connect((url.host(), url.port())).await.map_err(connect)?;
-    // Key strokes must not wait for more of them.
+    // Key strokes must be sent without delay.
     stream.set_nodelay(true).map_err(connect)?;
     if !url.secure {
         return Ok(Box::new(stream));

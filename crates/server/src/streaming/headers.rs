@@ -10,24 +10,24 @@ use hyper::header::{
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Headers of the request that are of no use to the runtime: its host is another one, it must not see the credentials of
-/// the caller, and there is no body.
+/// Request headers that are not forwarded to the runtime: it has another host, must not see the caller's
+/// credentials, and receives no body.
 const NOT_FORWARDED: [HeaderName; 7] =
     [HOST, AUTHORIZATION, CONTENT_LENGTH, TRANSFER_ENCODING, EXPECT, TE, TRAILER];
 
-/// Whether a request asks for another protocol.
+/// Whether a request is an upgrade.
 pub(crate) fn is_upgrade(headers: &HeaderMap) -> bool {
     let mut connection = headers.get_all(CONNECTION).iter();
     connection.any(|value| contains_ignoring_case(value.as_bytes(), b"upgrade"))
 }
 
-/// Whether a request asks for a WebSocket.
+/// Whether a request is a WebSocket upgrade.
 pub(crate) fn is_websocket(headers: &HeaderMap) -> bool {
     let upgrade = headers.get(UPGRADE).map(HeaderValue::as_bytes).unwrap_or_default();
     is_upgrade(headers) && upgrade.eq_ignore_ascii_case(b"websocket")
 }
 
-/// Whether a request has a body. What follows an upgrade belongs to the other protocol.
+/// Whether a request has a body. Data after an upgrade belongs to the other protocol.
 pub(crate) fn has_body(headers: &HeaderMap) -> bool {
     let length = headers.get(CONTENT_LENGTH);
     headers.contains_key(TRANSFER_ENCODING) || length.is_some_and(|length| length != "0")

@@ -30,7 +30,7 @@ use crate::respond::{Answer, empty, error_text, whole};
 /// How long the streaming server may take to accept a connection and to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long the body of a refusal may take, and how long it may be.
+/// The time and size limits of a refusal's body.
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(10);
 const LONGEST_REFUSAL: usize = 64 * 1024;
 
@@ -137,7 +137,7 @@ async fn refusal(answer: Response<Incoming>) -> Answer {
     forwarded
 }
 
-/// The answer to a request that asks for no stream, or has a body.
+/// The response to a request without an upgrade, or with a body.
 pub(crate) fn not_an_upgrade(headers: &HeaderMap) -> Option<Answer> {
     if !headers::is_upgrade(headers) {
         return Some(refused("Upgrade request required"));

@@ -27,13 +27,13 @@ use crate::parts::PodAndStatus;
 use crate::respond::BrokenOff;
 use crate::wire::RefusedManifest;
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any step takes on a busy machine.
 const LONG: Duration = Duration::from_secs(30);
 
 const SWITCHING: &str = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
                          Upgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\n\r\n";
 
-/// A node with one pod, `shop/web`, and what was called.
+/// A node with one pod, `shop/web`, and a record of calls.
 #[derive(Debug)]
 struct Node {
     url: Result<String, Code>,
@@ -165,7 +165,7 @@ impl StreamTls for Node {
 }
 
 /// The agent's server, and the listener of the runtime's streaming server.
-struct World {
+struct Harness {
     node: Arc<Node>,
     streams: Arc<Streams>,
     address: SocketAddr,
@@ -173,7 +173,7 @@ struct World {
     _serving: JoinSet<()>,
 }
 
-impl World {
+impl Harness {
     async fn new() -> Self {
         Self::with(|url| Ok(format!("http://{url}/exec/token"))).await
     }
@@ -233,7 +233,7 @@ impl World {
     }
 }
 
-/// Serves a connection: paths as on the node's API.
+/// Serves a connection: paths as in the node API.
 async fn connection(stream: TcpStream, streams: Arc<Streams>) {
     let service = service_fn(|request: Request<Incoming>| {
         let streams = Arc::clone(&streams);
@@ -300,9 +300,9 @@ fn status(answer: &str) -> &str {
 // behaviour: STR-8
 #[tokio::test]
 async fn upgrade_is_forwarded_with_its_headers_and_bytes_pass_both_ways() {
-    let world = World::new().await;
-    let (mut client, mut runtime, request) = world.upgrade(SWITCHING).await;
-    let host = format!("host: {}\r\n", world.runtime.local_addr().unwrap());
+    let harness = Harness::new().await;
+    let (mut client, mut runtime, request) = harness.upgrade(SWITCHING).await;
+    let host = format!("host: {}\r\n", harness.runtime.local_addr().unwrap());
     assert!(request.starts_with("post /exec/token http/1.1\r\n"), "{request}");
     for line in [
         &*host,
@@ -335,8 +335,8 @@ async fn upgrade_is_forwarded_with_its_headers_and_bytes_pass_both_ways() {
 
 #[tokio::test]
 async fn bytes_sent_right_behind_the_101_arrive() {
-    let world = World::new().await;
-    let (mut client, runtime, _) = world.upgrade(&format!("{SWITCHING}first")).await;
+    let harness = Harness::new().await;
+    let (mut client, runtime, _) = harness.upgrade(&format!("{SWITCHING}first")).await;
     read_head(&mut client).await;
     drop(runtime);
     assert_eq!(rest_of(client).await, "first");
@@ -345,8 +345,8 @@ async fn bytes_sent_right_behind_the_101_arrive() {
 // behaviour: STR-9
 #[tokio::test]
 async fn client_that_closed_its_direction_receives_the_rest() {
-    let world = World::new().await;
-    let (mut client, mut runtime, _) = world.upgrade(SWITCHING).await;
+    let harness = Harness::new().await;
+    let (mut client, mut runtime, _) = harness.upgrade(SWITCHING).await;
     read_head(&mut client).await;
     client.write_all(b"question").await.unwrap();
     client.shutdown().await.unwrap();
@@ -360,8 +360,8 @@ async fn client_that_closed_its_direction_receives_the_rest() {
 
 #[tokio::test]
 async fn runtime_side_ends_with_the_client() {
-    let world = World::new().await;
-    let (mut client, runtime, _) = world.upgrade(SWITCHING).await;
+    let harness = Harness::new().await;
+    let (mut client, runtime, _) = harness.upgrade(SWITCHING).await;
     read_head(&mut client).await;
     drop(client);
     assert_eq!(rest_of(runtime).await, "");
@@ -369,8 +369,8 @@ async fn runtime_side_ends_with_the_client() {
 
 #[tokio::test]
 async fn client_side_ends_with_the_runtime() {
-    let world = World::new().await;
-    let (mut client, runtime, _) = world.upgrade(SWITCHING).await;
+    let harness = Harness::new().await;
+    let (mut client, runtime, _) = harness.upgrade(SWITCHING).await;
     read_head(&mut client).await;
     drop(runtime);
     assert_eq!(rest_of(client).await, "");
@@ -379,10 +379,10 @@ async fn client_side_ends_with_the_runtime() {
 // behaviour: STR-10
 #[tokio::test]
 async fn refused_upgrade_is_forwarded_and_the_connection_closed() {
-    let world = World::new().await;
+    let harness = Harness::new().await;
     let refusal = "HTTP/1.1 403 Forbidden\r\nContent-Length: 4\r\nX-Reason: token\r\n\r\nused";
-    let (mut client, _runtime, _) = world.upgrade(refusal).await;
-    // A second request on the same connection must never reach anything.
+    let (mut client, _runtime, _) = harness.upgrade(refusal).await;
+    // A second request on the same connection must not be answered.
     client.write_all(upgrade("/exec/shop/web/main?output=1").as_bytes()).await.ok();
     let mut answer = Vec::new();
     // The connection may be reset, as the second request is not read.
@@ -394,7 +394,7 @@ async fn refused_upgrade_is_forwarded_and_the_connection_closed() {
         "{answer}"
     );
     assert!(answer.ends_with("\r\n\r\nused"), "{answer}");
-    assert_eq!(world.node.execs.lock().unwrap().len(), 1);
+    assert_eq!(harness.node.execs.lock().unwrap().len(), 1);
 }
 
 // behaviour: STR-11
@@ -407,8 +407,8 @@ async fn answer_without_upgrade_is_an_error_and_redirects_are_not_followed() {
         ("302", format!("HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n")),
     ];
     for (code, runtime_answer) in rows {
-        let world = World::new().await;
-        let (client, _runtime, _) = world.upgrade(&runtime_answer).await;
+        let harness = Harness::new().await;
+        let (client, _runtime, _) = harness.upgrade(&runtime_answer).await;
         let answer = rest_of(client).await.to_lowercase();
         assert_eq!(status(&answer), "500", "{answer}");
         assert!(answer.contains("connection: close\r\n"), "{answer}");
@@ -426,13 +426,13 @@ async fn answer_without_upgrade_is_an_error_and_redirects_are_not_followed() {
 #[tokio::test]
 async fn streaming_server_that_is_gone_is_an_error() {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let world = World::with(|_| Ok(format!("http://{closed}/exec/token"))).await;
-    let answer = world.answer(&upgrade("/exec/shop/web/main?output=1")).await;
+    let harness = Harness::with(|_| Ok(format!("http://{closed}/exec/token"))).await;
+    let answer = harness.answer(&upgrade("/exec/shop/web/main?output=1")).await;
     assert_eq!(status(&answer), "500", "{answer}");
     assert!(answer.contains("connect to the streaming server"), "{answer}");
-    let world = World::new().await;
-    let client = world.send(&upgrade("/exec/shop/web/main?output=1")).await;
-    drop(timeout(LONG, world.runtime.accept()).await.unwrap());
+    let harness = Harness::new().await;
+    let client = harness.send(&upgrade("/exec/shop/web/main?output=1")).await;
+    drop(timeout(LONG, harness.runtime.accept()).await.unwrap());
     let answer = rest_of(client).await;
     assert_eq!(status(&answer), "500", "{answer}");
 }
@@ -440,7 +440,7 @@ async fn streaming_server_that_is_gone_is_an_error() {
 // behaviour: STR-4, STR-6
 #[tokio::test]
 async fn bad_requests_are_refused_before_the_runtime_is_called() {
-    let world = World::new().await;
+    let harness = Harness::new().await;
     let body = "POST /exec/shop/web/main?output=1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n\
                 Upgrade: SPDY/3.1\r\nContent-Length: 4\r\n\r\nbody";
     let websocket = "GET /portForward/shop/web HTTP/1.1\r\nHost: x\r\nConnection: close, upgrade\r\n\
@@ -466,13 +466,13 @@ async fn bad_requests_are_refused_before_the_runtime_is_called() {
     ];
     for (request, code, text) in rows {
         let closing = request.replacen("Connection: Upgrade", "Connection: close, Upgrade", 1);
-        let answer = world.answer(&closing).await;
+        let answer = harness.answer(&closing).await;
         assert_eq!(status(&answer), code, "{request}{answer}");
         assert!(answer.ends_with(text), "{request}{answer}");
     }
-    assert!(world.node.execs.lock().unwrap().is_empty());
-    assert!(world.node.forwarded.lock().unwrap().is_empty());
-    assert!(world.node.sessions.lock().unwrap().is_empty());
+    assert!(harness.node.execs.lock().unwrap().is_empty());
+    assert!(harness.node.forwarded.lock().unwrap().is_empty());
+    assert!(harness.node.sessions.lock().unwrap().is_empty());
 }
 
 // behaviour: STR-5
@@ -484,9 +484,9 @@ async fn runtime_errors_are_answered_by_their_code() {
         (Code::Unknown, "500", "rpc error: code = Unknown desc = no"),
     ];
     for (code, expected, text) in rows {
-        let world = World::with(|_| Err(code)).await;
+        let harness = Harness::with(|_| Err(code)).await;
         let request = upgrade("/exec/shop/web/main?output=1");
-        let answer = world.answer(&request.replacen("Upgrade", "close, Upgrade", 1)).await;
+        let answer = harness.answer(&request.replacen("Upgrade", "close, Upgrade", 1)).await;
         assert_eq!(status(&answer), expected, "{answer}");
         assert!(answer.ends_with(text), "{answer}");
         assert_eq!(
@@ -494,7 +494,7 @@ async fn runtime_errors_are_answered_by_their_code() {
             code == Code::ResourceExhausted,
             "{answer}"
         );
-        let sessions = world.node.sessions.lock().unwrap();
+        let sessions = harness.node.sessions.lock().unwrap();
         assert_eq!(sessions[0].refusal, Some(format!("Exec c1: {code}: no")));
     }
 }
@@ -502,8 +502,8 @@ async fn runtime_errors_are_answered_by_their_code() {
 // behaviour: STR-14
 #[tokio::test]
 async fn sessions_are_recorded_without_the_arguments_of_their_command() {
-    let world = World::new().await;
-    let (_client, _runtime, _) = world.upgrade(SWITCHING).await;
+    let harness = Harness::new().await;
+    let (_client, _runtime, _) = harness.upgrade(SWITCHING).await;
     let session = Session {
         kind: SessionKind::Exec,
         pod: PodName::new("shop", "web"),
@@ -516,53 +516,53 @@ async fn sessions_are_recorded_without_the_arguments_of_their_command() {
         ports: Vec::new(),
         refusal: None,
     };
-    assert_eq!(*world.node.sessions.lock().unwrap(), [session]);
+    assert_eq!(*harness.node.sessions.lock().unwrap(), [session]);
     let streams = StdStreams { stdin: true, stdout: true, stderr: false, tty: false };
     let exec = ExecRequest { container: "c1".into(), command: vec!["sh".to_owned()], streams };
-    assert_eq!(*world.node.execs.lock().unwrap(), [exec]);
+    assert_eq!(*harness.node.execs.lock().unwrap(), [exec]);
 }
 
 // behaviour: STR-7
 #[tokio::test]
 async fn attach_takes_the_terminal_from_the_specification() {
-    let world = World::new().await;
-    let _client = world.send(&upgrade("/attach/shop/web/main?output=1&input=1")).await;
-    let (mut runtime, _) = timeout(LONG, world.runtime.accept()).await.unwrap().unwrap();
+    let harness = Harness::new().await;
+    let _client = harness.send(&upgrade("/attach/shop/web/main?output=1&input=1")).await;
+    let (mut runtime, _) = timeout(LONG, harness.runtime.accept()).await.unwrap().unwrap();
     read_head(&mut runtime).await;
-    let attached = world.node.attached.lock().unwrap();
+    let attached = harness.node.attached.lock().unwrap();
     let streams = StdStreams { stdin: true, stdout: true, stderr: false, tty: true };
     assert_eq!(*attached, [AttachRequest { container: "c1".into(), streams }]);
 }
 
 #[tokio::test]
 async fn ports_of_a_websocket_are_passed_to_the_runtime() {
-    let world = World::new().await;
+    let harness = Harness::new().await;
     let request = "GET /portForward/shop/web?port=80,81 HTTP/1.1\r\nHost: x\r\n\
                    Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
-    let _client = world.send(request).await;
-    let (mut runtime, _) = timeout(LONG, world.runtime.accept()).await.unwrap().unwrap();
+    let _client = harness.send(request).await;
+    let (mut runtime, _) = timeout(LONG, harness.runtime.accept()).await.unwrap().unwrap();
     read_head(&mut runtime).await;
-    let forwarded = world.node.forwarded.lock().unwrap();
+    let forwarded = harness.node.forwarded.lock().unwrap();
     assert_eq!(*forwarded, [PortForwardRequest { sandbox: "s1".into(), ports: vec![80, 81] }]);
-    assert_eq!(world.node.sessions.lock().unwrap()[0].ports, [80, 81]);
+    assert_eq!(harness.node.sessions.lock().unwrap()[0].ports, [80, 81]);
 }
 
 #[tokio::test]
 async fn mirror_uid_names_the_static_pod() {
-    let world = World::new().await;
-    let _client = world.send(&upgrade("/exec/shop/web/mirror-1/main?output=1")).await;
-    timeout(LONG, world.runtime.accept()).await.unwrap().unwrap();
+    let harness = Harness::new().await;
+    let _client = harness.send(&upgrade("/exec/shop/web/mirror-1/main?output=1")).await;
+    timeout(LONG, harness.runtime.accept()).await.unwrap().unwrap();
 }
 
 // behaviour: STR-13
 #[tokio::test]
 async fn run_returns_both_outputs_as_json() {
-    let world = World::new().await;
-    let answer = world.answer(&plain("POST", "/run/shop/web/main?cmd=ls")).await;
+    let harness = Harness::new().await;
+    let answer = harness.answer(&plain("POST", "/run/shop/web/main?cmd=ls")).await;
     assert_eq!(status(&answer), "200", "{answer}");
     assert!(answer.contains("content-type: application/json\r\n"), "{answer}");
     assert!(answer.ends_with("\r\n\r\nouterr"), "{answer}");
-    assert_eq!(world.node.sessions.lock().unwrap()[0].kind, SessionKind::Run);
+    assert_eq!(harness.node.sessions.lock().unwrap()[0].kind, SessionKind::Run);
 }
 
 #[path = "checkpoint_tests.rs"]

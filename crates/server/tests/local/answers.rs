@@ -1,4 +1,4 @@
-//! Answers that come whole.
+//! Complete responses.
 
 use hyper::StatusCode;
 use k8s_openapi::api::core::v1::Pod;
@@ -6,16 +6,16 @@ use server::wire::{EventItems, PodItems, Version};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
-use crate::world::{PATIENCE, World, running};
+use crate::harness::{Harness, PATIENCE, running};
 
 #[tokio::test]
-async fn pods_come_with_their_status_and_their_last_event() {
-    let world = World::new();
-    world.pods.set("web", running("id"));
-    world.pods.set("job", running("other"));
-    world.tell("web", "Pulled");
-    world.tell("web", "Started");
-    let (status, content) = world.get("/pods").await;
+async fn pods_are_returned_with_status_and_last_event() {
+    let harness = Harness::new();
+    harness.pods.set("web", running("id"));
+    harness.pods.set("job", running("other"));
+    harness.record_event("web", "Pulled");
+    harness.record_event("web", "Started");
+    let (status, content) = harness.get("/pods").await;
     assert_eq!(status, StatusCode::OK);
     let pods: PodItems<Pod> = serde_json::from_str(&content).unwrap();
     let web = pods.items.iter().find(|item| item.pod.metadata.name.as_deref() == Some("web"));
@@ -28,56 +28,56 @@ async fn pods_come_with_their_status_and_their_last_event() {
 }
 
 #[tokio::test]
-async fn events_are_those_of_the_pod_that_is_named_or_of_all() {
-    let world = World::new();
-    world.tell("web", "Pulled");
-    world.tell("job", "Failed");
-    world.tell("web", "Pulled");
+async fn events_are_filtered_by_pod() {
+    let harness = Harness::new();
+    harness.record_event("web", "Pulled");
+    harness.record_event("job", "Failed");
+    harness.record_event("web", "Pulled");
     let reasons = |content: &str| -> Vec<(String, u64)> {
         let events: EventItems = serde_json::from_str(content).unwrap();
         events.items.into_iter().map(|item| (item.reason, item.count)).collect()
     };
-    let (_, one) = world.get("/events?pod=default%2Fweb").await;
+    let (_, one) = harness.get("/events?pod=default%2Fweb").await;
     assert_eq!(reasons(&one), [("Pulled".to_owned(), 2)]);
-    let (_, all) = world.get("/events").await;
+    let (_, all) = harness.get("/events").await;
     assert_eq!(reasons(&all), [("Failed".to_owned(), 1), ("Pulled".to_owned(), 2)]);
-    let (_, none) = world.get("/events?pod=other/web").await;
+    let (_, none) = harness.get("/events?pod=other/web").await;
     assert_eq!(reasons(&none), []);
-    assert_eq!(world.problem("GET", "/events?pod=web").await.0, 400);
+    assert_eq!(harness.problem("GET", "/events?pod=web").await.0, 400);
 }
 
 #[tokio::test]
-async fn health_names_what_fails() {
-    let world = World::new();
-    assert_eq!(world.get("/healthz").await, (StatusCode::OK, "ok".to_owned()));
-    let (status, all) = world.get("/healthz?verbose").await;
+async fn health_names_failed_checks() {
+    let harness = Harness::new();
+    assert_eq!(harness.get("/healthz").await, (StatusCode::OK, "ok".to_owned()));
+    let (status, all) = harness.get("/healthz?verbose").await;
     assert_eq!(status, StatusCode::OK);
     assert_eq!(all, "[+]ping ok\n[+]relist ok\nhealthz check passed\n");
-    *world.agent.problem.lock().unwrap() = Some("3m ago".to_owned());
-    let (status, all) = world.get("/healthz").await;
+    *harness.agent.problem.lock().unwrap() = Some("3m ago".to_owned());
+    let (status, all) = harness.get("/healthz").await;
     assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
     assert_eq!(all, "[+]ping ok\n[-]relist failed: 3m ago\nhealthz check failed\n");
 }
 
 #[tokio::test]
-async fn metrics_version_and_verbosity_are_the_agents() {
-    let world = World::new();
-    assert_eq!(world.get("/metrics").await.1, "up 1\n");
-    let version: Version = serde_json::from_str(&world.get("/version").await.1).unwrap();
+async fn metrics_version_and_verbosity_are_those_of_the_agent() {
+    let harness = Harness::new();
+    assert_eq!(harness.get("/metrics").await.1, "up 1\n");
+    let version: Version = serde_json::from_str(&harness.get("/version").await.1).unwrap();
     assert_eq!((&*version.kubernetes, &*version.ferrolet), ("v1.36.3", "0.1.0"));
-    let (status, _) = world.ask("PUT", "/debug/flags/v", "4\n").await;
-    assert_eq!((status, *world.agent.level.lock().unwrap()), (StatusCode::OK, 4));
+    let (status, _) = harness.ask("PUT", "/debug/flags/v", "4\n").await;
+    assert_eq!((status, *harness.agent.level.lock().unwrap()), (StatusCode::OK, 4));
     let long = "1".repeat(100_000);
     for body in ["", "-1", "much", &long] {
-        let (status, _) = world.ask("PUT", "/debug/flags/v", body).await;
+        let (status, _) = harness.ask("PUT", "/debug/flags/v", body).await;
         assert_eq!(status, StatusCode::BAD_REQUEST);
     }
-    assert_eq!(*world.agent.level.lock().unwrap(), 4);
+    assert_eq!(*harness.agent.level.lock().unwrap(), 4);
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_said_in_json() {
-    let world = World::new();
+async fn not_found_is_a_json_error() {
+    let harness = Harness::new();
     let rows = [
         ("GET", "/", 404),
         ("GET", "/nothing", 404),
@@ -87,16 +87,16 @@ async fn what_is_not_there_is_said_in_json() {
         ("GET", "/logs/a/b/c/d", 404),
     ];
     for (method, path, expected) in rows {
-        let (status, message) = world.problem(method, path).await;
+        let (status, message) = harness.problem(method, path).await;
         assert_eq!(status, expected, "{method} {path}: {message}");
         assert!(message.contains(path), "{message}");
     }
 }
 
 #[tokio::test]
-async fn a_request_without_end_is_refused() {
-    let world = World::new();
-    let mut stream = UnixStream::connect(&world.socket).await.unwrap();
+async fn endless_request_is_refused() {
+    let harness = Harness::new();
+    let mut stream = UnixStream::connect(&harness.socket).await.unwrap();
     stream.write_all(b"GET /pods HTTP/1.1\r\nhost: a\r\nx: ").await.unwrap();
     let flood = async {
         while stream.write_all(&[b'x'; 1024]).await.is_ok() {}
@@ -109,10 +109,10 @@ async fn a_request_without_end_is_refused() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_told_to_stop_stops_although_somebody_watches() {
-    let mut world = World::new();
-    let _watching = world.send("GET", "/pods?watch=true", "").await;
-    world.stop.cancel();
-    let ended = tokio::time::timeout(PATIENCE, world.tasks.join_next()).await;
+async fn server_stops_while_watches_are_open() {
+    let mut harness = Harness::new();
+    let _watching = harness.send("GET", "/pods?watch=true", "").await;
+    harness.stop.cancel();
+    let ended = tokio::time::timeout(PATIENCE, harness.tasks.join_next()).await;
     ended.expect("the end in time").unwrap().unwrap();
 }

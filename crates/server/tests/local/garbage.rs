@@ -1,4 +1,4 @@
-//! What goes, and what went.
+//! Plans, passes and records of garbage collection.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use server::wire::{GcItem, GcVerdict};
 use testkit::clock::VirtualClock;
 use testkit::wanted::removal;
 
-use crate::world::{Lines, World};
+use crate::harness::{Harness, Lines};
 
 fn item(id: &str, verdict: GcVerdict) -> GcItem {
     GcItem {
@@ -27,10 +27,10 @@ fn item(id: &str, verdict: GcVerdict) -> GcItem {
 }
 
 #[tokio::test]
-async fn a_plan_is_told_in_its_documented_form() {
-    let world = World::new();
-    *world.agent.items.lock().unwrap() = vec![item("c1", GcVerdict::Remove)];
-    let (status, content) = world.get("/gc/plan").await;
+async fn gc_plan_has_its_documented_form() {
+    let harness = Harness::new();
+    *harness.agent.items.lock().unwrap() = vec![item("c1", GcVerdict::Remove)];
+    let (status, content) = harness.get("/gc/plan").await;
     assert_eq!(status, StatusCode::OK);
     assert_eq!(
         serde_json::from_str::<Value>(&content).unwrap(),
@@ -51,10 +51,10 @@ async fn a_plan_is_told_in_its_documented_form() {
 }
 
 #[tokio::test]
-async fn a_pass_is_told_line_by_line() {
-    let world = World::new();
-    *world.agent.items.lock().unwrap() = vec![item("c1", GcVerdict::Remove)];
-    let mut lines = Lines::of(world.send("POST", "/gc/run", "").await);
+async fn gc_pass_is_streamed_line_by_line() {
+    let harness = Harness::new();
+    *harness.agent.items.lock().unwrap() = vec![item("c1", GcVerdict::Remove)];
+    let mut lines = Lines::of(harness.send("POST", "/gc/run", "").await);
     let line: Value = serde_json::from_str(&lines.next().await.unwrap()).unwrap();
     assert_eq!((&line["type"], &line["item"]["id"]), (&json!("REMOVED"), &json!("c1")));
     let line: Value = serde_json::from_str(&lines.next().await.unwrap()).unwrap();
@@ -63,14 +63,14 @@ async fn a_pass_is_told_line_by_line() {
     });
     assert_eq!(line, done);
     assert_eq!(lines.next().await, None);
-    let problem = world.problem("GET", "/gc/run").await;
-    assert_eq!(problem, (405, "/gc/run takes POST alone".to_owned()));
+    let problem = harness.problem("GET", "/gc/run").await;
+    assert_eq!(problem, (405, "/gc/run only supports POST".to_owned()));
 }
 
 #[tokio::test]
-async fn what_was_removed_is_told_the_newest_first_and_within_bounds() {
-    let world = World::new();
-    let segments = Arc::new(world.agent.journal.clone());
+async fn removals_are_returned_newest_first_within_bounds() {
+    let harness = Harness::new();
+    let segments = Arc::new(harness.agent.journal.clone());
     let journal = DiskJournal::new(segments, Arc::new(VirtualClock::new()), "0.1.0", SMALLEST);
     for number in 0..30 {
         let verdict = removal(Subject::Container(format!("c{number}").into()));
@@ -81,21 +81,21 @@ async fn what_was_removed_is_told_the_newest_first_and_within_bounds() {
         let entries = value["entries"].as_array().unwrap().iter();
         entries.map(|entry| entry["id"].as_str().unwrap().to_owned()).collect()
     };
-    let (_, content) = world.get("/gc/why?what=c1&limit=5").await;
+    let (_, content) = harness.get("/gc/why?what=c1&limit=5").await;
     assert_eq!(ids(&content), ["c1"]);
-    let (_, content) = world.get("/gc/why?what=c&limit=2").await;
+    let (_, content) = harness.get("/gc/why?what=c&limit=2").await;
     assert_eq!(ids(&content), ["c29", "c28"]);
-    let (_, content) = world.get("/gc/why?what=c").await;
+    let (_, content) = harness.get("/gc/why?what=c").await;
     assert_eq!(ids(&content).len(), 20);
-    let (status, content) = world.get("/gc/why?what=a%2Fb").await;
+    let (status, content) = harness.get("/gc/why?what=a%2Fb").await;
     assert_eq!((status, ids(&content)), (StatusCode::OK, vec![]));
     for path in ["/gc/why", "/gc/why?what=", "/gc/why?what=c&limit=0", "/gc/why?what=c&limit=1001"]
     {
-        assert_eq!(world.problem("GET", path).await.0, 400, "{path}");
+        assert_eq!(harness.problem("GET", path).await.0, 400, "{path}");
     }
-    let (_, content) = world.get("/why?what=c&limit=2").await;
+    let (_, content) = harness.get("/why?what=c&limit=2").await;
     assert_eq!(ids(&content), ["c29", "c28"]);
-    assert_eq!(world.problem("GET", "/why").await.0, 400);
-    *world.agent.problem.lock().unwrap() = Some("on fire".to_owned());
-    assert_eq!(world.problem("GET", "/gc/why?what=c").await, (500, "on fire".to_owned()));
+    assert_eq!(harness.problem("GET", "/why").await.0, 400);
+    *harness.agent.problem.lock().unwrap() = Some("on fire".to_owned());
+    assert_eq!(harness.problem("GET", "/gc/why?what=c").await, (500, "on fire".to_owned()));
 }

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::world::PATIENCE;
+use crate::harness::PATIENCE;
 
 /// The port of an agent.
 struct Port {
@@ -63,11 +63,11 @@ async fn health_is_answered_while_idle_connections_hold_all_slots() {
     for _ in 0..2 * server::MOST_CONNECTIONS {
         idle.push(TcpStream::connect(port.address).await.unwrap());
     }
-    // Well before the requests of the others are overdue.
+    // Well before the other requests time out.
     let answer = timeout(Duration::from_secs(5), port.get("/healthz")).await;
     let answer = answer.expect("an answer beside idle connections");
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    // Those that came first gave way.
+    // The oldest connections were closed.
     let mut rest = Vec::new();
     let closed = timeout(PATIENCE, idle[0].read_to_end(&mut rest)).await.expect("closed in time");
     assert!(closed.is_err() || rest.is_empty(), "{rest:?}");

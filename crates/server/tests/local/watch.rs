@@ -3,11 +3,11 @@
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use server::wire::{WatchKind, WatchLine};
 
-use crate::world::{Lines, World, ended, running};
+use crate::harness::{Harness, Lines, ended, running};
 
-/// What a line says: its kind, the pod's name, the last event's reason.
+/// The content of a line: its kind, the pod's name, the reason of the last event.
 async fn next(lines: &mut Lines) -> (WatchKind, String, String) {
-    let line = lines.next().await.expect("the watch goes on");
+    let line = lines.next().await.expect("the watch is open");
     let line: WatchLine<Pod> = serde_json::from_str(&line).unwrap();
     let Some(object) = line.object else { return (line.kind, String::new(), String::new()) };
     let reason = object.last_event.map(|event| event.reason).unwrap_or_default();
@@ -19,51 +19,51 @@ fn line(kind: WatchKind, pod: &str, reason: &str) -> (WatchKind, String, String)
 }
 
 #[tokio::test]
-async fn a_watch_begins_with_all_that_is_there_and_goes_on_with_what_changes() {
+async fn watch_starts_with_the_state_and_continues_with_changes() {
     use WatchKind::{Added, Deleted, Modified, Synced};
-    let world = World::new();
-    world.pods.set("a", running("1"));
-    world.pods.set("b", running("2"));
-    let mut lines = Lines::of(world.send("GET", "/pods?watch=true", "").await);
+    let harness = Harness::new();
+    harness.pods.set("a", running("1"));
+    harness.pods.set("b", running("2"));
+    let mut lines = Lines::of(harness.send("GET", "/pods?watch=true", "").await);
     assert_eq!(next(&mut lines).await, line(Added, "a", ""));
     assert_eq!(next(&mut lines).await, line(Added, "b", ""));
     assert_eq!(next(&mut lines).await, line(Synced, "", ""));
-    world.pods.set("a", ended("1"));
+    harness.pods.set("a", ended("1"));
     assert_eq!(next(&mut lines).await, line(Modified, "a", ""));
-    world.tell("b", "BackOff");
+    harness.record_event("b", "BackOff");
     assert_eq!(next(&mut lines).await, line(Modified, "b", "BackOff"));
-    world.pods.set("c", running("3"));
+    harness.pods.set("c", running("3"));
     assert_eq!(next(&mut lines).await, line(Added, "c", ""));
-    // Set to what it is: no news, so the next line is about the pod that goes.
-    world.pods.set("c", running("3"));
-    world.pods.remove("b");
+    // Set to its current value: no change, so the next line is about the removed pod.
+    harness.pods.set("c", running("3"));
+    harness.pods.remove("b");
     assert_eq!(next(&mut lines).await, line(Deleted, "b", "BackOff"));
 }
 
 #[tokio::test]
-async fn an_empty_node_is_synced_at_once() {
-    let world = World::new();
-    let mut lines = Lines::of(world.send("GET", "/pods?watch=1", "").await);
+async fn watch_of_an_empty_node_is_synced_at_once() {
+    let harness = Harness::new();
+    let mut lines = Lines::of(harness.send("GET", "/pods?watch=1", "").await);
     assert_eq!(lines.next().await.unwrap(), "{\"type\":\"SYNCED\"}");
 }
 
 #[tokio::test]
-async fn who_reads_slowly_is_told_the_latest_and_not_all_that_was() {
-    let world = World::new();
+async fn slow_watch_receives_the_latest_state() {
+    let harness = Harness::new();
     let status = |number: u32| PodStatus {
         message: Some(format!("{number} {}", "x".repeat(50_000))),
         ..PodStatus::default()
     };
-    world.pods.set("a", status(0));
-    let mut lines = Lines::of(world.send("GET", "/pods?watch=true", "").await);
+    harness.pods.set("a", status(0));
+    let mut lines = Lines::of(harness.send("GET", "/pods?watch=true", "").await);
     for number in 1..=1000 {
-        world.pods.set("a", status(number));
-        // Lets the server write as much as the socket takes.
+        harness.pods.set("a", status(number));
+        // Lets the server write as much as the socket accepts.
         tokio::task::yield_now().await;
     }
     let mut read = 0;
     loop {
-        let line = lines.next().await.expect("the watch goes on");
+        let line = lines.next().await.expect("the watch is open");
         read += 1;
         if line.contains("\"1000 x") {
             break;
@@ -73,27 +73,27 @@ async fn who_reads_slowly_is_told_the_latest_and_not_all_that_was() {
 }
 
 #[tokio::test]
-async fn a_watch_ends_with_the_agent() {
-    let world = World::new();
-    world.pods.shut();
-    let mut lines = Lines::of(world.send("GET", "/pods?watch=true", "").await);
+async fn watch_ends_with_the_agent() {
+    let harness = Harness::new();
+    harness.pods.shut();
+    let mut lines = Lines::of(harness.send("GET", "/pods?watch=true", "").await);
     assert_eq!(lines.next().await.unwrap(), "{\"type\":\"SYNCED\"}");
     assert_eq!(lines.next().await, None);
 }
 
 #[tokio::test]
-async fn refused_manifests_are_told_with_the_pods_and_whenever_they_change() {
-    let world = World::new();
-    world.pods.refuse(&["/m/a.yaml"]);
-    let mut lines = Lines::of(world.send("GET", "/pods?watch=true", "").await);
+async fn refused_manifests_are_watched_with_the_pods() {
+    let harness = Harness::new();
+    harness.pods.refuse(&["/m/a.yaml"]);
+    let mut lines = Lines::of(harness.send("GET", "/pods?watch=true", "").await);
     let mut refused = async || {
-        let line = lines.next().await.expect("the watch goes on");
+        let line = lines.next().await.expect("the watch is open");
         let line: WatchLine<Pod> = serde_json::from_str(&line).unwrap();
         let names: Vec<String> = line.refused.into_iter().map(|one| one.manifest).collect();
         (line.kind, names)
     };
     assert_eq!(refused().await, (WatchKind::Refused, vec!["/m/a.yaml".to_owned()]));
     assert_eq!(refused().await, (WatchKind::Synced, vec![]));
-    world.pods.refuse(&[]);
+    harness.pods.refuse(&[]);
     assert_eq!(refused().await, (WatchKind::Refused, vec![]));
 }

@@ -37,7 +37,7 @@ fn get(namespace: &str, name: &str) -> GetPodResourcesRequest {
 
 // behaviour: PRS-1
 #[tokio::test(start_paused = true)]
-async fn a_list_has_active_pods_with_sidecars_before_containers_and_nothing_that_they_have() {
+async fn list_has_active_pods_with_sidecars_first_and_no_devices() {
     let pods = listed(&Node::new(Listed::Active)).await;
     assert_eq!(names(&pods), [("shop/web".to_owned(), vec!["proxy", "main", "log"])]);
     let nothing = ContainerResources { name: "main".to_owned(), ..ContainerResources::default() };
@@ -46,7 +46,7 @@ async fn a_list_has_active_pods_with_sidecars_before_containers_and_nothing_that
 
 // behaviour: PRS-3
 #[tokio::test(start_paused = true)]
-async fn a_list_has_all_pods_if_asked_for() {
+async fn list_includes_inactive_pods_on_request() {
     let pods = listed(&Node::new(Listed::All)).await;
     let all: Vec<String> = names(&pods).into_iter().map(|(pod, _)| pod).collect();
     assert_eq!(all, ["shop/job", "shop/web"]);
@@ -54,21 +54,21 @@ async fn a_list_has_all_pods_if_asked_for() {
 
 // behaviour: PRS-4
 #[tokio::test(start_paused = true)]
-async fn who_asks_by_the_old_version_hears_of_all_pods_and_of_containers_alone() {
+async fn v1alpha1_lists_all_pods_with_containers_only() {
     let node = Node::new(Listed::Active);
     let mut client = OldClient::new(OldServer::from_arc(Arc::clone(&node.lister)));
     let answer = client.list(v1alpha1::ListPodResourcesRequest {}).await.unwrap();
     let pods = answer.into_inner().pod_resources;
-    let told: Vec<(&str, Vec<&str>)> = pods
+    let answered: Vec<(&str, Vec<&str>)> = pods
         .iter()
         .map(|pod| (&*pod.name, pod.containers.iter().map(|one| &*one.name).collect()))
         .collect();
-    assert_eq!(told, [("job", vec!["work"]), ("web", vec!["main", "log"])]);
+    assert_eq!(answered, [("job", vec!["work"]), ("web", vec!["main", "log"])]);
 }
 
 // behaviour: PRS-5
 #[tokio::test(start_paused = true)]
-async fn one_pod_is_told_of_by_its_name_and_one_that_is_not_active_is_unknown() {
+async fn get_returns_active_pods_by_name() {
     let node = Node::new(Listed::Active);
     let found = client(&node).get(get("shop", "web")).await.unwrap().into_inner();
     assert_eq!(found.pod_resources, listed(&node).await.pop());
@@ -81,7 +81,7 @@ async fn one_pod_is_told_of_by_its_name_and_one_that_is_not_active_is_unknown() 
 
 // behaviour: PRS-6
 #[tokio::test(start_paused = true)]
-async fn there_is_nothing_to_be_handed_out() {
+async fn allocatable_resources_are_empty() {
     let node = Node::new(Listed::Active);
     let answer =
         client(&node).get_allocatable_resources(AllocatableResourcesRequest {}).await.unwrap();
@@ -90,7 +90,7 @@ async fn there_is_nothing_to_be_handed_out() {
 
 // behaviour: PRS-7
 #[tokio::test(start_paused = true)]
-async fn who_asks_too_often_is_refused_until_some_time_has_passed() {
+async fn calls_above_the_rate_limit_are_refused_until_tokens_refill() {
     let node = Node::new(Listed::Active);
     let mut old = OldClient::new(OldServer::from_arc(Arc::clone(&node.lister)));
     for _ in 0..5 {
@@ -103,8 +103,8 @@ async fn who_asks_too_often_is_refused_until_some_time_has_passed() {
         old.list(v1alpha1::ListPodResourcesRequest {}).await.unwrap_err(),
     ];
     for refusal in refusals {
-        let told = (refusal.code(), refusal.message());
-        assert_eq!(told, (Code::ResourceExhausted, "rejected by rate limit"));
+        let answered = (refusal.code(), refusal.message());
+        assert_eq!(answered, (Code::ResourceExhausted, "rejected by rate limit"));
     }
     tokio::time::advance(Duration::from_millis(10)).await;
     client(&node).list(ListPodResourcesRequest {}).await.unwrap();
@@ -113,7 +113,7 @@ async fn who_asks_too_often_is_refused_until_some_time_has_passed() {
 
 // behaviour: PRS-11
 #[tokio::test(start_paused = true)]
-async fn questions_are_counted_by_version_and_those_too_many_are_not() {
+async fn calls_are_counted_by_version_except_refused_ones() {
     let node = Node::new(Listed::Active);
     let mut old = OldClient::new(OldServer::from_arc(Arc::clone(&node.lister)));
     old.list(v1alpha1::ListPodResourcesRequest {}).await.unwrap();

@@ -1,4 +1,4 @@
-//! What a Go client sends that dials a path, and what it gets.
+//! Requests of a Go client that connects to a path, and the responses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use tokio::time::Instant;
 
 use crate::node::Node;
 
-/// Kinds of frames.
+/// Frame types.
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RESET: u8 = 3;
 const SETTINGS: u8 = 4;
 const GO_AWAY: u8 = 7;
 
-/// Flags of frames: the last of its stream; headers that are whole.
+/// Frame flags: end of stream; end of headers.
 const LAST: u8 = 0x1;
 const WHOLE: u8 = 0x4;
 
@@ -33,7 +33,7 @@ fn text(text: &str) -> Vec<u8> {
     std::iter::once(length).chain(text.bytes()).collect()
 }
 
-/// Headers that are written out, and kept in the table that both ends have.
+/// Literal headers, which are added to the tables of both ends.
 fn first_headers() -> Vec<u8> {
     [
         vec![0x83, 0x86, 0x44],
@@ -49,7 +49,7 @@ fn first_headers() -> Vec<u8> {
     .concat()
 }
 
-/// The same headers, all of them from that table: the newest is the 62nd.
+/// The same headers, all indexed: the newest has index 62.
 const HEADERS_AGAIN: [u8; 6] = [0x83, 0x86, 0xc1, 0xc0, 0xbf, 0xbe];
 
 async fn read_frame(stream: &mut DuplexStream) -> (u8, u8, u32, Vec<u8>) {
@@ -61,10 +61,10 @@ async fn read_frame(stream: &mut DuplexStream) -> (u8, u8, u32, Vec<u8>) {
     (head[3], head[4], u32::from_be_bytes([head[5], head[6], head[7], head[8]]), payload)
 }
 
-/// Calls, and answers the names of the pods that were told.
+/// Calls, and returns the names of the pods in the answer.
 async fn call(stream: &mut DuplexStream, id: u32, headers: &[u8]) -> Vec<String> {
     stream.write_all(&frame(HEADERS, WHOLE, id, headers)).await.unwrap();
-    // A message of no bytes: not packed, and so long.
+    // A message of zero bytes: not compressed, length 0.
     stream.write_all(&frame(DATA, LAST, id, &[0; 5])).await.unwrap();
     let mut answer = Vec::new();
     loop {
@@ -86,7 +86,7 @@ async fn call(stream: &mut DuplexStream, id: u32, headers: &[u8]) -> Vec<String>
 
 // behaviour: PRS-9
 #[tokio::test]
-async fn a_client_that_calls_the_path_of_the_socket_is_answered_time_and_again() {
+async fn go_client_with_a_socket_path_authority_is_answered() {
     let node = Node::new(Listed::Active);
     let (mut client, server) = tokio::io::duplex(1024);
     let mut tasks = JoinSet::new();
@@ -95,7 +95,7 @@ async fn a_client_that_calls_the_path_of_the_socket_is_answered_time_and_again()
     client.write_all(&frame(SETTINGS, 0, 0, &[])).await.unwrap();
     assert_eq!(call(&mut client, 1, &first_headers()).await, ["web"]);
     assert_eq!(call(&mut client, 3, &HEADERS_AGAIN).await, ["web"]);
-    // Whoever hangs up is forgotten.
+    // A closed connection ends its task.
     drop(client);
     tasks.join_next().await.unwrap().unwrap();
 }

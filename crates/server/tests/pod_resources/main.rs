@@ -1,4 +1,4 @@
-//! The answers, as callers get them: through the generated client, and byte by byte as a Go client writes.
+//! Responses as clients receive them: with the generated client, and byte by byte like a Go client.
 #![allow(clippy::unwrap_used, reason = "what tests stand on")]
 
 mod answers;

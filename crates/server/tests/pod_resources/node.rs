@@ -1,4 +1,4 @@
-//! A node with pods in memory, and who answers for it.
+//! A node with in-memory pods, and its service.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use prometheus::{Registry, TextEncoder};
 use server::pod_resources::{Listed, Lister, Metrics};
 use testkit::clock::VirtualClock;
 
-/// One pod that runs, with a sidecar, and one that has ended.
+/// One running pod with a sidecar, and one that has terminated.
 #[derive(Debug)]
 struct Pods;
 
@@ -35,7 +35,7 @@ impl PodResources for Pods {
     }
 }
 
-/// Who answers, and what is counted of it.
+/// The service and its metrics.
 pub(crate) struct Node {
     pub(crate) lister: Arc<Lister>,
     registry: Registry,

@@ -1,4 +1,4 @@
-//! The stream of events: some are lost, told twice, or overtaken by others.
+//! The event stream: some events are lost, duplicated, or overtaken by others.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use futures_util::stream::unfold;
 use model::ports::runtime::{ContainerEvent, ContainerEvents, RuntimeError};
 use tokio::time::{Instant, sleep_until};
 
-use crate::outside::{Asked, Outside};
+use crate::outside::{FaultPoint, Outside};
 use crate::plan::Fault;
 
 struct Hints {
     events: ContainerEvents,
     outside: Arc<Outside>,
-    /// Events that come later than they should.
+    /// Delayed events.
     held: Vec<(Instant, ContainerEvent)>,
-    /// Events that come next.
+    /// Events to deliver next.
     ready: VecDeque<ContainerEvent>,
     over: bool,
 }
 
-/// The events of a stream, as they arrive.
+/// The delivered events of a stream.
 pub(super) fn faulty(events: ContainerEvents, outside: Arc<Outside>) -> ContainerEvents {
     let hints = Hints { events, outside, held: Vec::new(), ready: VecDeque::new(), over: false };
     unfold(hints, |mut hints| async move {
@@ -52,7 +52,7 @@ impl Hints {
             };
             match event {
                 Some(Ok(event)) => self.arrive(event),
-                // Whatever was on its way is lost with the stream.
+                // Events in transit are lost with the stream.
                 end => {
                     self.over = true;
                     return end;
@@ -62,7 +62,7 @@ impl Hints {
     }
 
     fn arrive(&mut self, event: ContainerEvent) {
-        let fault = self.outside.fault(Asked::Hint);
+        let fault = self.outside.fault(FaultPoint::Hint);
         let name = self.outside.short(&event.object.to_string());
         match fault {
             Some(fault) => {

@@ -1,4 +1,4 @@
-//! The record of the runtime's calls: events before and after them, and the times of the node's clock in answers.
+//! Records the runtime's calls: events before and after them, and the times of the node's clock in responses.
 
 use std::any::Any;
 use std::path::Path;
@@ -16,15 +16,15 @@ use model::wanted::{ContainerConfig, SandboxConfig};
 use super::{FaultyRuntime, hints};
 use crate::acting::Acting;
 use crate::clock::Timed;
-use crate::history::{Acted, Event, Maker, Removed};
+use crate::history::{ActionTarget, Event, Removed, ReservedName};
 use crate::plan::KEPT;
 use crate::removal::Removal;
 use crate::wanted_images::{WantedImage, image_pull, image_removal};
 
-/// The answer of a call of any method.
+/// The response of any call.
 type Answer<'a> = Result<&'a mut dyn Any, Code>;
 
-/// What holds until the agent has its answer or waits no longer.
+/// Guards that exist until the agent has the response or gives up.
 #[derive(Debug, Default)]
 pub(super) struct Guards {
     _acting: Option<Acting>,
@@ -46,15 +46,15 @@ impl FaultyRuntime {
     fn before_sandbox_call(&self, call: &SandboxCall<'_>) -> Guards {
         match call {
             SandboxCall::RunPodSandbox { config } => {
-                self.asked(Event::MakeAsked(sandbox_maker(config)));
-                return self.acting(Acted::Pod(config.pod_uid.clone()));
+                self.requested(Event::CreationRequested(sandbox_name(config)));
+                return self.acting(ActionTarget::Pod(config.pod_uid.clone()));
             }
             SandboxCall::StopPodSandbox { id } => {
-                self.asked(Event::StopSandboxAsked((*id).clone()));
+                self.requested(Event::SandboxStopRequested((*id).clone()));
             }
             SandboxCall::RemovePodSandbox { verdict } => return self.removal(verdict),
             SandboxCall::UpdatePodSandboxResources { id, .. } => {
-                self.asked(Event::SandboxResizeAsked((*id).clone()));
+                self.requested(Event::SandboxResizeRequested((*id).clone()));
             }
             SandboxCall::ListPodSandbox { .. }
             | SandboxCall::PodSandboxStatus { .. }
@@ -69,25 +69,25 @@ impl FaultyRuntime {
                 let wanted = WantedImage::new(&self.outside, &config.image_ref);
                 let logs = Path::new(&sandbox_config.log_directory).join(&*config.name);
                 let highest = self.outside.highest_log(&logs);
-                self.asked(Event::LogsLeft(logs, highest));
-                self.asked(Event::MakeAsked(container_maker(config, sandbox_config)));
-                let acting = self.acting(Acted::Pod(sandbox_config.pod_uid.clone()));
+                self.requested(Event::LogsLeft(logs, highest));
+                self.requested(Event::CreationRequested(container_name(config, sandbox_config)));
+                let acting = self.acting(ActionTarget::Pod(sandbox_config.pod_uid.clone()));
                 return Guards { _wanted: Some(wanted), ..acting };
             }
             ContainerCall::StartContainer { id } => {
-                self.asked(Event::StartAsked((*id).clone()));
-                return self.acting(Acted::Container((*id).clone()));
+                self.requested(Event::StartRequested((*id).clone()));
+                return self.acting(ActionTarget::Container((*id).clone()));
             }
             ContainerCall::StopContainer { id, grace } => {
-                self.asked(Event::StopAsked((*id).clone(), *grace));
-                return self.acting(Acted::Container((*id).clone()));
+                self.requested(Event::StopRequested((*id).clone(), *grace));
+                return self.acting(ActionTarget::Container((*id).clone()));
             }
             ContainerCall::UpdateContainerResources { id, .. } => {
-                self.asked(Event::ResizeAsked((*id).clone()));
+                self.requested(Event::ResizeRequested((*id).clone()));
             }
             ContainerCall::ExecSync { id, command, .. } => {
-                self.asked(Event::CommandAsked((*id).clone(), command.to_vec()));
-                return self.acting(Acted::Container((*id).clone()));
+                self.requested(Event::ExecRequested((*id).clone(), command.to_vec()));
+                return self.acting(ActionTarget::Container((*id).clone()));
             }
             ContainerCall::RemoveContainer { verdict } => return self.removal(verdict),
             ContainerCall::ListContainers { .. }
@@ -101,8 +101,8 @@ impl FaultyRuntime {
         match call {
             ImageCall::PullImage { image, .. } => {
                 let wanted = WantedImage::new(&self.outside, image);
-                let acting = self.acting(Acted::Any);
-                self.asked(Event::PullAsked(image_pull(&self.outside, image)));
+                let acting = self.acting(ActionTarget::Any);
+                self.requested(Event::PullRequested(image_pull(&self.outside, image)));
                 Guards { _wanted: Some(wanted), ..acting }
             }
             ImageCall::RemoveImage { verdict } => self.removal(verdict),
@@ -110,7 +110,7 @@ impl FaultyRuntime {
         }
     }
 
-    /// Records the answer of a call.
+    /// Records the response of a call.
     pub(super) fn after<T: Any>(&self, args: &Args<'_>, answer: &mut Result<T, RuntimeError>) {
         let answer: Answer<'_> = match answer {
             Ok(answer) => Ok(answer),
@@ -118,7 +118,7 @@ impl FaultyRuntime {
         };
         match args {
             Args::Sandbox(SandboxCall::RunPodSandbox { config }) => {
-                let made = Event::Made(sandbox_maker(config), id::<SandboxId>(&answer));
+                let made = Event::CreationAnswered(sandbox_name(config), id::<SandboxId>(&answer));
                 self.outside.record(made);
             }
             Args::Sandbox(SandboxCall::StopPodSandbox { id }) => {
@@ -128,20 +128,20 @@ impl FaultyRuntime {
                 }
             }
             Args::Container(ContainerCall::CreateContainer { config, sandbox_config, .. }) => {
-                let maker = container_maker(config, sandbox_config);
-                self.outside.record(Event::Made(maker, id::<ContainerId>(&answer)));
+                let reserved = container_name(config, sandbox_config);
+                self.outside.record(Event::CreationAnswered(reserved, id::<ContainerId>(&answer)));
             }
             Args::Container(ContainerCall::StartContainer { id }) if answer.is_ok() => {
                 self.outside.record(Event::Started((*id).clone()));
             }
-            // An agent that cannot see that a container has ended tries to stop it again.
+            // An agent that cannot read that a container has ended tries to stop it again.
             Args::Container(
                 ContainerCall::StopContainer { id, .. } | ContainerCall::ContainerStatus { id },
             ) => self.stopped(id.as_str(), &answer),
             Args::Container(ContainerCall::ExecSync { id, command, .. }) => {
                 let output = answer.as_ref().ok().and_then(|one| one.downcast_ref::<ExecOutput>());
                 let code = output.map(|output| output.exit_code);
-                let ended = Event::CommandEnded((*id).clone(), command.to_vec(), code);
+                let ended = Event::ExecEnded((*id).clone(), command.to_vec(), code);
                 self.outside.record(ended);
             }
             _ => {}
@@ -151,7 +151,8 @@ impl FaultyRuntime {
         }
     }
 
-    /// Sets the times in an answer to those of the node's clock, and records what the agent is about to see.
+    /// Sets the times in a response to those of the node's clock, and records what the agent is about to
+    /// observe.
     fn show(&self, answer: &mut dyn Any) {
         let clock = &self.outside.clock;
         if let Some(sandboxes) = answer.downcast_mut::<Vec<Sandbox>>() {
@@ -162,7 +163,7 @@ impl FaultyRuntime {
             containers.show_by(clock);
         } else if let Some(status) = answer.downcast_mut::<ContainerStatus>() {
             let runs = matches!(status.state, ContainerState::Running | ContainerState::Unknown);
-            self.outside.record(Event::Told(status.id.clone(), runs));
+            self.outside.record(Event::ContainerObserved(status.id.clone(), runs));
             status.show_by(clock);
         } else if let Some(events) = answer.downcast_mut::<ContainerEvents>() {
             let stream = std::mem::replace(events, empty().boxed());
@@ -170,34 +171,38 @@ impl FaultyRuntime {
         }
     }
 
-    /// Records a request of a living agent, after all that happened before.
-    fn asked(&self, event: Event) {
+    /// Records a request of a living agent, after all earlier changes.
+    fn requested(&self, event: Event) {
         if !self.life.over.is_cancelled() {
             self.outside.observe();
             self.outside.record(event);
         }
     }
 
-    fn acting(&self, acted: Acted) -> Guards {
+    fn acting(&self, acted: ActionTarget) -> Guards {
         Guards { _acting: Some(Acting::new(&self.outside, acted)), ..Guards::default() }
     }
 
-    /// Records a removal, and the state of the object at that moment.
+    /// Records a removal, and the current state of its object.
     fn removal(&self, verdict: &Verdict) -> Guards {
-        let asked = match &verdict.subject {
+        let requested = match &verdict.subject {
             Subject::Container(id) => {
-                Event::RemoveAsked(Removed::Container(id.clone()), verdict.rule)
+                Event::RemovalRequested(Removed::Container(id.clone()), verdict.rule)
             }
-            Subject::Sandbox(id) => Event::RemoveAsked(Removed::Sandbox(id.clone()), verdict.rule),
-            Subject::Image(id) => Event::ImageRemovalAsked(image_removal(&self.outside, id, KEPT)),
+            Subject::Sandbox(id) => {
+                Event::RemovalRequested(Removed::Sandbox(id.clone()), verdict.rule)
+            }
+            Subject::Image(id) => {
+                Event::ImageRemovalRequested(image_removal(&self.outside, id, KEPT))
+            }
             _ => unreachable!("an object of the runtime"),
         };
-        self.asked(asked);
+        self.requested(requested);
         let removal = Removal::new(&self.outside, &self.life, verdict);
         Guards { _removal: Some(removal), ..Guards::default() }
     }
 
-    /// Records that the agent does not know whether something was stopped.
+    /// Records that the agent does not know whether an object was stopped.
     fn stopped(&self, id: &str, answer: &Answer<'_>) {
         if answer.as_ref().is_err_and(|code| *code != Code::NotFound) {
             self.outside.record(Event::StopFailed(id.to_owned()));
@@ -205,17 +210,17 @@ impl FaultyRuntime {
     }
 }
 
-/// The id in the answer of a call that creates something.
+/// The id in the response of a call that creates an object.
 fn id<I: Any + ToString>(answer: &Answer<'_>) -> Result<String, Code> {
     let answer = answer.as_ref().map_err(|code| *code)?;
     Ok(answer.downcast_ref::<I>().expect("an id").to_string())
 }
 
-fn sandbox_maker(config: &SandboxConfig) -> Maker {
-    Maker { uid: config.pod_uid.clone(), name: None, attempt: config.attempt }
+fn sandbox_name(config: &SandboxConfig) -> ReservedName {
+    ReservedName { uid: config.pod_uid.clone(), name: None, attempt: config.attempt }
 }
 
-fn container_maker(config: &ContainerConfig, sandbox: &SandboxConfig) -> Maker {
+fn container_name(config: &ContainerConfig, sandbox: &SandboxConfig) -> ReservedName {
     let name = Some(Arc::clone(&config.name));
-    Maker { uid: sandbox.pod_uid.clone(), name, attempt: config.attempt }
+    ReservedName { uid: sandbox.pod_uid.clone(), name, attempt: config.attempt }
 }

@@ -1,4 +1,4 @@
-//! A call of the runtime as traces, faults and errors name it.
+//! The description of a runtime call in traces, faults and errors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,35 +12,35 @@ use testkit::runtime::Method;
 use crate::history::Event;
 use crate::outside::Outside;
 
-/// How long a call may take, as the real adapter has it.
+/// The deadline of a call, as in the real adapter.
 const DEADLINE: Duration = Duration::from_mins(2);
-/// The same for a pull; the real one has an hour.
+/// The same for a pull; the real adapter has an hour.
 const PULL_DEADLINE: Duration = Duration::from_mins(6);
-/// The same for a command that may take as long as it likes.
+/// The same for a command without a timeout.
 pub(super) const COMMAND_DEADLINE: Duration = Duration::from_hours(25_000);
 
 /// A call.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) method: Method,
-    /// As people read it.
+    /// Its text.
     pub(super) object: String,
     pub(super) deadline: Duration,
 }
 
-/// A read that goes wrong, while the agent waits for it.
-pub(super) struct SpoiltLook(Arc<Outside>);
+/// A failed read, while the agent waits for it.
+pub(super) struct ReadFault(Arc<Outside>);
 
-impl SpoiltLook {
+impl ReadFault {
     pub(super) fn new(outside: &Arc<Outside>) -> Self {
-        outside.record(Event::LookSpoilt);
+        outside.record(Event::ReadFaultBegan);
         Self(Arc::clone(outside))
     }
 }
 
-impl Drop for SpoiltLook {
+impl Drop for ReadFault {
     fn drop(&mut self) {
-        self.0.record(Event::SpoiltLookOver);
+        self.0.record(Event::ReadFaultEnded);
     }
 }
 

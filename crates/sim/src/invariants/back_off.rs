@@ -10,40 +10,41 @@ use model::observed::ContainerState;
 use super::Invariant;
 use crate::history::{Event, Instance, Record};
 
-/// The first delay, and the longest.
+/// The first and the longest back-off.
 const FIRST_DELAY: Duration = Duration::from_secs(10);
 const LONGEST_DELAY: Duration = Duration::from_mins(5);
-/// How much less it may be, for the coarseness of timers.
+/// How much shorter it may be, because timers are coarse.
 const COARSENESS: Duration = Duration::from_millis(100);
-/// Whoever ran longer than this before it failed starts over, and nobody remembers a delay for longer.
+/// A container that ran longer than this before it failed starts with the first back-off again; a back-off is
+/// not remembered longer either.
 const RESET_AFTER: Duration = Duration::from_mins(10);
 
-/// How long it may take until a pod has the resources that it asks for.
+/// How long it may take until a pod has its requested resources.
 const RESIZED_AFTER: Duration = Duration::from_mins(3);
 
-/// An agent that has restarted a failed container once lets it wait before the next time, and twice as long each time
-/// after that. With other resources it is another try.
+/// An agent that has restarted a failed container once delays the next restart, with a back-off that doubles
+/// each time. A resize resets it.
 #[derive(Debug, Default)]
 pub(super) struct BackOff {
-    /// What this agent started after a failure.
+    /// Containers that this agent restarted after a failure.
     restarted: BTreeMap<(PodUid, Arc<str>), Restarted>,
-    /// What pods ask for, and since when if that has changed.
+    /// The requested resources of pods, and since when if they changed.
     sizes: BTreeMap<PodUid, ((i64, i64), Option<Duration>)>,
-    /// When delays were last forgotten: they are not kept on disk, and go by the node's clock.
+    /// When back-offs were last lost: they are not persisted, and use the node's clock.
     forgotten: Duration,
     /// The last instance that ended by itself.
     ended: BTreeMap<(PodUid, Arc<str>), Arc<Instance>>,
-    asked: BTreeSet<ContainerId>,
-    asked_sandboxes: BTreeSet<SandboxId>,
+    stop_requested: BTreeSet<ContainerId>,
+    stop_requested_sandboxes: BTreeSet<SandboxId>,
 }
 
-/// What was started after a failure.
+/// A restart after a failure.
 #[derive(Debug)]
 struct Restarted {
     id: ContainerId,
-    /// When that failure was: it was let through since.
+    /// The time of that failure: the restart was allowed after it.
     after: Duration,
-    /// The delay that is laid on it, at least.
+    /// The least back-off for it.
     delay: Duration,
 }
 
@@ -65,9 +66,10 @@ impl BackOff {
                 && at.saturating_sub(restarted.after) < RESET_AFTER
                 && !is_resized
         });
-        // What is replaced did not fail, even if it ended by itself just before.
-        let replaced = self.asked.contains(&before.id) || before.definition != one.definition;
-        // Whoever let it through may have done so before, and started it late.
+        // A replaced instance did not fail, even if it ended by itself just before.
+        let replaced =
+            self.stop_requested.contains(&before.id) || before.definition != one.definition;
+        // The restart may have been allowed earlier, and started late.
         if finished > self.forgotten && !replaced {
             let delay = restarted.as_ref().map_or(FIRST_DELAY, |earlier| earlier.delay * 2);
             let (id, delay) = (one.id.clone(), delay.min(LONGEST_DELAY));
@@ -87,7 +89,7 @@ impl BackOff {
 
 impl Invariant for BackOff {
     fn sentence(&self) -> &'static str {
-        "a container that keeps failing waits before it is started again"
+        "a container that keeps failing is restarted with a back-off"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
@@ -104,23 +106,23 @@ impl Invariant for BackOff {
                 };
                 self.sizes.insert(uid.clone(), (size, since));
             }
-            Event::StopAsked(id, _) => {
-                self.asked.insert(id.clone());
+            Event::StopRequested(id, _) => {
+                self.stop_requested.insert(id.clone());
             }
-            Event::StopSandboxAsked(id) => {
-                self.asked_sandboxes.insert(id.clone());
+            Event::SandboxStopRequested(id) => {
+                self.stop_requested_sandboxes.insert(id.clone());
             }
             Event::Container(one, was) => {
                 let is_new = matches!(was, None | Some(ContainerState::Created));
                 if let Some(started) = one.started.filter(|_| is_new) {
                     self.started(one, started)?;
                 }
-                let by_itself = !self.asked.contains(&one.id)
-                    && !self.asked_sandboxes.contains(&one.sandbox)
+                let by_itself = !self.stop_requested.contains(&one.id)
+                    && !self.stop_requested_sandboxes.contains(&one.sandbox)
                     && *was != Some(ContainerState::Unknown);
                 let key = (one.uid.clone(), Arc::clone(&one.name));
                 if one.state.is_none() {
-                    // Nobody knows of a failure when nothing is left of it.
+                    // A failure without a remaining record is unknown.
                     self.ended.remove(&key);
                 } else if one.state == Some(ContainerState::Exited) && by_itself {
                     self.ended.insert(key, Arc::clone(one));

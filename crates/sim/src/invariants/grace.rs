@@ -1,4 +1,4 @@
-//! Graces.
+//! The maximum of graces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,31 +11,31 @@ use super::Invariant;
 use crate::history::{Event, Instance, Record};
 use crate::plan::{ContainerPlan, Hook, PodPlan};
 
-/// The least that the runtime is told.
+/// The minimum grace of stop requests.
 const LEAST: Duration = Duration::from_secs(2);
 
-/// How much of a second each of a hook and of waiting for one's turn may leave uncounted, together.
+/// How much of a second each a hook and the wait for the turn may leave uncounted, together.
 const UNCOUNTED: Duration = Duration::from_secs(2);
 
-/// How soon after the others have ended it is a sidecar's turn.
+/// How soon after the end of the others it is a sidecar's turn.
 const NEXT: Duration = Duration::from_secs(1);
 
-/// A sidecar gets what the others leave of it, and whoever has a hook what that leaves, which may be more at
-/// the next try: then all of it is there again. Where all start over they do so without a grace, whatever they get
-/// at their end.
+/// A sidecar gets what the others leave of the grace, and a container with a hook what the hook leaves, which
+/// may be more at the next attempt: then the full grace counts again. A restart of the whole pod has no grace,
+/// whatever its containers get at their end.
 #[derive(Debug, Default)]
 pub(super) struct GraceShrinks {
     pods: BTreeMap<PodUid, Arc<PodPlan>>,
     unwanted: BTreeSet<PodUid>,
     containers: BTreeMap<ContainerId, Arc<Instance>>,
-    asked: BTreeMap<ContainerId, Duration>,
-    /// When the last of what comes before sidecars was asked to end, of pods that nobody wants, in a try of which
-    /// nothing has failed so far.
+    stop_requested: BTreeMap<ContainerId, Duration>,
+    /// When the last container before the sidecars was stopped, of orphaned pods, in an attempt without a
+    /// failure so far.
     before_sidecars: BTreeMap<PodUid, Duration>,
 }
 
 impl GraceShrinks {
-    fn stop_asked(
+    fn stop_requested_for(
         &mut self,
         id: &ContainerId,
         grace: Duration,
@@ -47,7 +47,7 @@ impl GraceShrinks {
         if let (Some(one), Some(pod), Some(plan)) = (one, pod, plan) {
             let most = most(pod, plan, one);
             if grace > most {
-                return Err(format!("{id} gets {grace:?}, its pod says {most:?}"));
+                return Err(format!("{id} gets {grace:?}, its pod has {most:?}"));
             }
             if plan.sidecar {
                 self.has_waited(pod, one, grace, at)?;
@@ -58,7 +58,7 @@ impl GraceShrinks {
         }
         let varies = plan.is_some_and(|plan| plan.sidecar || plan.extras.pre_stop.is_some());
         let starts_over = pod.is_some_and(|pod| pod.restarts_all());
-        match self.asked.insert(id.clone(), grace) {
+        match self.stop_requested.insert(id.clone(), grace) {
             Some(before) if before < grace && !varies && !(starts_over && before <= LEAST) => {
                 Err(format!("{id} gets {grace:?} after {before:?}"))
             }
@@ -66,8 +66,8 @@ impl GraceShrinks {
         }
     }
 
-    /// Whether what is asked to end is asked so with all of its pod: it is not one that shall start again, nor one whose
-    /// end is the end of its pod, which has its whole grace then.
+    /// Whether a container is stopped together with its pod: it is not to be restarted, nor is its end the end
+    /// of its pod, which has its full grace then.
     fn ends_at_once(&self, pod: &PodPlan, uid: &PodUid) -> bool {
         let is_plain = !pod.restarts_all() && pod.all().all(|one| one.extras.post_start.is_none());
         let is_lost = |one: &Instance| one.state == Some(ContainerState::Unknown);
@@ -75,7 +75,7 @@ impl GraceShrinks {
         self.unwanted.contains(uid) && is_plain && !has_lost
     }
 
-    /// Whether a sidecar whose turn comes when the others have ended gets no more than they left.
+    /// Whether a sidecar that is stopped after the others gets no more than they left.
     fn has_waited(
         &self,
         pod: &PodPlan,
@@ -99,7 +99,7 @@ impl GraceShrinks {
     }
 }
 
-/// The most that a container may get: a hook that takes its time leaves the rest.
+/// The maximum for a container: the rest after its hook.
 fn most(pod: &PodPlan, plan: &ContainerPlan, one: &Instance) -> Duration {
     let runs = one.state == Some(ContainerState::Running);
     let hook = match plan.extras.pre_stop {
@@ -111,7 +111,7 @@ fn most(pod: &PodPlan, plan: &ContainerPlan, one: &Instance) -> Duration {
 
 impl Invariant for GraceShrinks {
     fn sentence(&self) -> &'static str {
-        "the grace of a container is at most its pod's, less what came before its turn, and only shrinks"
+        "the grace of a container is at most its pod's, less the time before its turn, and only shrinks"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
@@ -120,29 +120,32 @@ impl Invariant for GraceShrinks {
                 self.pods.insert(uid.clone(), Arc::clone(pod));
                 self.unwanted.remove(uid);
                 self.before_sidecars.remove(uid);
-                // A pod that is wanted again has its whole grace again.
+                // A returned pod has its full grace again.
                 let containers = &self.containers;
-                self.asked.retain(|id, _| containers.get(id).is_none_or(|one| one.uid != *uid));
+                self.stop_requested
+                    .retain(|id, _| containers.get(id).is_none_or(|one| one.uid != *uid));
             }
             Event::Unwanted(uid) => {
                 self.unwanted.insert(uid.clone());
             }
             Event::AgentStarted(_) => {
                 self.before_sidecars.clear();
-                // It knows nothing of an end that was called off before the agent before it had read of that.
+                // An agent does not know a stop that was revoked before the agent before it observed that.
                 let (containers, unwanted) = (&self.containers, &self.unwanted);
-                self.asked.retain(|id, _| {
+                self.stop_requested.retain(|id, _| {
                     containers.get(id).is_none_or(|one| unwanted.contains(&one.uid))
                 });
             }
-            // Then there is another try.
-            Event::StopFailed(_) | Event::LookSpoilt => {
+            // Then it is another attempt.
+            Event::StopFailed(_) | Event::ReadFaultBegan => {
                 self.before_sidecars.clear();
             }
             Event::Container(one, _) => {
                 self.containers.insert(one.id.clone(), Arc::clone(one));
             }
-            Event::StopAsked(id, grace) => return self.stop_asked(id, *grace, record.at),
+            Event::StopRequested(id, grace) => {
+                return self.stop_requested_for(id, *grace, record.at);
+            }
             _ => {}
         }
         Ok(())
@@ -157,13 +160,13 @@ mod tests {
     use crate::invariants::tests::{breaks, container, pod, seconds, stop, wanted, with};
     use crate::plan::Policy;
 
-    /// Whether the invariant holds over events at their seconds.
+    /// Whether events at these seconds break the invariant.
     fn holds(events: impl IntoIterator<Item = (u64, Event)>) -> bool {
         !breaks(GraceShrinks::default(), events)
     }
 
     #[test]
-    fn a_sidecar_that_gets_more_than_the_others_left_is_found() {
+    fn finds_sidecar_grace_longer_than_what_the_others_left() {
         let runs = |name| container(name, 0, Running, Created);
         let gone = || Event::Unwanted("u".into());
         let ends = |at| {
@@ -180,17 +183,17 @@ mod tests {
         let plain = || vec![(90, gone()), (100, stop("a0", 30))];
         let with_one = |at, event| [plain(), vec![(at, event)]].concat();
         assert!(found(plain(), 112, 20) && !found(plain(), 112, 19), "seconds are counted whole");
-        assert!(!found(plain(), 130, 2), "the least");
-        assert!(!found(plain(), 120, 30), "another try");
+        assert!(!found(plain(), 130, 2), "the minimum");
+        assert!(!found(plain(), 120, 30), "another attempt");
         for again in [
             Event::StopFailed("a0".into()),
-            Event::LookSpoilt,
+            Event::ReadFaultBegan,
             Event::AgentStarted(2),
             wanted(Policy::Always),
         ] {
             assert!(!found(with_one(105, again.clone()), 112, 30), "{again:?}");
         }
-        assert!(!found(with_one(110, stop("a0", 30)), 112, 28), "it was asked again");
+        assert!(!found(with_one(110, stop("a0", 30)), 112, 28), "it was requested again");
         let still_wanted = vec![(100, stop("a0", 30))];
         assert!(!found(still_wanted, 112, 30), "it may have been one container that had to end");
         let lost = container("a", 1, Unknown, Running);
@@ -202,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grace_that_grows_is_found_unless_a_new_agent_knows_of_no_end() {
+    fn finds_growing_grace_unless_a_new_agent_has_no_record_of_the_stop() {
         let runs = || container("a", 0, Running, Created);
         let (gone, restart) = (|| Event::Unwanted("u".into()), || Event::AgentStarted(2));
         let grows = |between: Vec<Event>| {
@@ -211,11 +214,11 @@ mod tests {
         };
         assert!(!grows(vec![stop("a0", 30)]) && grows(vec![stop("a0", 2)]));
         assert!(!grows(vec![stop("a0", 2), restart()]), "the pod is wanted again");
-        assert!(grows(vec![gone(), stop("a0", 2), restart()]), "it ends all the same");
+        assert!(grows(vec![gone(), stop("a0", 2), restart()]), "it is stopped all the same");
     }
 
     #[test]
-    fn a_container_that_gets_what_its_hook_took_is_found() {
+    fn finds_grace_that_includes_the_time_of_the_pre_stop_hook() {
         let mut hooked = (*pod(Policy::Always)).clone();
         hooked.containers[0].extras.pre_stop = Some(Hook::Sleep(12));
         let hooked = || Event::Wanted("u".into(), Arc::new(hooked.clone()));

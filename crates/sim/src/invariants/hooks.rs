@@ -7,39 +7,39 @@ use std::time::Duration;
 use model::ids::{ContainerId, PodUid};
 
 use super::Invariant;
-use super::starting_over::StartingOver;
+use super::pod_restart::PodRestart;
 use crate::history::{Event, Instance, Record};
 use crate::plan::{ContainerPlan, Hook, PodPlan};
 
-/// How long after the end of a grace something may still be counted to it.
+/// How long after the end of a grace an action may still count for it.
 const SLACK: Duration = Duration::from_secs(1);
 
 /// How long after its start a container is linked to its log, where files are slow.
 const LINKED: Duration = Duration::from_secs(10);
 
-/// What runs right after a start does so unless the pod ends, and a container in which it failed is asked to end. What
-/// runs before an end does so at every try anew, also where only the runtime knows the pod; without a grace there is
-/// none of it. Of a request nobody knows for whom it is.
+/// A postStart hook runs unless the pod is terminated, and a container whose hook failed is stopped. A preStop
+/// hook runs at every attempt, also for a pod that is known from the runtime only; without a grace it does not
+/// run. The pod of an HTTP request is unknown.
 #[derive(Debug, Default)]
 pub(super) struct HooksRun {
-    /// All versions of each pod: an agent may work by an earlier one.
+    /// All versions of each pod: an agent may use an earlier one.
     pods: BTreeMap<PodUid, Vec<Arc<PodPlan>>>,
-    starting_over: StartingOver,
+    starting_over: PodRestart,
     containers: BTreeMap<ContainerId, Arc<Instance>>,
-    /// The commands that this agent asked for in a container since it last asked that to end.
+    /// The commands that this agent executed in a container since its last stop request.
     commands: BTreeMap<ContainerId, BTreeSet<Vec<String>>>,
-    /// When it last asked what listens in pods for something.
+    /// When it last sent an HTTP request to a pod.
     requested: Option<Duration>,
-    /// Pods that somebody did not want in the days of this agent, so that it breaks off what it does for them.
+    /// Pods that were not wanted at some time of this agent, so that it cancels their work.
     gone: BTreeSet<PodUid>,
-    /// By when the hook is to run of containers that have just started.
+    /// The deadlines of postStart hooks of just started containers.
     started: BTreeMap<ContainerId, Duration>,
-    /// By when containers are to be asked to end because their hook failed.
+    /// The deadlines to stop containers whose hook failed.
     failed: BTreeMap<ContainerId, Duration>,
 }
 
 impl HooksRun {
-    /// What the versions of its pod say of a container.
+    /// Its container in the versions of its pod.
     fn plans(&self, one: &Instance) -> impl Iterator<Item = (&Arc<PodPlan>, &ContainerPlan)> {
         let versions = self.pods.get(&one.uid).into_iter().flatten();
         versions.filter_map(|pod| Some((pod, pod.container(&one.name)?)))
@@ -66,7 +66,7 @@ impl HooksRun {
         }
     }
 
-    fn command_asked(&mut self, id: &ContainerId, command: &[String]) {
+    fn exec_requested(&mut self, id: &ContainerId, command: &[String]) {
         self.commands.entry(id.clone()).or_default().insert(command.to_vec());
         let Some(one) = self.containers.get(id) else { return };
         if self.hooked(one, Some(command)).next().is_some() {
@@ -74,10 +74,10 @@ impl HooksRun {
         }
     }
 
-    fn stop_asked(&mut self, id: &ContainerId, at: Duration) -> Result<(), String> {
+    fn stop_requested_for(&mut self, id: &ContainerId, at: Duration) -> Result<(), String> {
         self.failed.remove(id);
         self.started.remove(id);
-        let asked = self.commands.remove(id).unwrap_or_default();
+        let executed = self.commands.remove(id).unwrap_or_default();
         let Some(one) = self.containers.get(id) else { return Ok(()) };
         if self.starting_over.contains(&one.uid) {
             return Ok(());
@@ -85,7 +85,7 @@ impl HooksRun {
         let has_run = |(pod, plan): (&Arc<PodPlan>, &ContainerPlan)| match plan.extras.pre_stop {
             _ if pod.grace == 0 => true,
             Some(hook @ Hook::Exec(..)) => {
-                hook.command().is_some_and(|command| asked.contains(&command))
+                hook.command().is_some_and(|command| executed.contains(&command))
             }
             Some(Hook::Http) => {
                 let within = Duration::from_secs(pod.grace) + SLACK;
@@ -97,7 +97,7 @@ impl HooksRun {
         if plans.peek().is_none() || plans.any(has_run) {
             return Ok(());
         }
-        Err(format!("{id} is asked to end, and its preStop hook has not run"))
+        Err(format!("{id} is stopped, and its preStop hook has not run"))
     }
 
     fn command_failed(&mut self, id: &ContainerId, command: &[String], at: Duration) {
@@ -109,16 +109,16 @@ impl HooksRun {
         }
     }
 
-    /// Says of which container something should have been done by now.
+    /// Reports an overdue container.
     fn overdue(&self, at: Duration) -> Result<(), String> {
         let lives = |id: &ContainerId| self.containers.get(id).filter(|one| one.may_live());
         let is_late = |(id, by): &(&ContainerId, &Duration)| at > **by && lives(id).is_some();
         if let Some((id, _)) = self.failed.iter().find(is_late) {
-            return Err(format!("{id} runs on after its postStart hook failed"));
+            return Err(format!("{id} keeps running after its postStart hook failed"));
         }
         let stays = |id| lives(id).is_some_and(|one| !self.gone.contains(&one.uid));
         match self.started.iter().find(|late| is_late(late) && stays(late.0)) {
-            Some((id, _)) => Err(format!("{id} runs, and its postStart hook does not")),
+            Some((id, _)) => Err(format!("{id} runs without its postStart hook")),
             None => Ok(()),
         }
     }
@@ -126,7 +126,7 @@ impl HooksRun {
 
 impl Invariant for HooksRun {
     fn sentence(&self) -> &'static str {
-        "hooks run after a start, which ends a container where they fail, and before an end"
+        "postStart hooks run, and stop their container if they fail, and preStop hooks run"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
@@ -150,12 +150,12 @@ impl Invariant for HooksRun {
                 self.containers.insert(one.id.clone(), Arc::clone(one));
             }
             Event::Started(id) => self.has_started(id, record.at),
-            Event::CommandAsked(id, command) => self.command_asked(id, command),
-            Event::CommandEnded(id, command, code) if *code != Some(0) => {
+            Event::ExecRequested(id, command) => self.exec_requested(id, command),
+            Event::ExecEnded(id, command, code) if *code != Some(0) => {
                 self.command_failed(id, command, record.at);
             }
-            Event::PodWebAsked => self.requested = Some(record.at),
-            Event::StopAsked(id, _) => self.stop_asked(id, record.at)?,
+            Event::PodHttpRequested => self.requested = Some(record.at),
+            Event::StopRequested(id, _) => self.stop_requested_for(id, record.at)?,
             _ => {}
         }
         self.overdue(record.at)
@@ -173,7 +173,7 @@ mod tests {
     const HOOK: Hook = Hook::Exec(Duration::from_secs(1), 0);
     const FAILS: Hook = Hook::Exec(Duration::from_secs(1), 1);
 
-    /// Whether the invariant is broken over events at their seconds, of a pod that is changed so.
+    /// Whether events at these seconds break the invariant, with a changed pod.
     fn found(
         change: impl FnOnce(&mut PodPlan),
         events: impl IntoIterator<Item = (u64, Event)>,
@@ -191,12 +191,12 @@ mod tests {
         hook.command().unwrap()
     }
 
-    fn asked(hook: Hook) -> Event {
-        Event::CommandAsked("a0".into(), command(hook))
+    fn executed(hook: Hook) -> Event {
+        Event::ExecRequested("a0".into(), command(hook))
     }
 
     fn stop() -> Event {
-        Event::StopAsked("a0".into(), seconds(30))
+        Event::StopRequested("a0".into(), seconds(30))
     }
 
     fn ends_with(hook: Hook) -> impl FnOnce(&mut PodPlan) {
@@ -208,15 +208,15 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_is_asked_to_end_before_its_hook_has_run_is_found() {
+    fn finds_stop_before_the_pre_stop_hook() {
         let again = || Event::AgentStarted(2);
         let rows = [
             (vec![stop()], true),
-            (vec![asked(HOOK), stop()], false),
-            (vec![asked(FAILS), stop()], true),
-            (vec![asked(HOOK), stop(), stop()], true),
-            (vec![asked(HOOK), stop(), asked(HOOK), stop()], false),
-            (vec![asked(HOOK), again(), stop()], true),
+            (vec![executed(HOOK), stop()], false),
+            (vec![executed(FAILS), stop()], true),
+            (vec![executed(HOOK), stop(), stop()], true),
+            (vec![executed(HOOK), stop(), executed(HOOK), stop()], false),
+            (vec![executed(HOOK), again(), stop()], true),
         ];
         for (events, expected) in rows {
             let at_once = events.iter().cloned().map(|event| (50, event));
@@ -231,15 +231,15 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_made_within_the_grace() {
-        let requests = |at| [(at, Event::PodWebAsked), (90, stop())];
+    fn http_hook_request_is_made_within_the_grace() {
+        let requests = |at| [(at, Event::PodHttpRequested), (90, stop())];
         assert!(found(ends_with(Hook::Http), [(90, stop())]));
         assert!(found(ends_with(Hook::Http), requests(58)));
         assert!(!found(ends_with(Hook::Http), requests(60)));
     }
 
     #[test]
-    fn where_all_start_over_there_is_no_hook() {
+    fn no_pre_stop_hook_when_the_whole_pod_restarts() {
         let starts_over = |pod: &mut PodPlan| {
             ends_with(HOOK)(pod);
             let rule = RestartRule { policy: Policy::Never, action: Action::RestartAll };
@@ -251,8 +251,8 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_runs_on_after_its_hook_failed_is_found() {
-        let ended = |code| Event::CommandEnded("a0".into(), command(FAILS), code);
+    fn finds_container_running_after_its_post_start_hook_failed() {
+        let ended = |code| Event::ExecEnded("a0".into(), command(FAILS), code);
         let exited = || container("a", 0, Exited, Running);
         let later = || (82, Event::ClockJumped);
         let rows = [
@@ -262,9 +262,9 @@ mod tests {
             (vec![(52, ended(Some(1))), later()], false),
             (vec![(50, ended(Some(1))), (70, stop()), later()], false),
             (vec![(50, ended(Some(1))), (70, exited()), later()], false),
-            // It may have been broken off in the same moment.
+            // It may have been cancelled in the same moment.
             (vec![(49, Event::Unwanted("u".into())), (50, ended(Some(1))), later()], false),
-            // Another agent does not know.
+            // Another agent does not know it.
             (vec![(50, ended(Some(1))), (70, Event::AgentDied), later()], false),
             (vec![(50, ended(Some(1))), (90, Event::AgentDied), later()], true),
         ];
@@ -275,17 +275,17 @@ mod tests {
     }
 
     #[test]
-    fn a_container_whose_hook_does_not_run_after_its_start_is_found() {
+    fn finds_missing_post_start_hook() {
         let started = || (50, Event::Started("a0".into()));
         let later = || (61, Event::ClockJumped);
         let rows = [
             (vec![started(), later()], true),
             (vec![later()], false),
-            (vec![started(), (60, asked(HOOK)), later()], false),
-            (vec![started(), (60, asked(FAILS)), later()], true),
+            (vec![started(), (60, executed(HOOK)), later()], false),
+            (vec![started(), (60, executed(FAILS)), later()], true),
             (vec![started(), (60, stop()), later()], false),
             (vec![started(), (60, container("a", 0, Exited, Running)), later()], false),
-            // Nobody waits for it then.
+            // Nothing waits for it then.
             (vec![started(), (55, Event::Unwanted("u".into())), later()], false),
             (vec![(45, Event::Unwanted("u".into())), started(), later()], false),
             (vec![started(), (55, Event::AgentDied), later()], false),

@@ -5,18 +5,18 @@ use super::read_pods::ReadPods;
 use super::removals::PATIENCE;
 use crate::history::{Event, ImageRemoval, Record};
 
-/// An image stays that a container uses, that is pinned, by the runtime or by the operator, or that is
-/// just being fetched or made a container of.
+/// An image is kept if a container uses it, if it is pinned by the runtime or the settings, or while it is
+/// being pulled or a container is created of it.
 #[derive(Debug, Default)]
 pub(super) struct UsedImagesStay;
 
 impl Invariant for UsedImagesStay {
     fn sentence(&self) -> &'static str {
-        "no image goes that is used, pinned or being pulled"
+        "no image is removed that is used, pinned or being pulled"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
-        let Event::ImageRemovalAsked(removal) = &record.event else { return Ok(()) };
+        let Event::ImageRemovalRequested(removal) = &record.event else { return Ok(()) };
         let ImageRemoval { id, users, pinned, wanted, .. } = removal;
         if !users.is_empty() {
             return Err(format!("{id} is used by {users:?}"));
@@ -25,17 +25,17 @@ impl Invariant for UsedImagesStay {
             return Err(format!("{id} is pinned"));
         }
         match wanted.first() {
-            Some(name) => Err(format!("{id} goes while a call asks for {name}")),
+            Some(name) => Err(format!("{id} is removed while a call uses {name}")),
             None => Ok(()),
         }
     }
 }
 
-/// Where the images of static pods are kept, those stay that a pod names which the agent has read of, however
-/// much room is needed.
+/// Where images of static pods are kept, the images of a pod that the agent has read are kept, however full the
+/// disk is.
 #[derive(Debug)]
 pub(super) struct ImagesOfPodsStay {
-    /// Whether they are.
+    /// Whether they are kept.
     keeps: bool,
     read: ReadPods,
 }
@@ -48,20 +48,20 @@ impl ImagesOfPodsStay {
 
 impl Invariant for ImagesOfPodsStay {
     fn sentence(&self) -> &'static str {
-        "no image of a static pod goes where those are kept"
+        "no image of a static pod is removed where those are kept"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
         self.read.take(record);
         let removal = match &record.event {
-            Event::ImageRemovalAsked(removal) if self.keeps => removal,
+            Event::ImageRemovalRequested(removal) if self.keeps => removal,
             _ => return Ok(()),
         };
         let ImageRemoval { id, names, .. } = removal;
         let mut known = self.read.as_they_are().filter(|(_, read)| record.at >= *read + PATIENCE);
         let names_it = |one: &str| names.iter().any(|name| name == one);
         match known.find(|(pod, _)| pod.all().any(|one| names_it(one.image))) {
-            Some((pod, _)) => Err(format!("{id} goes, and {} names it", pod.name)),
+            Some((pod, _)) => Err(format!("{id} is removed, and {} uses it", pod.name)),
             None => Ok(()),
         }
     }
@@ -74,17 +74,17 @@ mod tests {
     use crate::plan::Policy;
 
     #[test]
-    fn the_removal_of_an_image_that_is_kept_for_a_pod_is_found() {
+    fn finds_removal_of_an_image_that_a_pod_keeps() {
         let read = || Event::OriginRead(pod(Policy::Never).origin());
         let rows = [
             (vec![read()], true, 600, true),
             (vec![read()], false, 600, false),
             (vec![], true, 600, false),
-            // A pass that was under way.
+            // A pass that was in progress.
             (vec![read()], true, 200, false),
             (vec![read(), Event::Unwanted("u".into())], true, 600, false),
             (vec![read(), Event::AgentStarted(2)], true, 600, false),
-            // A new version may name another.
+            // A new version may use another image.
             (vec![read(), wanted(Policy::Never)], true, 600, false),
         ];
         for (events, keeps, at, expected) in rows {
@@ -95,7 +95,7 @@ mod tests {
             let mut found = |name: &str| {
                 let names = vec!["other:1".to_owned(), name.to_owned()];
                 let removal = ImageRemoval { id: "i".to_owned(), names, ..Default::default() };
-                let event = Event::ImageRemovalAsked(removal);
+                let event = Event::ImageRemovalRequested(removal);
                 invariant.read(&Record { at: seconds(at), event }).is_err()
             };
             assert_eq!(found(pod(Policy::Never).containers[0].image), expected, "{events:?}");

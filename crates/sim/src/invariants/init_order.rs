@@ -1,4 +1,4 @@
-//! The order of init containers, sidecars and the others.
+//! The order of init containers, sidecars and regular containers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,34 +13,35 @@ use super::caps::CAPS;
 use crate::history::{Event, Instance, Record, Removed};
 use crate::plan::PodPlan;
 
-/// The least grace that the runtime is told, also when nothing is left of it.
+/// The minimum grace of stop requests, also when none is left.
 const LEAST: Duration = Duration::from_secs(2);
 
-/// The rule by which containers go so that all of their pod start over.
+/// The rule of removals for a restart of the whole pod.
 const START_OVER: &str = "restart-all-containers";
 
-/// In a sandbox, init containers run one after the other to their end, sidecars among them start in
-/// their turn, and the others start after all of them. At the end sidecars outlive the others, and each
-/// the one after it, unless the grace is over. Where all start over the init containers do so first.
+/// In a sandbox, init containers run to completion one after another, sidecars among them start in their turn,
+/// and the regular containers start after all of them. At the end sidecars outlive the regular containers, and
+/// each the sidecar after it, unless the grace is over. A restart of the whole pod begins with the init
+/// containers.
 #[derive(Debug, Default)]
 pub(super) struct InitOrder {
     pods: BTreeMap<PodUid, Arc<PodPlan>>,
     unwanted: BTreeSet<PodUid>,
-    /// Pods from before this agent of which it has not read while they were wanted: it does not know what they
-    /// were, and leaves them the least grace.
-    strangers: BTreeSet<PodUid>,
+    /// Pods from before this agent that it has not read while they were wanted: it does not know their
+    /// containers, and uses the minimum grace.
+    orphans: BTreeSet<PodUid>,
     containers: BTreeMap<ContainerId, Arc<Instance>>,
-    /// When the last container of a sandbox was to go so that all of them start over.
+    /// When the removal of the last container of a sandbox was requested for a restart of the whole pod.
     reset: BTreeMap<SandboxId, Duration>,
-    /// Containers of which a cap took the last instance in the sandbox. It may be the one by whose end all start
-    /// over: a worker that has not seen it yet does not know.
+    /// Containers whose last instance in the sandbox was removed by a cap. It may be the one that restarts the
+    /// whole pod: a worker that has not seen it yet does not know.
     capped: BTreeSet<(SandboxId, Arc<str>)>,
-    /// When the first container of a pod that ends was asked to.
+    /// When the first container of a terminating pod was stopped.
     ending: BTreeMap<PodUid, Duration>,
 }
 
 impl InitOrder {
-    /// Whether an init container has done its part, since all started over if they did.
+    /// Whether an init container is done, since the last restart of the whole pod.
     fn has_run(&self, sandbox: &SandboxId, name: &str, sidecar: bool) -> bool {
         let reset = self.reset.get(sandbox);
         let mut instances =
@@ -63,7 +64,7 @@ impl InitOrder {
         Ok(())
     }
 
-    fn asked_to_go(&mut self, id: &ContainerId, rule: &'static str, at: Duration) {
+    fn removal_requested(&mut self, id: &ContainerId, rule: &'static str, at: Duration) {
         let Some(one) = self.containers.get(id) else { return };
         if rule == START_OVER {
             self.reset.insert(one.sandbox.clone(), at);
@@ -79,40 +80,40 @@ impl InitOrder {
 
     fn origin_read(&mut self, origin: &Origin) {
         let (pods, unwanted) = (&self.pods, &self.unwanted);
-        self.strangers.retain(|uid| {
+        self.orphans.retain(|uid| {
             unwanted.contains(uid) || pods.get(uid).is_none_or(|pod| pod.origin() != *origin)
         });
     }
 
-    fn asked_to_stop(
+    fn stop_requested_for(
         &mut self,
         id: &ContainerId,
         grace: Duration,
         at: Duration,
     ) -> Result<(), String> {
         let Some(one) = self.containers.get(id) else { return Ok(()) };
-        // It may have begun to end for another reason, before nobody wanted it.
+        // Its stop may have another reason, from before it was orphaned.
         let since = *self.ending.entry(one.uid.clone()).or_insert(at);
         let Some(pod) = self.pods.get(&one.uid) else { return Ok(()) };
         let mut sidecars = pod.init.iter().filter(|init| init.sidecar);
         let is_sidecar = sidecars.any(|sidecar| *sidecar.name == *one.name);
         let next = sidecars.next();
-        // One that the runtime lost track of is stopped to be replaced, perhaps after somebody removed it.
+        // A container whose state the runtime lost is stopped to be replaced, perhaps after it was removed.
         let is_lost = matches!(one.state, None | Some(ContainerState::Unknown));
-        // Whoever still has some of its grace has not waited in vain.
+        // With some of its grace left, the wait was not in vain.
         let has_grace = grace > LEAST;
         let in_time = at + Duration::from_secs(1) < since + Duration::from_secs(pod.grace);
-        // Hooks come before the first stop, and where all start over nobody waits.
+        // Hooks come before the first stop, and a restart of the whole pod has no order.
         let is_plain = !pod.restarts_all() && pod.all().all(|one| one.extras.pre_stop.is_none());
-        let goes_as_known = self.unwanted.contains(&one.uid) && !self.strangers.contains(&one.uid);
+        let goes_as_known = self.unwanted.contains(&one.uid) && !self.orphans.contains(&one.uid);
         let is_early = has_grace || (in_time && is_plain && goes_as_known);
-        // It may have come up for a moment only.
+        // It may have run for a moment only.
         let failed = pod.container(&one.name).is_some_and(|one| one.extras.post_start.is_some());
         if !is_sidecar || is_lost || failed || !is_early {
             return Ok(());
         }
         let mut first = pod.containers.iter().chain(next);
-        // What an earlier call starts late, when the pod is ending, nobody could have waited for.
+        // A late start of an earlier call in a terminating pod could not be waited for.
         let in_order = |other: &&Arc<Instance>| {
             other.uid == one.uid
                 && other.may_live()
@@ -144,18 +145,18 @@ impl Invariant for InitOrder {
                 self.ending.clear();
                 let capped = &self.capped;
                 self.reset.retain(|sandbox, _| capped.iter().all(|(of, _)| of != sandbox));
-                self.strangers = self.pods.keys().cloned().collect();
+                self.orphans = self.pods.keys().cloned().collect();
             }
             Event::OriginRead(origin) => self.origin_read(origin),
-            // What starts after an end has that end behind it.
-            Event::StartAsked(id) => {
+            // An instance that starts after an end is later than that end.
+            Event::StartRequested(id) => {
                 if let Some(one) = self.containers.get(id) {
                     self.ending.remove(&one.uid);
                 }
             }
-            Event::StopAsked(id, grace) => self.asked_to_stop(id, *grace, record.at)?,
-            Event::RemoveAsked(Removed::Container(id), rule) => {
-                self.asked_to_go(id, rule, record.at);
+            Event::StopRequested(id, grace) => self.stop_requested_for(id, *grace, record.at)?,
+            Event::RemovalRequested(Removed::Container(id), rule) => {
+                self.removal_requested(id, rule, record.at);
             }
             Event::Container(one, was) => {
                 let is_new = matches!(was, None | Some(ContainerState::Created));
@@ -183,7 +184,7 @@ mod tests {
     use crate::plan::Policy;
 
     #[test]
-    fn an_agent_keeps_the_order_of_pods_that_it_was_told_of() {
+    fn finds_init_order_broken_for_a_known_pod() {
         let gone = || Event::Unwanted("u".into());
         let again = || wanted(Policy::Always);
         let read = || Event::OriginRead(pod(Policy::Always).origin());
@@ -200,7 +201,7 @@ mod tests {
             (vec![read(), Event::AgentStarted(3), read(), gone()], Some(IN_ORDER)),
         ];
         for (events, expected) in rows {
-            let stop = |id: &str, grace| Event::StopAsked(id.into(), seconds(grace));
+            let stop = |id: &str, grace| Event::StopRequested(id.into(), seconds(grace));
             let running = initialized().into_iter().chain([container("a", 0, Running, Created)]);
             let first = [wanted(Policy::Always)].into_iter().chain(running).chain(a_while());
             let first = first.chain([Event::AgentStarted(2)]).chain(events.clone());
@@ -210,8 +211,8 @@ mod tests {
     }
 
     #[test]
-    fn whoever_lost_the_end_by_which_all_start_over_need_not_know_of_it() {
-        let removed = |id: &str, rule| Event::RemoveAsked(Removed::Container(id.into()), rule);
+    fn lost_end_excuses_an_agent_from_restarting_the_whole_pod() {
+        let removed = |id: &str, rule| Event::RemovalRequested(Removed::Container(id.into()), rule);
         let over = || removed("i0", START_OVER);
         let capped = |id| removed(id, "node-cap-oldest");
         let again = || Event::AgentStarted(2);
@@ -225,7 +226,7 @@ mod tests {
             (vec![over()], Some(IN_ORDER)),
             (vec![over(), again()], Some(IN_ORDER)),
             (vec![over(), again(), capped("a0"), gone(0)], None),
-            // Its worker was in the middle of it.
+            // Its worker was about to do so.
             (vec![capped("a0"), gone(0), over()], Some(IN_ORDER)),
             (vec![capped("a0"), gone(0), over(), again()], None),
             // It has run since.
@@ -237,7 +238,7 @@ mod tests {
                     .collect(),
                 Some(IN_ORDER),
             ),
-            // The end by which they do is there.
+            // The end that restarts the whole pod exists.
             (ran_again().chain([capped("a0"), gone(0), over(), again()]).collect(), Some(IN_ORDER)),
         ];
         for (row, (events, expected)) in rows.into_iter().enumerate() {

@@ -9,10 +9,10 @@ use model::log_layout::LogLayout;
 use super::Invariant;
 use super::caps::CAPS;
 use super::removals::{BY_WORKERS, LOGS, PATIENCE};
-use crate::history::{Event, Record, Thing};
+use crate::history::{Event, ObjectRef, Record};
 
-/// The logs of a pod that somebody still wants stay, whether or not it has finished. What is beyond a
-/// cap goes, file by file with its container, and so does what is in the way of its own pod's worker.
+/// The logs of a wanted pod are kept, whether or not it has finished. Logs beyond a cap are removed with their
+/// containers, and so are objects that block the pod's own worker.
 #[derive(Debug, Default)]
 pub(super) struct LogsStay {
     wanted: BTreeMap<PodUid, Duration>,
@@ -26,7 +26,7 @@ impl LogsStay {
         let is_wanted = self.wanted.get(&uid).is_some_and(|since| now >= *since + PATIENCE);
         let may_go = !file.is_empty() && (CAPS.contains(&rule) || BY_WORKERS.contains(&rule));
         if is_wanted && !may_go {
-            return Err(format!("{path} goes by {rule}, and its pod is wanted"));
+            return Err(format!("{path} is removed by {rule}, and its pod is wanted"));
         }
         Ok(())
     }
@@ -34,7 +34,7 @@ impl LogsStay {
 
 impl Invariant for LogsStay {
     fn sentence(&self) -> &'static str {
-        "the logs of a pod that is wanted stay, but for what the caps say"
+        "the logs of a wanted pod are kept, except beyond the caps"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
@@ -43,7 +43,7 @@ impl Invariant for LogsStay {
                 self.wanted.entry(uid.clone()).or_insert(record.at);
             }
             Event::Unwanted(uid) => drop(self.wanted.remove(uid)),
-            Event::RemovalBegan(Thing { kind, id }, rule) if kind == "log" => {
+            Event::RemovalBegan(ObjectRef { kind, id }, rule) if kind == "log" => {
                 return self.removed(id, rule, record.at);
             }
             _ => {}

@@ -1,4 +1,4 @@
-//! Which pods an agent has read of.
+//! The pods that an agent has read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use model::ids::PodUid;
 use crate::history::{Event, Record};
 use crate::plan::PodPlan;
 
-/// The pods that are wanted, and since when the agent of the moment has read so.
+/// The wanted pods, with the times at which the current agent read them.
 #[derive(Debug, Default)]
 pub(super) struct ReadPods(BTreeMap<PodUid, ReadPod>);
 
 #[derive(Debug)]
 struct ReadPod {
     plan: Arc<PodPlan>,
-    /// Since when it was read, in whatever version.
+    /// When it was first read, in any version.
     since: Option<Duration>,
-    /// Since when it was read as it is wanted now.
+    /// When its current version was read.
     as_it_is: Option<Duration>,
 }
 
 impl ReadPods {
-    /// Takes the next record in.
+    /// Processes the next record.
     pub(super) fn take(&mut self, Record { at, event }: &Record) {
         match event {
             Event::Wanted(uid, plan) => {
@@ -45,12 +45,12 @@ impl ReadPods {
         }
     }
 
-    /// Since when the agent has read that a pod is wanted, in whatever version.
+    /// When the agent read that a pod is wanted, in any version.
     pub(super) fn since(&self, uid: &PodUid) -> Option<Duration> {
         self.0.get(uid).and_then(|pod| pod.since)
     }
 
-    /// The pods that the agent has read of as they are wanted now, and since when.
+    /// The pods whose current version the agent has read, and when.
     pub(super) fn as_they_are(&self) -> impl Iterator<Item = (&PodPlan, Duration)> {
         self.0.values().filter_map(|pod| Some((&*pod.plan, pod.as_it_is?)))
     }
@@ -63,14 +63,14 @@ mod tests {
     use crate::plan::Policy;
 
     #[test]
-    fn an_agent_knows_the_pods_that_it_has_read_of_while_they_were_wanted() {
+    fn agent_knows_pods_that_it_read_while_they_were_wanted() {
         let read = || Event::OriginRead(pod(Policy::Never).origin());
         let other = || Event::OriginRead(podspec::Origin::File(PodPlan::path_of("other")));
         let again = || wanted(Policy::Never);
         let gone = || Event::Unwanted("u".into());
         let restart = || Event::AgentStarted(2);
         let rows = [
-            // What happens, a second each; since when it is read at all, and as it is.
+            // The events, a second each; when the pod was read in any version, and in the current one.
             (vec![again()], None, None),
             (vec![again(), read(), read()], Some(1), Some(1)),
             (vec![again(), other()], None, None),

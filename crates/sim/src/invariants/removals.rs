@@ -1,4 +1,4 @@
-//! What is removed.
+//! Removals.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::{ContainerState, SandboxState};
 
 use super::Invariant;
-use super::came_back::NOBODY_WANTS_IT;
 use super::caps::CAPS;
+use super::returned_pods::ORPHAN_RULES;
 use crate::history::{Event, Instance, Record, Removed};
 use crate::plan::PodPlan;
 
-/// How long after a pod came back something of its earlier self may go that was seen before.
+/// How long after a pod came back an earlier observed object may still be removed.
 pub(super) const PATIENCE: Duration = Duration::from_mins(5);
 
-/// Where logs lie, each pod's in a directory of its own.
+/// The log directory, with a directory per pod.
 pub(crate) const LOGS: &str = "/var/log/pods/";
 
-/// Rules by which a pod's own worker removes what is in its way.
+/// Rules by which a pod's own worker removes objects that block it.
 pub(crate) const BY_WORKERS: [&str; 6] = [
     "does-not-start",
     "init-container-of-old-sandbox",
@@ -29,12 +29,12 @@ pub(crate) const BY_WORKERS: [&str; 6] = [
     "restart-all-containers",
 ];
 
-/// Nothing that lives is removed, and of a pod that is wanted neither the last instance of a container
-/// nor the last sandbox: also by an agent that has not heard yet that it is wanted. A cap may take the last
-/// instance too, if it is such a cap.
+/// No live object is removed, and of a wanted pod neither the last instance of a container nor the last
+/// sandbox, also by an agent that has not observed yet that it is wanted. Some caps may remove the last
+/// instance too.
 #[derive(Debug, Default)]
 pub(super) struct OnlyDeadAndOld {
-    /// Whether there is one.
+    /// Whether there is such a cap.
     caps_take_the_last: bool,
     containers: BTreeMap<ContainerId, Arc<Instance>>,
     sandboxes: BTreeMap<SandboxId, (PodUid, SandboxState)>,
@@ -46,7 +46,7 @@ impl OnlyDeadAndOld {
         Self { caps_take_the_last, ..Self::default() }
     }
 
-    /// Whether a pod is wanted, and since when in whatever version.
+    /// Since when a pod is wanted, in any version; `None` if it is not.
     fn is_wanted(&self, uid: &PodUid, now: Duration) -> Option<&PodPlan> {
         let (since, plan) = self.wanted.get(uid)?;
         (now >= *since + PATIENCE).then_some(plan)
@@ -75,7 +75,7 @@ impl OnlyDeadAndOld {
                 Err(format!("{id} is ready and is removed by {rule}"))
             }
             Some((uid, _))
-                if NOBODY_WANTS_IT.contains(&rule) && self.is_wanted(uid, now).is_some() =>
+                if ORPHAN_RULES.contains(&rule) && self.is_wanted(uid, now).is_some() =>
             {
                 Err(format!("{id} is of a wanted pod and is removed by {rule}"))
             }
@@ -86,7 +86,7 @@ impl OnlyDeadAndOld {
 
 impl Invariant for OnlyDeadAndOld {
     fn sentence(&self) -> &'static str {
-        "nothing is removed that lives, nor the last instance of what a wanted pod ran"
+        "no live object is removed, nor the last instance of a wanted pod's container"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
@@ -102,10 +102,10 @@ impl Invariant for OnlyDeadAndOld {
             Event::Sandbox(id, uid, state) => {
                 self.sandboxes.insert(id.clone(), (uid.clone(), *state));
             }
-            Event::RemoveAsked(Removed::Container(id), rule) => {
+            Event::RemovalRequested(Removed::Container(id), rule) => {
                 return self.container(id, rule, record.at);
             }
-            Event::RemoveAsked(Removed::Sandbox(id), rule) => {
+            Event::RemovalRequested(Removed::Sandbox(id), rule) => {
                 return self.sandbox(id, rule, record.at);
             }
             _ => {}

@@ -10,33 +10,33 @@ use super::Invariant;
 use crate::history::{Event, Instance, Record};
 use crate::plan::PodPlan;
 
-/// A runtime ends what is left in a sandbox that it stops, without a hook and without a grace: whatever runs is
-/// asked to end before. What is first seen to run when its pod is ending was not there when that began; and of a
-/// look that goes wrong nobody makes use.
+/// A runtime kills the containers of a sandbox that it stops, without a hook and without a grace: they must be
+/// stopped before. This does not hold for a container that is first observed running while its pod is
+/// terminating; and a read with a fault is not used.
 #[derive(Debug, Default)]
-pub(super) struct SandboxesGoLast {
+pub(super) struct SandboxesStopLast {
     pods: BTreeMap<PodUid, Arc<PodPlan>>,
     containers: BTreeMap<ContainerId, Arc<Instance>>,
-    /// Those that run by what this agent was last told of them, and since when.
+    /// Running containers according to the last read of this agent, and since when.
     seen_running: BTreeMap<ContainerId, Duration>,
-    /// Looks under way that go wrong.
-    spoilt: usize,
-    /// Those that this agent has asked to end.
-    asked: BTreeSet<ContainerId>,
-    /// When it first asked one of a pod to end, or ran something for that, since it last started one.
+    /// Reads with a fault in progress.
+    faulty_reads: usize,
+    /// Containers that this agent has stopped.
+    stop_requested: BTreeSet<ContainerId>,
+    /// When it first stopped a container of a pod, or ran a hook for that, since it last started one.
     ending: BTreeMap<PodUid, Duration>,
 }
 
-impl SandboxesGoLast {
-    fn told(&mut self, id: &ContainerId, runs: bool, at: Duration) {
+impl SandboxesStopLast {
+    fn observed(&mut self, id: &ContainerId, runs: bool, at: Duration) {
         if !runs {
             self.seen_running.remove(id);
-        } else if self.spoilt == 0 {
+        } else if self.faulty_reads == 0 {
             self.seen_running.entry(id.clone()).or_insert(at);
         }
     }
 
-    /// Whether a command is to run before a container ends.
+    /// Whether a command is the preStop hook of a container.
     fn is_before_the_end(&self, id: &ContainerId, command: &[String]) -> bool {
         let one = self.containers.get(id);
         let plan = one.and_then(|one| self.pods.get(&one.uid)?.container(&one.name));
@@ -56,7 +56,7 @@ impl SandboxesGoLast {
         }
     }
 
-    /// Whether an instance was seen to run before anything was done to end its pod.
+    /// Whether an instance was observed running before the termination of the pod began.
     fn was_seen(&self, one: &Instance) -> bool {
         let Some(seen) = self.seen_running.get(&one.id) else { return false };
         let Some(ending) = self.ending.get(&one.uid) else { return true };
@@ -68,10 +68,11 @@ impl SandboxesGoLast {
         *seen + Duration::from_secs(grace) < *ending
     }
 
-    fn stop_asked(&self, id: &SandboxId) -> Result<(), String> {
+    fn stop_requested_for(&self, id: &SandboxId) -> Result<(), String> {
         let mut inside = self.containers.values().filter(|one| one.sandbox == *id);
-        let forgotten = inside
-            .find(|one| one.may_live() && self.was_seen(one) && !self.asked.contains(&one.id));
+        let forgotten = inside.find(|one| {
+            one.may_live() && self.was_seen(one) && !self.stop_requested.contains(&one.id)
+        });
         match forgotten {
             Some(one) => Err(format!("{id} is stopped while {} runs in it", one.id)),
             None => Ok(()),
@@ -79,17 +80,17 @@ impl SandboxesGoLast {
     }
 }
 
-impl Invariant for SandboxesGoLast {
+impl Invariant for SandboxesStopLast {
     fn sentence(&self) -> &'static str {
-        "a sandbox is stopped after all that runs in it was asked to end"
+        "a sandbox is stopped after all its running containers were stopped"
     }
 
     fn read(&mut self, record: &Record) -> Result<(), String> {
         match &record.event {
             Event::AgentStarted(_) => {
                 self.seen_running.clear();
-                self.spoilt = 0;
-                self.asked.clear();
+                self.faulty_reads = 0;
+                self.stop_requested.clear();
                 self.ending.clear();
             }
             Event::Wanted(uid, pod) => {
@@ -98,22 +99,22 @@ impl Invariant for SandboxesGoLast {
             Event::Container(one, _) => {
                 self.containers.insert(one.id.clone(), Arc::clone(one));
             }
-            Event::LookSpoilt => {
-                self.spoilt += 1;
-                // All parts of a pod are looked at together.
+            Event::ReadFaultBegan => {
+                self.faulty_reads += 1;
+                // All containers of a pod are read together.
                 self.seen_running.retain(|_, since| *since != record.at);
             }
-            Event::SpoiltLookOver => self.spoilt = self.spoilt.saturating_sub(1),
-            Event::Told(id, runs) => self.told(id, *runs, record.at),
-            Event::StartAsked(id) => self.starts(id),
-            Event::CommandAsked(id, command) if self.is_before_the_end(id, command) => {
+            Event::ReadFaultEnded => self.faulty_reads = self.faulty_reads.saturating_sub(1),
+            Event::ContainerObserved(id, runs) => self.observed(id, *runs, record.at),
+            Event::StartRequested(id) => self.starts(id),
+            Event::ExecRequested(id, command) if self.is_before_the_end(id, command) => {
                 self.ends(id, record.at);
             }
-            Event::StopAsked(id, _) => {
+            Event::StopRequested(id, _) => {
                 self.ends(id, record.at);
-                self.asked.insert(id.clone());
+                self.stop_requested.insert(id.clone());
             }
-            Event::StopSandboxAsked(id) => return self.stop_asked(id),
+            Event::SandboxStopRequested(id) => return self.stop_requested_for(id),
             _ => {}
         }
         Ok(())
@@ -129,56 +130,56 @@ mod tests {
     use crate::plan::{Hook, Policy};
 
     #[test]
-    fn a_sandbox_that_is_stopped_with_what_runs_in_it_is_found() {
-        let sentence = Some("a sandbox is stopped after all that runs in it was asked to end");
-        let told = |runs| Event::Told("x0".into(), runs);
-        let asked = || Event::StopAsked("x0".into(), seconds(2));
+    fn finds_sandbox_stopped_with_running_containers() {
+        let sentence = Some("a sandbox is stopped after all its running containers were stopped");
+        let observed = |runs| Event::ContainerObserved("x0".into(), runs);
+        let stop_requested = || Event::StopRequested("x0".into(), seconds(2));
         let again = || Event::AgentStarted(2);
         let rows = [
-            (vec![told(true)], sentence),
-            (vec![told(false), told(true)], sentence),
-            (vec![told(true), container("x", 0, Unknown, Running)], sentence),
-            (vec![told(true), asked()], None),
-            // Whoever saw it run asks it, whatever an earlier agent did.
-            (vec![told(true), asked(), again(), told(true)], sentence),
-            (vec![told(true), again()], None),
-            // It started after the last look.
+            (vec![observed(true)], sentence),
+            (vec![observed(false), observed(true)], sentence),
+            (vec![observed(true), container("x", 0, Unknown, Running)], sentence),
+            (vec![observed(true), stop_requested()], None),
+            // An agent that observed it running stops it, whatever an earlier agent did.
+            (vec![observed(true), stop_requested(), again(), observed(true)], sentence),
+            (vec![observed(true), again()], None),
+            // It started after the last read.
             (vec![], None),
-            (vec![told(false)], None),
-            (vec![told(true), container("x", 0, Exited, Running)], None),
+            (vec![observed(false)], None),
+            (vec![observed(true), container("x", 0, Exited, Running)], None),
         ];
         for (events, expected) in rows {
             let first = [container("x", 0, Running, Created)].into_iter();
-            let all = first.chain(events.clone()).chain([Event::StopSandboxAsked("s".into())]);
+            let all = first.chain(events.clone()).chain([Event::SandboxStopRequested("s".into())]);
             assert_eq!(broken(all), expected, "{events:?}");
         }
         let elsewhere = [
             container("x", 0, Running, Created),
-            told(true),
-            Event::StopSandboxAsked("other".into()),
+            observed(true),
+            Event::SandboxStopRequested("other".into()),
         ];
         assert_eq!(broken(elsewhere), None);
     }
 
     #[test]
-    fn what_is_first_seen_to_run_when_its_pod_ends_is_nobodys_fault() {
-        let told = || Event::Told("x0".into(), true);
-        let other_ends = || Event::StopAsked("a0".into(), seconds(30));
-        let other_starts = || Event::StartAsked("a0".into());
+    fn container_first_observed_running_while_its_pod_ends_is_excused() {
+        let observed = || Event::ContainerObserved("x0".into(), true);
+        let other_ends = || Event::StopRequested("a0".into(), seconds(30));
+        let other_starts = || Event::StartRequested("a0".into());
         let hook = Hook::Exec(seconds(1), 0);
-        let runs = |hook: Hook| Event::CommandAsked("a0".into(), hook.command().unwrap());
+        let runs = |hook: Hook| Event::ExecRequested("a0".into(), hook.command().unwrap());
         let rows = [
-            (None, vec![told(), other_ends()], true),
-            (None, vec![other_ends(), told()], false),
-            (None, vec![other_ends(), other_starts(), told()], true),
-            (Some(hook), vec![runs(hook), told(), other_ends()], false),
-            (Some(hook), vec![runs(Hook::Exec(seconds(2), 0)), told(), other_ends()], true),
-            // It may have been asked before.
-            (Some(Hook::Http), vec![told(), other_ends()], false),
-            // Of such a look nobody makes use.
-            (None, vec![Event::LookSpoilt, told()], false),
-            (None, vec![Event::LookSpoilt, Event::SpoiltLookOver, told()], true),
-            (None, vec![told(), Event::LookSpoilt], true),
+            (None, vec![observed(), other_ends()], true),
+            (None, vec![other_ends(), observed()], false),
+            (None, vec![other_ends(), other_starts(), observed()], true),
+            (Some(hook), vec![runs(hook), observed(), other_ends()], false),
+            (Some(hook), vec![runs(Hook::Exec(seconds(2), 0)), observed(), other_ends()], true),
+            // It may have been stopped before.
+            (Some(Hook::Http), vec![observed(), other_ends()], false),
+            // Such a read is not used.
+            (None, vec![Event::ReadFaultBegan, observed()], false),
+            (None, vec![Event::ReadFaultBegan, Event::ReadFaultEnded, observed()], true),
+            (None, vec![observed(), Event::ReadFaultBegan], true),
         ];
         for (hook, events, expected) in rows {
             let mut pod = (*pod(Policy::Always)).clone();
@@ -188,18 +189,18 @@ mod tests {
                 container("x", 0, Running, Created),
                 container("a", 0, Running, Created),
             ];
-            let mut invariant = SandboxesGoLast::default();
-            let last = Event::StopSandboxAsked("s".into());
+            let mut invariant = SandboxesStopLast::default();
+            let last = Event::SandboxStopRequested("s".into());
             let all = first.into_iter().chain(events.clone()).chain([last]);
             let mut records = (0..).zip(all).map(|(at, event)| Record { at: seconds(at), event });
             assert_eq!(records.any(|one| invariant.read(&one).is_err()), expected, "{events:?}");
         }
         let record = |event| Record { at: seconds(1), event };
-        let mut invariant = SandboxesGoLast::default();
+        let mut invariant = SandboxesStopLast::default();
         let mut read = |event| invariant.read(&record(event));
         read(container("x", 0, Running, Created)).unwrap();
-        read(told()).unwrap();
-        read(Event::LookSpoilt).unwrap();
-        read(Event::StopSandboxAsked("s".into())).unwrap();
+        read(observed()).unwrap();
+        read(Event::ReadFaultBegan).unwrap();
+        read(Event::SandboxStopRequested("s".into())).unwrap();
     }
 }

@@ -8,44 +8,44 @@ use model::ids::{ContainerId, PodUid, SandboxId};
 use model::observed::{ContainerState, SandboxState};
 
 use super::Invariant;
-use super::came_back::NOBODY_WANTS_IT;
 use super::caps::CAPS;
-use crate::history::{Event, Instance, Maker, Record, Removed};
+use super::returned_pods::ORPHAN_RULES;
+use crate::history::{Event, Instance, Record, Removed, ReservedName};
 use crate::plan::PodPlan;
 
 /// How long after a pod was last wanted it may still be removed for an earlier time at which it was not.
-const HEARD_AFTER: Duration = Duration::from_mins(1);
+const OBSERVED_AFTER: Duration = Duration::from_mins(1);
 
-/// How long after its end a pod is looked at, to see that it has ended.
+/// How long after its end a pod is read, to observe that it has ended.
 const SEEN_AFTER: Duration = Duration::from_secs(30);
 
-/// A pod has terminated once nothing of it will run again and the agent was told that its sandbox has
-/// ended. Nothing is made for it any more, by whatever agent, and the agent that ended it does not end it
-/// again. The same is true of a pod that was removed because nobody wants it. Whoever is wanted anew
-/// starts over, and whoever a cap leaves nothing to know its end by, with the next agent.
+/// A pod has terminated once none of its containers will run again and the agent got the response that its
+/// sandbox has stopped. Nothing is created for it any more, by any agent, and the agent that terminated it does
+/// not stop it again. The same holds for a pod that was removed as an orphan. A pod that is wanted again starts
+/// over, and so does, with the next agent, a pod whose end is not recorded because of a cap.
 #[derive(Debug, Default)]
 pub(super) struct TerminatedStays {
-    /// Those that are wanted.
+    /// The wanted pods.
     pods: BTreeMap<PodUid, Arc<PodPlan>>,
     unwanted: BTreeMap<PodUid, Duration>,
-    /// Whose containers and sandboxes are, by their ids.
+    /// The pods of containers and sandboxes, by their ids.
     owners: BTreeMap<String, PodUid>,
     ready: BTreeSet<SandboxId>,
     numbers: BTreeMap<SandboxId, u32>,
-    /// Those with the highest number: what was made late may have a lower one, and is collected.
+    /// The sandboxes with the highest number: a late one may have a lower number, and is collected.
     newest: BTreeMap<PodUid, SandboxId>,
-    asked: BTreeSet<ContainerId>,
+    stop_requested: BTreeSet<ContainerId>,
     /// Instances that ended by themselves and for good, by name.
     ended: BTreeMap<PodUid, BTreeMap<Arc<str>, ContainerId>>,
     terminated: BTreeSet<PodUid>,
-    /// Those of which a cap took something that ended.
+    /// Pods from which a cap removed an ended container.
     capped: BTreeSet<PodUid>,
-    /// Those that this agent ended, with their sandboxes.
+    /// Pods that this agent terminated, with their sandboxes.
     by_this_agent: BTreeMap<PodUid, (SandboxId, Duration)>,
-    /// Those of which this agent could not end something, or see that it has ended, so that it tries again.
+    /// Pods whose termination failed or was not observed by this agent, so that it is retried.
     tried: BTreeSet<PodUid>,
-    /// Looks under way that go wrong.
-    spoilt: usize,
+    /// Reads with a fault in progress.
+    faulty_reads: usize,
 }
 
 impl TerminatedStays {
@@ -70,8 +70,8 @@ impl TerminatedStays {
                 let regular = regular.find(|container| *container.name == *one.name);
                 let by_itself = one.started.is_some()
                     && was != Some(ContainerState::Unknown)
-                    && !self.asked.contains(&one.id);
-                // An init container that did its work lets its pod go on.
+                    && !self.stop_requested.contains(&one.id);
+                // A completed init container lets its pod continue.
                 let is_last = match regular.or_else(|| pod.container(&one.name)) {
                     Some(container) => {
                         let has_failed = regular.is_some() || one.exit_code != 0;
@@ -89,7 +89,7 @@ impl TerminatedStays {
         }
     }
 
-    /// What is known of a pod means nothing when it is wanted anew.
+    /// The knowledge about a pod does not count when it is wanted again.
     fn forget(&mut self, uid: &PodUid) {
         self.pods.remove(uid);
         self.ended.remove(uid);
@@ -98,7 +98,7 @@ impl TerminatedStays {
         self.capped.remove(uid);
     }
 
-    /// What ended is not known to have any more, but to who ended the pod.
+    /// The end is known only to the agent that terminated the pod.
     fn capped(&mut self, id: &ContainerId) {
         let Some(uid) = self.owners.get(id.as_str()) else { return };
         if let Some(ended) = self.ended.get_mut(uid) {
@@ -111,9 +111,9 @@ impl TerminatedStays {
         }
     }
 
-    fn asked_to_stop(&mut self, id: &ContainerId) {
-        self.asked.insert(id.clone());
-        // What was decided before it ended by itself may still be done.
+    fn stop_requested_for(&mut self, id: &ContainerId) {
+        self.stop_requested.insert(id.clone());
+        // A decision from before its end may still be executed.
         if let Some(ended) = self.owners.get(id.as_str()).and_then(|uid| self.ended.get_mut(uid)) {
             ended.retain(|_, ended| ended != id);
         }
@@ -140,17 +140,17 @@ impl TerminatedStays {
         let Some(uid) = self.owners.get(id.as_str()).cloned() else { return };
         if self.newest.get(&uid) == Some(id) && self.has_finished(&uid) {
             self.terminated.insert(uid.clone());
-            // One that has come meanwhile ends too, and all others once more with it.
+            // A late sandbox is stopped too, and all others once more with it.
             let mut others = self.ready.iter().filter(|other| *other != id);
             let has_other = others.any(|other| self.owners.get(other.as_str()) == Some(&uid));
-            if self.spoilt > 0 || has_other {
+            if self.faulty_reads > 0 || has_other {
                 self.tried.insert(uid.clone());
             }
             self.by_this_agent.insert(uid, (id.clone(), at));
         }
     }
 
-    fn sandbox_asked_to_stop(&self, id: &SandboxId) -> Result<(), String> {
+    fn sandbox_stop_requested(&self, id: &SandboxId) -> Result<(), String> {
         let Some(uid) = self.owners.get(id.as_str()) else { return Ok(()) };
         let is_same = self.by_this_agent.get(uid).is_some_and(|(ended, _)| ended == id);
         if is_same && !self.tried.contains(uid) {
@@ -159,9 +159,9 @@ impl TerminatedStays {
         Ok(())
     }
 
-    /// Whoever was ended just now is perhaps not seen to have.
-    fn look_spoilt(&mut self, at: Duration) {
-        self.spoilt += 1;
+    /// A pod that was terminated just now may not be observed as ended.
+    fn read_fault_began(&mut self, at: Duration) {
+        self.faulty_reads += 1;
         let just_now =
             self.by_this_agent.iter().filter(|(_, (_, ended))| at <= *ended + SEEN_AFTER);
         self.tried.extend(just_now.map(|(uid, _)| uid.clone()));
@@ -169,17 +169,17 @@ impl TerminatedStays {
 
     fn removed(&mut self, id: &str, at: Duration) {
         let Some(uid) = self.owners.get(id) else { return };
-        if self.unwanted.get(uid).is_some_and(|since| at > *since + HEARD_AFTER) {
+        if self.unwanted.get(uid).is_some_and(|since| at > *since + OBSERVED_AFTER) {
             self.terminated.insert(uid.clone());
         }
     }
 
-    fn make_asked(&self, maker: &Maker) -> Result<(), String> {
-        if !self.terminated.contains(&maker.uid) {
+    fn creation_requested(&self, reserved: &ReservedName) -> Result<(), String> {
+        if !self.terminated.contains(&reserved.uid) {
             return Ok(());
         }
-        let what = maker.name.as_deref().unwrap_or("a sandbox");
-        Err(format!("{what} is made for {}, which has terminated", maker.uid))
+        let what = reserved.name.as_deref().unwrap_or("a sandbox");
+        Err(format!("{what} is created for {}, which has terminated", reserved.uid))
     }
 }
 
@@ -196,7 +196,7 @@ impl Invariant for TerminatedStays {
                     self.terminated.remove(&uid);
                 }
                 self.tried.clear();
-                self.spoilt = 0;
+                self.faulty_reads = 0;
             }
             Event::Wanted(uid, pod) => {
                 if self.unwanted.remove(uid).is_some() {
@@ -213,22 +213,24 @@ impl Invariant for TerminatedStays {
                 self.numbers.insert(id.clone(), *number);
             }
             Event::Sandbox(id, uid, state) => self.sandbox_changed(id, uid, *state),
-            Event::StopAsked(id, _) => self.asked_to_stop(id),
-            Event::StopSandboxAsked(id) => self.sandbox_asked_to_stop(id)?,
+            Event::StopRequested(id, _) => self.stop_requested_for(id),
+            Event::SandboxStopRequested(id) => self.sandbox_stop_requested(id)?,
             Event::SandboxStopped(id) => self.sandbox_stopped(id, record.at),
-            Event::LookSpoilt => self.look_spoilt(record.at),
-            Event::SpoiltLookOver => self.spoilt = self.spoilt.saturating_sub(1),
+            Event::ReadFaultBegan => self.read_fault_began(record.at),
+            Event::ReadFaultEnded => self.faulty_reads = self.faulty_reads.saturating_sub(1),
             Event::StopFailed(id) => {
                 self.tried.extend(self.owners.get(id).cloned());
             }
-            Event::RemoveAsked(removed, rule) if NOBODY_WANTS_IT.contains(rule) => match removed {
-                Removed::Container(id) => self.removed(id.as_str(), record.at),
-                Removed::Sandbox(id) => self.removed(id.as_str(), record.at),
-            },
-            Event::RemoveAsked(Removed::Container(id), rule) if CAPS.contains(rule) => {
+            Event::RemovalRequested(removed, rule) if ORPHAN_RULES.contains(rule) => {
+                match removed {
+                    Removed::Container(id) => self.removed(id.as_str(), record.at),
+                    Removed::Sandbox(id) => self.removed(id.as_str(), record.at),
+                }
+            }
+            Event::RemovalRequested(Removed::Container(id), rule) if CAPS.contains(rule) => {
                 self.capped(id);
             }
-            Event::MakeAsked(maker) => self.make_asked(maker)?,
+            Event::CreationRequested(reserved) => self.creation_requested(reserved)?,
             _ => {}
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Histories in which a pod that has terminated is not left alone, and some in which it may look so.
+//! Histories in which a terminated pod is synced or stopped again, and some that only look so.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use model::observed::SandboxState::{NotReady, Ready};
 use super::tests::{
     broken, broken_on, container, initialized, pod, seconds, takes_the_last, wanted, with,
 };
-use crate::history::{Event, Maker, Removed};
+use crate::history::{Event, Removed, ReservedName};
 use crate::plan::{Action, Policy, RestartRule};
 
 const SENTENCE: Option<&str> = Some("a pod that has terminated is not synced again");
@@ -18,26 +18,30 @@ fn sandbox(id: &str, ready: bool) -> Event {
 }
 
 fn make(name: Option<&str>) -> Event {
-    Event::MakeAsked(Maker { uid: "u".into(), name: name.map(Arc::from), attempt: 1 })
+    Event::CreationRequested(ReservedName {
+        uid: "u".into(),
+        name: name.map(Arc::from),
+        attempt: 1,
+    })
 }
 
 fn ask() -> Event {
-    Event::StopSandboxAsked("s".into())
+    Event::SandboxStopRequested("s".into())
 }
 
-/// The sandbox is ended, and the agent hears of it.
+/// The sandbox is stopped, and the agent gets the response.
 fn stopped() -> [Event; 3] {
     [ask(), sandbox("s", false), Event::SandboxStopped("s".into())]
 }
 
-/// All of the pod has run in its sandbox; its container ends like this.
+/// All containers have run in the sandbox; the container ends with this code.
 fn ran(policy: Policy, end: impl IntoIterator<Item = Event>) -> Vec<Event> {
     let first = [wanted(policy), sandbox("s", true)].into_iter().chain(initialized());
     first.chain([container("a", 0, Running, Created)]).chain(end).collect()
 }
 
 #[test]
-fn making_something_for_a_pod_that_has_finished_is_found() {
+fn finds_work_for_a_finished_pod() {
     let ended = || container("a", 0, Exited, Running);
     let failed = || with(ended(), |one| one.exit_code = 1);
     let rows = [
@@ -49,10 +53,10 @@ fn making_something_for_a_pod_that_has_finished_is_found() {
         // It was to be replaced, and perhaps ended just before.
         (
             Policy::Never,
-            vec![wanted(Policy::Never), Event::StopAsked("a0".into(), seconds(30)), ended()],
+            vec![wanted(Policy::Never), Event::StopRequested("a0".into(), seconds(30)), ended()],
             None,
         ),
-        (Policy::Never, vec![ended(), Event::StopAsked("a0".into(), seconds(30))], None),
+        (Policy::Never, vec![ended(), Event::StopRequested("a0".into(), seconds(30))], None),
         (Policy::Never, vec![container("a", 0, Exited, Unknown)], None),
         (Policy::Never, vec![ended(), container("a", 1, Created, Created)], None),
     ];
@@ -68,7 +72,7 @@ fn making_something_for_a_pod_that_has_finished_is_found() {
 }
 
 #[test]
-fn making_something_for_a_pod_whose_init_container_failed_is_found() {
+fn finds_work_for_a_pod_with_a_failed_init_container() {
     let failed = |code| with(container("i", 0, Exited, Running), |one| one.exit_code = code);
     let again = |code| RestartRule { policy: Policy::Never, action: Action::Restart(code) };
     for (policy, rule, code, expected) in [
@@ -89,19 +93,23 @@ fn making_something_for_a_pod_whose_init_container_failed_is_found() {
 }
 
 #[test]
-fn a_pod_that_has_not_terminated_or_is_wanted_anew_is_synced() {
+fn unterminated_or_returned_pod_may_be_synced() {
     let ended = || ran(Policy::Never, [container("a", 0, Exited, Running)]);
     let again = || vec![Event::Unwanted("u".into()), wanted(Policy::Never), make(None)];
-    assert_eq!(broken(ended().into_iter().chain([make(None)])), None, "its sandbox has not ended");
+    assert_eq!(
+        broken(ended().into_iter().chain([make(None)])),
+        None,
+        "its sandbox has not stopped"
+    );
     assert_eq!(broken(ended().into_iter().chain(stopped()).chain(again())), None);
     let gone = with(container("a", 0, Exited, Exited), |one| one.state = None);
     let lost = ended().into_iter().chain([gone]).chain(stopped()).chain([make(None)]);
-    assert_eq!(broken(lost), None, "nobody knows that it has finished");
+    assert_eq!(broken(lost), None, "its end is not recorded");
 }
 
 #[test]
-fn a_pod_of_whose_end_a_cap_leaves_nothing_may_run_again_with_another_agent() {
-    let goes = |rule| Event::RemoveAsked(Removed::Container("a0".into()), rule);
+fn pod_whose_end_a_cap_removed_may_run_again_with_a_new_agent() {
+    let goes = |rule| Event::RemovalRequested(Removed::Container("a0".into()), rule);
     let (capped, other) = (|| goes("node-cap-oldest"), || Event::AgentStarted(2));
     let rows = [
         (vec![capped()], SENTENCE),
@@ -118,53 +126,58 @@ fn a_pod_of_whose_end_a_cap_leaves_nothing_may_run_again_with_another_agent() {
 }
 
 #[test]
-fn ending_a_pod_again_that_has_terminated_is_found() {
+fn finds_second_termination_of_a_pod() {
     let ended = || ran(Policy::Never, [container("a", 0, Exited, Running)]).into_iter();
     assert_eq!(broken(ended().chain(stopped()).chain([ask()])), SENTENCE);
     let excuses = [
-        // It does not know what the one before it did.
+        // It does not know the actions of the agent before.
         Event::AgentStarted(2),
-        // It could not end all of it, and tries again.
+        // A stop failed, and it retries.
         Event::StopFailed("side0".to_owned()),
-        // A sandbox that came late.
+        // A late sandbox.
         sandbox("late", true),
         Event::Unwanted("u".into()),
-        // It did not see that it has ended.
-        Event::LookSpoilt,
+        // It did not observe the end.
+        Event::ReadFaultBegan,
     ];
     for excuse in excuses {
         let all = ended().chain(stopped()).chain([excuse.clone(), ask()]);
         assert_eq!(broken(all), None, "{excuse:?}");
     }
     for (number, expected) in [(0, None), (2, SENTENCE)] {
-        // One that came late and has a lower number is stopped once more when it is collected.
+        // A late sandbox with a lower number is stopped once more when it is collected.
         let numbered = [Event::Numbered("s".into(), 1), Event::Numbered("late".into(), number)];
-        let stop = || Event::StopSandboxAsked("late".into());
+        let stop = || Event::SandboxStopRequested("late".into());
         let ended_too = [sandbox("late", true), stop(), Event::SandboxStopped("late".into())];
         let all = numbered.into_iter().chain(ended()).chain(stopped()).chain(ended_too);
         assert_eq!(broken(all.chain([stop()])), expected, "{number}");
     }
-    let under_way = ended().chain([Event::LookSpoilt]).chain(stopped()).chain([ask()]);
+    let under_way = ended().chain([Event::ReadFaultBegan]).chain(stopped()).chain([ask()]);
     assert_eq!(broken(under_way), None);
-    let over = [Event::LookSpoilt, Event::SpoiltLookOver];
+    let over = [Event::ReadFaultBegan, Event::ReadFaultEnded];
     assert_eq!(broken(ended().chain(over).chain(stopped()).chain([ask()])), SENTENCE);
-    let long_ago = std::iter::repeat_n(Event::ClockJumped, 40).chain([Event::LookSpoilt, ask()]);
+    let long_ago =
+        std::iter::repeat_n(Event::ClockJumped, 40).chain([Event::ReadFaultBegan, ask()]);
     assert_eq!(broken(ended().chain(stopped()).chain(long_ago)), SENTENCE);
     let tried = [ask(), Event::StopFailed("s".to_owned())];
-    assert_eq!(broken(ended().chain(tried).chain(stopped())), None, "it did not end at once");
+    assert_eq!(
+        broken(ended().chain(tried).chain(stopped())),
+        None,
+        "it was not terminated at once"
+    );
     let elsewhere = ran(Policy::Always, [container("a", 0, Exited, Running)]).into_iter();
-    assert_eq!(broken(elsewhere.chain(stopped()).chain([ask()])), None, "it goes on");
+    assert_eq!(broken(elsewhere.chain(stopped()).chain([ask()])), None, "it continues");
 }
 
 #[test]
-fn making_something_for_a_pod_that_is_removed_because_nobody_wants_it_is_found() {
-    let remove = |rule| Event::RemoveAsked(Removed::Sandbox("s".into()), rule);
+fn finds_work_for_an_orphan_that_is_being_removed() {
+    let remove = |rule| Event::RemovalRequested(Removed::Sandbox("s".into()), rule);
     let wait = |seconds| std::iter::repeat_n(Event::ClockJumped, seconds);
     for (seconds, rule, expected) in [
         (60, "pod-is-gone", SENTENCE),
         (60, "pod-deleted", SENTENCE),
         (60, "sandbox-older", None),
-        // The agent may have begun before, and heard since that it is wanted again.
+        // The agent may have begun before, and observed since that it is wanted again.
         (10, "pod-is-gone", None),
     ] {
         let history = || {
@@ -179,16 +192,16 @@ fn making_something_for_a_pod_that_is_removed_because_nobody_wants_it_is_found()
 }
 
 #[test]
-fn whoever_gets_a_sandbox_while_another_one_ends_has_both_ended() {
+fn late_sandbox_must_be_stopped_too_before_the_pod_has_terminated() {
     let ended = || container("a", 0, Exited, Running);
     let numbered = |id: &str, number| Event::Numbered(id.into(), number);
     let late = |ready| sandbox("late", ready);
-    let heard = || Event::SandboxStopped("s".into());
+    let stop_answered = || Event::SandboxStopped("s".into());
     let rows = [
-        (vec![ask(), sandbox("s", false), heard()], SENTENCE),
-        (vec![ask(), sandbox("s", false), late(true), heard()], None),
-        (vec![late(true), ask(), sandbox("s", false), heard()], None),
-        (vec![late(true), late(false), ask(), sandbox("s", false), heard()], SENTENCE),
+        (vec![ask(), sandbox("s", false), stop_answered()], SENTENCE),
+        (vec![ask(), sandbox("s", false), late(true), stop_answered()], None),
+        (vec![late(true), ask(), sandbox("s", false), stop_answered()], None),
+        (vec![late(true), late(false), ask(), sandbox("s", false), stop_answered()], SENTENCE),
     ];
     for (events, expected) in rows {
         let first = [numbered("s", 1), numbered("late", 0)].into_iter();

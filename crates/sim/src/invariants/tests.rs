@@ -7,7 +7,7 @@ use model::observed::SandboxState;
 use model::ports::runtime::Code;
 
 use super::*;
-use crate::history::{Event, ImageRemoval, Instance, Maker, Removed, Thing};
+use crate::history::{Event, ImageRemoval, Instance, ObjectRef, Removed, ReservedName};
 use crate::plan::{
     Action, Collecting, ContainerPlan, Extras, PodPlan, Policy, Program, RestartRule,
 };
@@ -45,7 +45,7 @@ pub(super) fn wanted(policy: Policy) -> Event {
     Event::Wanted("u".into(), pod(policy))
 }
 
-/// A container of the pod, as it is after a change; it started at 10 and ended at 20.
+/// A container of the pod after a change; it started at 10 and ended at 20.
 pub(super) fn container(
     name: &str,
     number: u32,
@@ -77,12 +77,12 @@ pub(super) fn with(event: Event, change: impl FnOnce(&mut Instance)) -> Event {
     Event::Container(Arc::new(one), was)
 }
 
-/// The invariant that breaks over events a second apart, if one does.
+/// The invariant that is broken by events a second apart, if any.
 pub(super) fn broken(events: impl IntoIterator<Item = Event>) -> Option<&'static str> {
     broken_on(&Collecting::default(), events)
 }
 
-/// The same on a node that collects so.
+/// The same with these GC settings.
 pub(super) fn broken_on(
     collecting: &Collecting,
     events: impl IntoIterator<Item = Event>,
@@ -92,7 +92,7 @@ pub(super) fn broken_on(
     Invariants::new(collecting).read(&records).err().map(|broken| broken.invariant)
 }
 
-/// Whether one invariant is broken over events at their seconds.
+/// Whether events at these seconds break one invariant.
 pub(super) fn breaks(
     mut invariant: impl Invariant,
     events: impl IntoIterator<Item = (u64, Event)>,
@@ -101,30 +101,30 @@ pub(super) fn breaks(
     records.any(|record| invariant.read(&record).is_err())
 }
 
-/// A container is asked to end within so many seconds.
+/// A stop request with this grace in seconds.
 pub(super) fn stop(id: &str, grace: u64) -> Event {
-    Event::StopAsked(id.into(), seconds(grace))
+    Event::StopRequested(id.into(), seconds(grace))
 }
 
-/// A node whose cap may take the last dead instance of a container.
+/// GC settings with a cap that may remove the last dead instance of a container.
 pub(super) fn takes_the_last() -> Collecting {
     let containers = ContainerPolicy { in_all: Some(0), ..ContainerPolicy::default() };
     Collecting { containers, ..Collecting::default() }
 }
 
-/// The init containers have done their part.
+/// The init containers are done.
 pub(super) fn initialized() -> [Event; 2] {
     [container("i", 0, Exited, Running), container("side", 0, Running, Created)]
 }
 
-/// Time in which all that is there has started.
+/// Time for all existing containers to start.
 pub(super) fn a_while() -> impl Iterator<Item = Event> + Clone {
     std::iter::repeat_n(Event::ClockJumped, 10)
 }
 
 #[test]
-fn two_live_containers_of_a_name_are_found() {
-    let sentence = Some("at most one container of a pod's name lives");
+fn finds_two_live_containers_of_one_name() {
+    let sentence = Some("at most one container of each name of a pod lives");
     let rows = [
         (vec![container("a", 0, Running, Created), container("a", 1, Running, Created)], sentence),
         (vec![container("a", 0, Unknown, Running), container("a", 1, Running, Created)], sentence),
@@ -144,12 +144,12 @@ fn two_live_containers_of_a_name_are_found() {
 }
 
 #[test]
-fn a_pod_beside_its_earlier_self_is_found() {
+fn finds_pod_running_beside_its_earlier_instance() {
     let other = || Event::Wanted("other".into(), pod(Policy::Always));
     let of_other = |event| with(event, |one| (one.uid, one.id) = ("other".into(), "o".into()));
     let first = || [wanted(Policy::Always), other(), container("x", 0, Running, Created)];
     let start = || of_other(container("y", 0, Running, Created));
-    let mut invariant = one_self::OneSelf::default();
+    let mut invariant = one_pod_instance::OnePodInstance::default();
     let mut read = |event| invariant.read(&Record { at: Duration::ZERO, event });
     for event in first() {
         read(event).unwrap();
@@ -160,7 +160,7 @@ fn a_pod_beside_its_earlier_self_is_found() {
 }
 
 #[test]
-fn a_container_before_its_init_containers_is_found() {
+fn finds_container_started_before_its_init_containers() {
     let sentence = Some(IN_ORDER);
     let start = || container("a", 0, Running, Created);
     let [init, side] = initialized();
@@ -179,11 +179,11 @@ fn a_container_before_its_init_containers_is_found() {
 }
 
 #[test]
-fn a_container_that_starts_over_before_its_init_containers_is_found() {
+fn finds_container_restarted_before_its_init_containers() {
     let remove = |name: &str, rule| {
         let id = format!("{name}0");
         let gone = with(container(name, 0, Exited, Exited), |one| one.state = None);
-        [Event::RemoveAsked(Removed::Container(id.as_str().into()), rule), gone]
+        [Event::RemovalRequested(Removed::Container(id.as_str().into()), rule), gone]
     };
     let again = |name: &str, state, was| {
         with(container(name, 1, state, was), |one| one.started = Some(seconds(99)))
@@ -198,7 +198,11 @@ fn a_container_that_starts_over_before_its_init_containers_is_found() {
     };
     let (start_over, all) = ("restart-all-containers", ["a", "side", "i"]);
     assert_eq!(history(start_over, &all, vec![starts()]), Some(IN_ORDER));
-    assert_eq!(history(start_over, &["a"], vec![starts()]), Some(IN_ORDER), "all start over");
+    assert_eq!(
+        history(start_over, &["a"], vec![starts()]),
+        Some(IN_ORDER),
+        "the whole pod restarts"
+    );
     let sidecar_first = vec![again("side", Running, Created)];
     assert_eq!(history(start_over, &all, sidecar_first), Some(IN_ORDER));
     let anew = vec![again("i", Exited, Running), again("side", Running, Created), starts()];
@@ -207,8 +211,8 @@ fn a_container_that_starts_over_before_its_init_containers_is_found() {
 }
 
 #[test]
-fn a_sidecar_that_ends_before_the_others_is_found() {
-    let stop = |name: &str| Event::StopAsked(format!("{name}0").as_str().into(), seconds(2));
+fn finds_sidecar_stopped_before_the_other_containers() {
+    let stop = |name: &str| Event::StopRequested(format!("{name}0").as_str().into(), seconds(2));
     let ending = |last: Vec<Event>| {
         let first = [wanted(Policy::Always)].into_iter().chain(initialized());
         let running = [container("a", 0, Running, Created), Event::Unwanted("u".into())];
@@ -219,24 +223,24 @@ fn a_sidecar_that_ends_before_the_others_is_found() {
     let lost = container("side", 0, Unknown, Running);
     assert_eq!(ending(vec![lost, stop("side")]), None, "it is replaced");
     let gone = with(container("side", 0, Exited, Unknown), |one| one.state = None);
-    assert_eq!(ending(vec![gone, stop("side")]), None, "somebody was faster");
+    assert_eq!(ending(vec![gone, stop("side")]), None, "it was removed meanwhile");
     let mut late = vec![Event::ClockJumped; 30];
     late.push(stop("side"));
     assert_eq!(ending(late), None, "its grace is over");
     let mut wanted_meanwhile = vec![wanted(Policy::Always), Event::Unwanted("u".into())];
     wanted_meanwhile.extend(vec![Event::ClockJumped; 30]);
     wanted_meanwhile.push(stop("side"));
-    assert_eq!(ending(wanted_meanwhile), None, "its grace is over all the same");
+    assert_eq!(ending(wanted_meanwhile), None, "its grace is over nevertheless");
 }
 
 #[test]
-fn a_sidecar_may_be_stopped_when_the_grace_of_an_end_is_over_that_began_earlier() {
-    let stop = |id: &str, grace| Event::StopAsked(id.into(), seconds(grace));
+fn sidecar_may_stop_when_an_earlier_grace_is_over() {
+    let stop = |id: &str, grace| Event::StopRequested(id.into(), seconds(grace));
     let events = [wanted(Policy::Always)]
         .into_iter()
         .chain(initialized())
         .chain([container("a", 0, Running, Created)]);
-    // For want of a sandbox; then the manifest goes.
+    // It has no sandbox; then the manifest is removed.
     let events = events.chain(a_while()).chain([stop("a0", 30), Event::Unwanted("u".into())]);
     let wait = std::iter::repeat_n(Event::ClockJumped, 30);
     let early = events.clone().chain([stop("side0", 2)]);
@@ -245,8 +249,8 @@ fn a_sidecar_may_be_stopped_when_the_grace_of_an_end_is_over_that_began_earlier(
 }
 
 #[test]
-fn a_sidecar_that_is_stopped_with_grace_left_before_its_turn_is_found() {
-    let stop = |id: &str, grace| Event::StopAsked(id.into(), seconds(grace));
+fn finds_sidecar_stopped_out_of_order_with_grace_left() {
+    let stop = |id: &str, grace| Event::StopRequested(id.into(), seconds(grace));
     let ended = |name: &str| container(name, 0, Exited, Running);
     let two = {
         let mut pod = (*pod(Policy::Always)).clone();
@@ -257,7 +261,7 @@ fn a_sidecar_that_is_stopped_with_grace_left_before_its_turn_is_found() {
     let late = with(ended("next"), |one| {
         (one.state, one.started, one.finished) = (Some(Running), Some(seconds(99)), None);
     });
-    // Whose turn it is, whoever wants the pod and whatever agent ends it.
+    // The order holds for any agent, whether or not the pod is wanted.
     let rows = [
         (
             vec![stop("a0", 30), ended("a"), stop("next0", 20), ended("next"), stop("side0", 10)],
@@ -279,22 +283,30 @@ fn a_sidecar_that_is_stopped_with_grace_left_before_its_turn_is_found() {
 }
 
 #[test]
-fn removing_what_runs_is_found() {
-    let sentence = Some("nothing that runs is removed before it was asked to end");
+fn finds_removal_of_a_running_container() {
+    let sentence = Some("no running container is removed before it was stopped");
     let runs = || [container("x", 0, Running, Created)];
-    let told = |runs| Event::Told("x0".into(), runs);
-    let removed = || Event::RemoveAsked(Removed::Container("x0".into()), "never-started");
+    let observed = |runs| Event::ContainerObserved("x0".into(), runs);
+    let removed = || Event::RemovalRequested(Removed::Container("x0".into()), "never-started");
     let rows = [
-        (vec![told(true), removed()], sentence),
-        (vec![told(false), told(true), removed()], sentence),
-        // It started after the last look.
-        (vec![told(false), removed()], None),
-        // Somebody looked before it ran, and is told so late.
-        (vec![told(true), told(false), removed()], None),
-        (vec![told(true), Event::StopAsked("x0".into(), seconds(2)), removed()], None),
-        // To stop its sandbox is not to ask it.
-        (vec![told(false), Event::StopSandboxAsked("s".into()), told(true), removed()], sentence),
-        (vec![told(true), container("x", 0, Exited, Running), removed()], None),
+        (vec![observed(true), removed()], sentence),
+        (vec![observed(false), observed(true), removed()], sentence),
+        // It started after the last read.
+        (vec![observed(false), removed()], None),
+        // The read was before its start, and was answered late.
+        (vec![observed(true), observed(false), removed()], None),
+        (vec![observed(true), Event::StopRequested("x0".into(), seconds(2)), removed()], None),
+        // Stopping its sandbox is not stopping it.
+        (
+            vec![
+                observed(false),
+                Event::SandboxStopRequested("s".into()),
+                observed(true),
+                removed(),
+            ],
+            sentence,
+        ),
+        (vec![observed(true), container("x", 0, Exited, Running), removed()], None),
     ];
     for (events, expected) in rows {
         assert_eq!(broken(runs().into_iter().chain(events.clone())), expected, "{events:?}");
@@ -302,12 +314,12 @@ fn removing_what_runs_is_found() {
 }
 
 #[test]
-fn a_container_that_ended_for_good_and_starts_again_is_found() {
+fn finds_restart_of_a_container_that_ended_for_good() {
     let sentence = Some("a container that ended for good never starts again");
     let failed = |event| with(event, |one| one.exit_code = 1);
     let ended = || container("a", 0, Exited, Running);
-    let stop = || Event::StopAsked("a0".into(), seconds(30));
-    let goes = |rule| Event::RemoveAsked(Removed::Container("a0".into()), rule);
+    let stop = || Event::StopRequested("a0".into(), seconds(30));
+    let goes = |rule| Event::RemovalRequested(Removed::Container("a0".into()), rule);
     let rows = [
         (Policy::Never, vec![ended()], sentence),
         (Policy::Never, vec![failed(ended())], sentence),
@@ -317,7 +329,7 @@ fn a_container_that_ended_for_good_and_starts_again_is_found() {
         (Policy::Never, vec![stop(), ended()], None),
         (Policy::Never, vec![ended(), stop()], None),
         (Policy::Never, vec![container("a", 0, Exited, Unknown)], None),
-        // Nobody knows of it any more.
+        // Its end is not recorded any more.
         (Policy::Never, vec![ended(), goes("node-cap-oldest")], None),
         (Policy::Never, vec![ended(), goes("pod-is-gone")], sentence),
     ];
@@ -331,28 +343,29 @@ fn a_container_that_ended_for_good_and_starts_again_is_found() {
 }
 
 #[test]
-fn a_start_long_after_the_pod_was_wanted_is_found() {
-    let mut invariant = unwanted::UnwantedStayDead::default();
+fn finds_start_long_after_the_pod_was_removed() {
+    let mut invariant = orphans::OrphansStayDead::default();
     let mut read = |at, event| invariant.read(&Record { at: seconds(at), event });
     read(0, container("a", 0, Created, Created)).unwrap();
-    read(1, Event::StartAsked("a0".into())).unwrap();
+    read(1, Event::StartRequested("a0".into())).unwrap();
     read(2, Event::Unwanted("u".into())).unwrap();
-    read(60, Event::StartAsked("a0".into())).unwrap();
-    assert!(read(600, Event::StartAsked("a0".into())).is_err());
-    let made = || Event::MakeAsked(Maker { uid: "u".into(), name: None, attempt: 1 });
+    read(60, Event::StartRequested("a0".into())).unwrap();
+    assert!(read(600, Event::StartRequested("a0".into())).is_err());
+    let made =
+        || Event::CreationRequested(ReservedName { uid: "u".into(), name: None, attempt: 1 });
     assert!(read(600, made()).is_err());
     read(601, wanted(Policy::Always)).unwrap();
-    read(602, Event::StartAsked("a0".into())).unwrap();
+    read(602, Event::StartRequested("a0".into())).unwrap();
     read(603, made()).unwrap();
 }
 
 #[test]
-fn a_grace_that_grows_is_found() {
+fn finds_growing_grace() {
     let sentence = Some(
-        "the grace of a container is at most its pod's, less what came before its turn, and only shrinks",
+        "the grace of a container is at most its pod's, less the time before its turn, and only shrinks",
     );
-    let stop = |grace| Event::StopAsked("a0".into(), seconds(grace));
-    let stop_sidecar = |grace| Event::StopAsked("side0".into(), seconds(grace));
+    let stop = |grace| Event::StopRequested("a0".into(), seconds(grace));
+    let stop_sidecar = |grace| Event::StopRequested("side0".into(), seconds(grace));
     let rows = [
         (vec![stop(30), stop(30), stop(2)], None),
         (vec![stop(10), stop(11)], sentence),
@@ -368,7 +381,7 @@ fn a_grace_that_grows_is_found() {
     for (events, expected) in rows {
         assert_eq!(broken(first().chain(events.clone())), expected, "{events:?}");
     }
-    // Where all start over, nobody has a grace.
+    // A restart of the whole pod has no grace.
     let over = |graces: [u64; 2]| {
         let rule = RestartRule { policy: Policy::Never, action: Action::RestartAll };
         let mut pod = (*pod(Policy::Always)).clone();
@@ -380,7 +393,7 @@ fn a_grace_that_grows_is_found() {
 }
 
 #[test]
-fn a_restart_without_a_wait_is_found() {
+fn finds_restart_without_back_off() {
     let life = |number: u32, started: u64| {
         let starts = container("a", number, Running, Created);
         let ends = container("a", number, Exited, Running);
@@ -395,11 +408,11 @@ fn a_restart_without_a_wait_is_found() {
         let [one, two, three] = starts;
         broken(life(0, one).into_iter().chain(life(1, two)).chain(between).chain(life(2, three)))
     };
-    let sentence = Some("a container that keeps failing waits before it is started again");
+    let sentence = Some("a container that keeps failing is restarted with a back-off");
     // The first restart is free.
     assert_eq!(lives([0, 1, 12], None), None);
     assert_eq!(lives([0, 1, 3], None), sentence);
-    // Then delays double, until it ran well or nobody remembers.
+    // Then the back-off doubles, until the container ran well or the back-off was forgotten.
     let fourth = |starts: [u64; 4]| {
         broken((0..).zip(starts).flat_map(|(number, started)| life(number, started)))
     };
@@ -415,35 +428,38 @@ fn a_restart_without_a_wait_is_found() {
         let lives = [asks(first)].into_iter().chain(done).chain(life(1, 1)).chain([asks(then)]);
         broken(lives.chain(life(2, 3)))
     };
-    assert_eq!(resized(0, 1), None, "with other resources it is another try");
+    assert_eq!(resized(0, 1), None, "a resize resets the back-off");
     assert_eq!(resized(1, 1), sentence);
-    // Another agent knows of no failure; one that was stopped did not fail.
+    // Another agent knows of no failure; a stopped container did not fail.
     assert_eq!(lives([0, 1, 3], Some(Event::AgentStarted(2))), None);
     assert_eq!(lives([0, 1, 3], Some(Event::ClockJumped)), None);
     // It was to be replaced, and ended just before.
-    let stop = Event::StopAsked("a0".into(), seconds(2));
+    let stop = Event::StopRequested("a0".into(), seconds(2));
     let replaced = life(0, 0).into_iter().chain([stop]).chain(life(1, 1));
     assert_eq!(broken(replaced.chain(life(2, 3))), None);
-    // One that was let through before the clock was set, and started after.
+    // A restart that was allowed before the clock was set, and happened after.
     let late = life(0, 0).into_iter().chain([Event::ClockJumped]).chain(life(1, 1));
     assert_eq!(broken(late.chain(life(2, 3))), None);
 }
 
 #[test]
-fn asking_for_what_is_known_to_be_there_is_found() {
-    let maker =
-        |name: Option<&str>| Maker { uid: "u".into(), name: name.map(Arc::from), attempt: 0 };
-    let made = |name| Event::Made(maker(name), Ok("id".to_owned()));
-    let refused = |name| Event::Made(maker(name), Err(Code::FailedPrecondition));
-    let failed = |name| Event::Made(maker(name), Err(Code::DeadlineExceeded));
+fn finds_creation_of_an_object_known_to_exist() {
+    let reserved = |name: Option<&str>| ReservedName {
+        uid: "u".into(),
+        name: name.map(Arc::from),
+        attempt: 0,
+    };
+    let made = |name| Event::CreationAnswered(reserved(name), Ok("id".to_owned()));
+    let refused = |name| Event::CreationAnswered(reserved(name), Err(Code::FailedPrecondition));
+    let failed = |name| Event::CreationAnswered(reserved(name), Err(Code::DeadlineExceeded));
     let removed = |kind: &str| {
-        let thing = Thing { kind: kind.to_owned(), id: "id".to_owned() };
-        let noted = Event::Noted(thing.clone(), "old".to_owned());
-        [noted, Event::RemovalBegan(thing.clone(), "old"), Event::Gone(thing)]
+        let object = ObjectRef { kind: kind.to_owned(), id: "id".to_owned() };
+        let noted = Event::IntentWritten(object.clone(), "old".to_owned());
+        [noted, Event::RemovalBegan(object.clone(), "old"), Event::Gone(object)]
     };
     let after =
         |made, removed: [Event; 3], then| [vec![made], removed.to_vec(), vec![then]].concat();
-    let sentence = Some("the agent does not ask for what it knows to be there");
+    let sentence = Some("the agent does not create an object that it knows to exist");
     let rows = [
         (vec![made(None), refused(None)], sentence),
         (vec![made(Some("a")), refused(Some("a"))], sentence),
@@ -457,9 +473,9 @@ fn asking_for_what_is_known_to_be_there_is_found() {
 }
 
 #[test]
-fn a_removal_of_what_lives_or_is_the_last_of_a_wanted_pod_is_found() {
-    let sentence = "nothing is removed that lives, nor the last instance of what a wanted pod ran";
-    let remove = |id: &str| Event::RemoveAsked(Removed::Container(id.into()), "pod-is-gone");
+fn finds_removal_of_live_objects_or_of_a_wanted_pods_last_ones() {
+    let sentence = "no live object is removed, nor the last instance of a wanted pod's container";
+    let remove = |id: &str| Event::RemovalRequested(Removed::Container(id.into()), "pod-is-gone");
     let first = || initialized().into_iter().chain([container("a", 0, Running, Created)]);
     let found = |last: Vec<Event>, wait: u64| {
         let mut invariants = Invariants::default();
@@ -480,18 +496,18 @@ fn a_removal_of_what_lives_or_is_the_last_of_a_wanted_pod_is_found() {
     let gone = Event::Unwanted("u".into());
     assert_eq!(found(vec![ended(), gone, remove("a0")], 600), None);
     let sandbox = |state| Event::Sandbox("s".into(), "u".into(), state);
-    let remove = |rule| Event::RemoveAsked(Removed::Sandbox("s".into()), rule);
+    let remove = |rule| Event::RemovalRequested(Removed::Sandbox("s".into()), rule);
     let older = || remove("sandbox-older");
     assert_eq!(found(vec![sandbox(SandboxState::Ready), older()], 0), Some(sentence));
     assert_eq!(found(vec![sandbox(SandboxState::NotReady), older()], 600), None);
-    let unheard = || vec![sandbox(SandboxState::NotReady), remove("pod-is-gone")];
-    assert_eq!(found(unheard(), 600), Some(sentence), "a source was not heard");
-    assert_eq!(found(unheard(), 0), None, "it may have just come back");
+    let unobserved = || vec![sandbox(SandboxState::NotReady), remove("pod-is-gone")];
+    assert_eq!(found(unobserved(), 600), Some(sentence), "a source was not read");
+    assert_eq!(found(unobserved(), 0), None, "it may have just come back");
 }
 
 #[test]
-fn the_removal_of_an_image_that_must_stay_is_found() {
-    let sentence = Some("no image goes that is used, pinned or being pulled");
+fn finds_removal_of_a_kept_image() {
+    let sentence = Some("no image is removed that is used, pinned or being pulled");
     let plain = || ImageRemoval { id: "i".to_owned(), ..ImageRemoval::default() };
     let rows = [
         (plain(), None),
@@ -500,16 +516,16 @@ fn the_removal_of_an_image_that_must_stay_is_found() {
         (ImageRemoval { wanted: vec!["far:1".to_owned()], ..plain() }, sentence),
     ];
     for (removal, expected) in rows {
-        let event = Event::ImageRemovalAsked(removal);
+        let event = Event::ImageRemovalRequested(removal);
         assert_eq!(broken([event.clone()]), expected, "{event:?}");
     }
 }
 
 #[test]
-fn the_removal_of_logs_of_a_pod_that_is_wanted_is_found() {
+fn finds_removal_of_logs_of_a_wanted_pod() {
     let late = 600;
     let rows = [
-        // When, what, by which rule; whether it may be.
+        // When, what, by which rule; whether it is allowed.
         (late, "default_p-node_u", "pod-is-gone", false),
         (late, "default_p-node_u", "per-container-cap", false),
         (late, "default_p-node_u/a/0.log", "pod-is-gone", false),
@@ -524,7 +540,7 @@ fn the_removal_of_logs_of_a_pod_that_is_wanted_is_found() {
         let mut read = |at, event| invariant.read(&Record { at: seconds(at), event });
         let id = format!("/var/log/pods/{path}");
         let removal =
-            || Event::RemovalBegan(Thing { kind: "log".to_owned(), id: id.clone() }, rule);
+            || Event::RemovalBegan(ObjectRef { kind: "log".to_owned(), id: id.clone() }, rule);
         read(0, wanted(Policy::Never)).unwrap();
         assert_eq!(read(at, removal()).is_ok(), expected, "{path} by {rule}");
         read(at, Event::Unwanted("u".into())).unwrap();

@@ -1,4 +1,4 @@
-//! The faults in store, and those that happened.
+//! The planned faults, and those that happened.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use testkit::runtime::Method;
 use super::Outside;
 use crate::plan::{Fault, Rule, Target};
 
-/// What is about to happen and may go wrong.
+/// The kind of call that may have a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum FaultPoint {
     Call(Method),
     Hint,
     FileRead,
@@ -22,7 +22,7 @@ pub(crate) enum Asked {
     Cgroup,
 }
 
-/// Faults that wait for what they are meant for, the oldest first.
+/// Planned faults that wait for their target, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     waiting: Vec<Rule>,
@@ -50,32 +50,32 @@ fn is_effect(method: Method) -> bool {
 }
 
 impl Target {
-    fn is(self, asked: Asked) -> bool {
-        match (self, asked) {
-            (Self::AnyCall, Asked::Call(_))
-            | (Self::Hint, Asked::Hint)
-            | (Self::FileRead, Asked::FileRead)
-            | (Self::FileWrite, Asked::FileWrite)
-            | (Self::FileHint, Asked::FileHint)
-            | (Self::Web, Asked::Web)
-            | (Self::PodWeb, Asked::PodWeb)
-            | (Self::Disk, Asked::Disk)
-            | (Self::Log, Asked::Log)
-            | (Self::Cgroup, Asked::Cgroup) => true,
-            (Self::Effect, Asked::Call(method)) => is_effect(method),
-            (Self::Look, Asked::Call(method)) => !is_effect(method),
-            (Self::Method(one), Asked::Call(method)) => one == method,
+    fn is(self, point: FaultPoint) -> bool {
+        match (self, point) {
+            (Self::AnyCall, FaultPoint::Call(_))
+            | (Self::Hint, FaultPoint::Hint)
+            | (Self::FileRead, FaultPoint::FileRead)
+            | (Self::FileWrite, FaultPoint::FileWrite)
+            | (Self::FileHint, FaultPoint::FileHint)
+            | (Self::Web, FaultPoint::Web)
+            | (Self::PodWeb, FaultPoint::PodWeb)
+            | (Self::Disk, FaultPoint::Disk)
+            | (Self::Log, FaultPoint::Log)
+            | (Self::Cgroup, FaultPoint::Cgroup) => true,
+            (Self::Effect, FaultPoint::Call(method)) => is_effect(method),
+            (Self::Look, FaultPoint::Call(method)) => !is_effect(method),
+            (Self::Method(one), FaultPoint::Call(method)) => one == method,
             _ => false,
         }
     }
 }
 
 impl Store {
-    /// What goes wrong now. Every fault that could have been meant counts this as one that went well.
-    fn take(&mut self, asked: Asked) -> Option<Fault> {
-        let meant = self.waiting.iter().position(|rule| rule.on.is(asked) && rule.skip == 0);
+    /// The fault of a call. Every planned fault with this target counts the call as skipped.
+    fn take(&mut self, point: FaultPoint) -> Option<Fault> {
+        let meant = self.waiting.iter().position(|rule| rule.on.is(point) && rule.skip == 0);
         for rule in &mut self.waiting {
-            if rule.on.is(asked) && rule.skip > 0 {
+            if rule.on.is(point) && rule.skip > 0 {
                 rule.skip -= 1;
             }
         }
@@ -90,20 +90,20 @@ impl Store {
 }
 
 impl Outside {
-    /// Lets something go wrong.
+    /// Adds a planned fault.
     pub(crate) fn arm(&self, rule: Rule) {
         self.state().faults.waiting.push(rule);
     }
 
-    /// From now on nothing goes wrong that has not begun to.
+    /// Drops all planned faults; those in progress continue.
     pub(crate) fn disarm(&self) {
         self.state().faults.waiting.clear();
         self.calm.set(true);
     }
 
-    /// What goes wrong with something that is about to happen.
-    pub(crate) fn fault(&self, asked: Asked) -> Option<Fault> {
-        self.state().faults.take(asked)
+    /// The fault of a call.
+    pub(crate) fn fault(&self, point: FaultPoint) -> Option<Fault> {
+        self.state().faults.take(point)
     }
 
     /// Counts a fault of another kind.
@@ -122,14 +122,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_waits_for_what_it_is_meant_for() {
+    fn fault_waits_for_its_target() {
         let mut store = Store::default();
         let on = |on, skip, fault| Rule { on, skip, fault };
         store.waiting.push(on(Target::Method(Method::StopContainer), 1, Fault::Hang));
         store.waiting.push(on(Target::Effect, 0, Fault::LateSuccess));
-        assert_eq!(store.take(Asked::Hint), None);
-        assert_eq!(store.take(Asked::Call(Method::ListContainers)), None);
-        let stop = Asked::Call(Method::StopContainer);
+        assert_eq!(store.take(FaultPoint::Hint), None);
+        assert_eq!(store.take(FaultPoint::Call(Method::ListContainers)), None);
+        let stop = FaultPoint::Call(Method::StopContainer);
         assert_eq!(store.take(stop), Some(Fault::LateSuccess));
         assert_eq!(store.take(stop), Some(Fault::Hang));
         assert_eq!(store.take(stop), None);

@@ -1,4 +1,4 @@
-//! How the node of a history is told to collect what is dead and unused.
+//! The GC settings of the node of a history.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,28 +7,28 @@ use gc::policy::{AgeBy, ContainerPolicy};
 use jiff::SignedDuration;
 use testkit::random::Random;
 
-/// What the node is told.
+/// The GC settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Collecting {
-    /// How many dead containers are kept, and for how long.
+    /// The caps and the minimum age of dead containers.
     pub containers: ContainerPolicy,
-    /// For how long an image may be unused that stays, however much room there is; zero for ever.
+    /// How long an unused image is kept although there is space; zero for ever.
     pub images_unused: Duration,
-    /// Whether images of static pods stay, as all are.
+    /// Whether images of static pods are kept.
     pub keeps_images_of_pods: bool,
 }
 
 impl Collecting {
-    /// Something else than what a node does without being told.
+    /// Settings other than the default.
     pub(super) fn drawn(random: &mut Random) -> Self {
-        // A negative number is no limit.
+        // A negative number means no limit.
         let per_container =
             random.weighted(&[(30, 1_i64), (25, 0), (15, 2), (15, 3), (10, -1), (5, -7)]);
         let in_all = random.weighted(&[(35, -1_i64), (10, 0), (15, 1), (20, 3), (20, 6)]);
         let min_age = random.weighted(&[(60, 0_i64), (20, 60), (20, 180)]);
         let policy =
             ContainerPolicy::new(SignedDuration::from_secs(min_age), per_container, in_all);
-        let policy = policy.expect("no age is negative");
+        let policy = policy.expect("ages are not negative");
         let age_by = random.pick(&[AgeBy::Created, AgeBy::Finished]);
         Self {
             containers: ContainerPolicy { age_by, ..policy },
@@ -37,7 +37,7 @@ impl Collecting {
         }
     }
 
-    /// Whether a cap may take the last dead instance of a container, of which nobody knows then that it ran.
+    /// Whether a cap may remove the last dead instance of a container, so that no record of its run is left.
     pub fn takes_the_last(&self) -> bool {
         self.containers.per_container == Some(0) || self.containers.in_all.is_some()
     }

@@ -1,65 +1,65 @@
-//! What containers of a plan have beyond a program: hooks, rules for restarts, a stop signal, last words.
+//! Optional features of planned containers: hooks, restart rules, a stop signal, termination messages.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::pods::Policy;
 
-/// Where hooks by HTTP are answered, outside of all pods.
+/// The address of the server for HTTP hooks, outside of all pods.
 pub(crate) const HOOKS: &str = "hooks.test";
 
-/// Exit codes upon which all containers of a pod start over. No program ends with one of them soon after
-/// its start, so that none starts over all the time.
+/// Exit codes that restart all containers of a pod. No program exits with one of them soon after its start, so
+/// that no pod restarts all the time.
 const RESTART_ALL: [i32; 2] = [3, 137];
 
-/// What a container has beyond a program.
+/// The optional features of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Extras {
-    /// What runs right after its start.
+    /// Its postStart hook.
     pub post_start: Option<Hook>,
-    /// What runs before it is asked to end.
+    /// Its preStop hook.
     pub pre_stop: Option<Hook>,
-    /// Its own policy, and when that does not count.
+    /// Its own restart policy, with exceptions.
     pub rule: Option<RestartRule>,
-    /// The signal that asks it to end.
+    /// Its stop signal.
     pub signal: Option<&'static str>,
-    /// Whether the end of its log stands for its last words.
-    pub last_words_from_log: bool,
+    /// Whether the end of its log is used as its termination message.
+    pub message_from_log: bool,
 }
 
 /// A hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hook {
-    /// A command that takes so long and ends with this code.
+    /// A command with this duration and exit code.
     Exec(Duration, u8),
-    /// A request.
+    /// An HTTP request.
     Http,
-    /// Seconds that pass.
+    /// A sleep in seconds.
     Sleep(u64),
 }
 
-/// A policy of a container's own.
+/// The restart policy of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RestartRule {
-    /// What counts otherwise.
+    /// The default.
     pub policy: Policy,
-    /// What happens upon some exit codes.
+    /// The exception for some exit codes.
     pub action: Action,
 }
 
-/// What happens upon some exit codes.
+/// An exception for some exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// The container starts again upon this one.
+    /// The container restarts with this code.
     Restart(i32),
-    /// The container starts again upon all others.
+    /// The container restarts with all other codes.
     RestartUnless(i32),
-    /// All containers of the pod start over.
+    /// All containers of the pod restart.
     RestartAll,
 }
 
 impl RestartRule {
-    /// Whether a container that ended with this code is started again.
+    /// Whether a container restarts after this exit code.
     pub fn restarts(self, exit_code: i32) -> bool {
         let by_rule = match self.action {
             Action::Restart(code) => code == exit_code,
@@ -69,7 +69,7 @@ impl RestartRule {
         by_rule || self.policy.restarts(exit_code)
     }
 
-    /// Whether all containers of its pod start over when a container ended with this code.
+    /// Whether all containers of its pod restart after this exit code of a container.
     pub fn restarts_all(self, exit_code: i32) -> bool {
         self.action == Action::RestartAll && RESTART_ALL.contains(&exit_code)
     }
@@ -89,12 +89,12 @@ impl RestartRule {
 }
 
 impl Extras {
-    /// Whether its end may be that of all others in its pod.
+    /// Whether its exit may restart its whole pod.
     pub fn restarts_all(&self) -> bool {
         self.rule.is_some_and(|rule| rule.action == Action::RestartAll)
     }
 
-    /// What a manifest says of it, behind the rest of a container.
+    /// The rest of a container's manifest.
     pub(super) fn yaml(&self) -> String {
         let hooks = [("postStart", self.post_start), ("preStop", self.pre_stop)];
         let hooks =
@@ -104,19 +104,19 @@ impl Extras {
         let has_any = !lifecycle.is_empty();
         let lifecycle = has_any.then(|| format!(", lifecycle: {{{}}}", lifecycle.join(", ")));
         let rule = self.rule.map(RestartRule::yaml);
-        let words = ", terminationMessagePolicy: FallbackToLogsOnError";
-        let words = self.last_words_from_log.then(|| words.to_owned());
-        [lifecycle, rule, words].into_iter().flatten().collect()
+        let policy = ", terminationMessagePolicy: FallbackToLogsOnError";
+        let policy = self.message_from_log.then(|| policy.to_owned());
+        [lifecycle, rule, policy].into_iter().flatten().collect()
     }
 }
 
 impl Hook {
-    /// Whether it does, without anything going wrong.
+    /// Whether it fails without an injected fault.
     pub fn fails(self) -> bool {
         matches!(self, Self::Exec(_, 1..))
     }
 
-    /// The same within a grace: none may wait longer than that.
+    /// The same hook with a duration within a grace.
     pub(super) fn within(self, grace: u64) -> Self {
         match self {
             Self::Sleep(_) if grace == 0 => Self::Exec(Duration::ZERO, 0),
@@ -125,7 +125,7 @@ impl Hook {
         }
     }
 
-    /// The command that runs for it, if one does.
+    /// Its command, if it has one.
     pub fn command(self) -> Option<Vec<String>> {
         let Self::Exec(time, code) = self else { return None };
         let time = format!("{}ms", time.as_millis());
@@ -140,7 +140,7 @@ impl Hook {
     fn yaml(self) -> String {
         match self {
             Self::Exec(..) => {
-                // A number alone would not be text.
+                // An unquoted number would not be a string.
                 let is_number = |word: &String| word.parse::<u8>().is_ok();
                 let word = |word: String| if is_number(&word) { format!("{word:?}") } else { word };
                 let words: Vec<_> = self.command().into_iter().flatten().map(word).collect();
@@ -166,8 +166,8 @@ impl fmt::Display for Extras {
         if let Some(signal) = self.signal {
             write!(f, " {signal}")?;
         }
-        if self.last_words_from_log {
-            f.write_str(" last-words")?;
+        if self.message_from_log {
+            f.write_str(" message-from-log")?;
         }
         Ok(())
     }

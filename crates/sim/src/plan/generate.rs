@@ -1,4 +1,4 @@
-//! Makes a plan from a seed.
+//! Builds a plan from a seed.
 
 use std::time::Duration;
 
@@ -7,24 +7,24 @@ use testkit::random::Random;
 use testkit::runtime::Method;
 
 use super::{
-    Action, Collecting, ContainerPlan, Doom, Extras, Fault, Harm, Hook, Plan, PodPlan, Policy,
-    Program, RestartRule, Rule, Step, Target, What,
+    Action, Collecting, ContainerPlan, Extras, Fault, Hook, Plan, PlannedDeath, PodPlan, Policy,
+    ProcessFault, Program, RestartRule, Rule, Step, Target, What,
 };
 
-/// How long a container lives that is seen to run.
+/// How long a container lives that must be observed running.
 const SEEN: Duration = Duration::from_millis(50);
 
-/// The least seconds of grace that the runtime is told.
+/// The minimum grace period of stop requests in seconds.
 const LEAST_GRACE: u64 = 2;
 
-/// Whether pods get init containers and sidecars: whether the agent runs such pods.
+/// Whether pods get init containers and sidecars.
 pub const INIT_CONTAINERS: bool = true;
 
-/// Images that the runtime has, and one that it must fetch.
+/// Images of the runtime, and one that it must pull.
 pub(crate) const HAD: [&str; 2] = ["ferrolet.test/workload:1", "ferrolet.test/workload:2"];
 pub(crate) const FETCHED: &str = "ferrolet.test/far:1";
 
-/// Images that nobody uses: the runtime pins one, and the agent is told to keep the other.
+/// Unused images: the runtime pins one, and the agent's settings pin the other.
 pub(crate) const PINNED: &str = "ferrolet.test/pinned:1";
 pub(crate) const KEPT: &str = "ferrolet.test/kept:1";
 
@@ -37,7 +37,7 @@ impl Plan {
         Self::made(seed, false)
     }
 
-    /// The plan of a seed as it was before more could happen: a stored seed means what it meant.
+    /// The plan of a seed without the actions that were added later: a stored seed keeps its meaning.
     pub fn plain(seed: u64) -> Self {
         Self::made(seed, true)
     }
@@ -58,27 +58,28 @@ impl Plan {
         };
         let later = (!plain && later.chance(50)).then_some(later);
         let (pods, steps) = (Vec::new(), Vec::new());
-        let mut maker = Maker { random, web, around, later, url, jumps, length, pods, steps };
-        maker.first_pods();
-        maker.trouble();
-        maker.trouble_with_the_url();
-        maker.trouble_around();
-        maker.more_trouble();
-        maker.last_word();
-        let Maker { mut steps, .. } = maker;
+        let mut builder =
+            PlanBuilder { random, web, around, later, url, jumps, length, pods, steps };
+        builder.first_pods();
+        builder.faults();
+        builder.url_faults();
+        builder.environment_faults();
+        builder.later_faults();
+        builder.final_manifests();
+        let PlanBuilder { mut steps, .. } = builder;
         steps.sort_by_key(|step| step.at);
         Self { seed, hints, url, plain, collecting, steps, length }
     }
 }
 
-pub(super) struct Maker {
+pub(super) struct PlanBuilder {
     random: Random,
-    /// Numbers of their own for what has to do with the URL: histories without one stay as they are.
+    /// Random numbers of their own for everything about the URL: histories without one stay unchanged.
     web: Random,
-    /// The same for what lies around containers (cgroups, disks, logs, what listens in pods), and for what
-    /// they have beyond a program.
+    /// The same for the environment of containers (cgroups, disks, logs, servers in pods), and for their
+    /// optional features.
     around: Random,
-    /// The same for what came later, in histories that have it.
+    /// The same for actions that were added later, in histories that have them.
     pub(super) later: Option<Random>,
     /// Whether a URL serves manifests in this history.
     url: bool,
@@ -90,12 +91,12 @@ pub(super) struct Maker {
     steps: Vec<Step>,
 }
 
-impl Maker {
+impl PlanBuilder {
     pub(super) fn push(&mut self, at: Duration, what: What) {
         self.steps.push(Step { at, what });
     }
 
-    /// A moment of the history, more likely an early one: most happens while pods start.
+    /// A time of the history, more likely an early one: most happens while pods start.
     fn moment(&mut self) -> Duration {
         let part = self.random.between(0, 1000);
         let early = if self.random.chance(50) { part * part / 1000 } else { part };
@@ -129,7 +130,7 @@ impl Maker {
                 let sidecar = self.random.chance(40);
                 let mut container = self.container(name, sidecar);
                 if !sidecar {
-                    // One that always fails would keep its pod waiting; one that runs for ever, too.
+                    // A container that always fails would block its pod; one that runs for ever, too.
                     let code = u8::from(self.random.chance(15));
                     container.program = Program::Ends(self.random.millis(0, 8000), code);
                 }
@@ -137,7 +138,7 @@ impl Maker {
             }
         }
         let deadline = !keeps_uid && (self.jumps || self.random.chance(10));
-        // Where the clock is set, there are as few of them, by other numbers.
+        // If the clock is set, there are fewer deadlines, by other random numbers.
         let deadline = deadline && (!self.jumps || self.web.chance(10));
         let mut pod = PodPlan {
             name,
@@ -159,19 +160,21 @@ impl Maker {
         pod
     }
 
-    /// Gives containers hooks, rules, signals and last words. Init containers that end have no hooks.
+    /// Adds hooks, restart rules, stop signals and termination messages. Init containers that end have no
+    /// hooks.
     fn add_extras(&mut self, pod: &mut PodPlan) {
         for sidecar in pod.init.iter_mut().filter(|init| init.sidecar) {
             sidecar.extras = self.extras(pod.grace);
             sidecar.extras.rule = None;
-            // One that never comes up would keep its pod waiting.
+            // A sidecar that never comes up would block its pod.
             if sidecar.may_not_come_up() {
                 sidecar.extras.post_start = None;
             }
         }
         for container in &mut pod.containers {
             container.extras = self.extras(pod.grace);
-            // One that is killed right after its start, with the code by which all start over, would have them do so for ever.
+            // A container that is killed right after its start, with a code that restarts the whole pod, would
+            // do so for ever.
             let outlives_its_grace = match container.program {
                 Program::Ignores => true,
                 Program::Traps(time, _) => time > Duration::from_secs(pod.grace.max(LEAST_GRACE)),
@@ -213,13 +216,13 @@ impl Maker {
             pre_stop,
             rule: random.chance(35).then_some(rule),
             signal: random.chance(15).then_some(signal),
-            last_words_from_log: random.chance(50),
+            message_from_log: random.chance(50),
         }
     }
 
     fn container(&mut self, name: &'static str, sidecar: bool) -> ContainerPlan {
         let (image, mut program) = (self.image(), self.program());
-        // Whoever comes after it waits until it was seen to run.
+        // The next containers wait until it was observed running.
         if let Program::Ends(time, _) = &mut program
             && sidecar
         {
@@ -248,11 +251,11 @@ impl Maker {
         }
     }
 
-    fn trouble(&mut self) {
-        // At least one agent dies while pods start, and there are faults enough for all to meet.
+    fn faults(&mut self) {
+        // At least one agent dies while pods start, and every history has enough faults.
         let early = self.random.millis(0, 5000);
-        let doom = What::KillAgent(self.doom());
-        self.push(early, doom);
+        let planned_death = What::KillAgent(self.planned_death());
+        self.push(early, planned_death);
         for _ in 0..self.random.between(35, 60) {
             let at = self.moment();
             match self.random.between(0, 99) {
@@ -268,15 +271,15 @@ impl Maker {
                     let rule = self.file_rule();
                     self.push(at, What::Arm(rule));
                 }
-                57..75 => self.somebody(at),
+                57..75 => self.manifest_action(at),
                 75..87 => {
-                    let harm = self.harm();
+                    let process_fault = self.process_fault();
                     let which = self.random.between(0, 1000);
-                    self.push(at, What::Harm(harm, which));
+                    self.push(at, What::ProcessFault(process_fault, which));
                 }
                 87..92 => {
-                    let doom = self.doom();
-                    self.push(at, What::KillAgent(doom));
+                    let planned_death = self.planned_death();
+                    self.push(at, What::KillAgent(planned_death));
                 }
                 92..95 => {
                     let away = self.random.millis(200, 40_000);
@@ -296,22 +299,22 @@ impl Maker {
         }
     }
 
-    fn doom(&mut self) -> Doom {
+    fn planned_death(&mut self) -> PlannedDeath {
         let away = if self.random.chance(70) {
             self.random.millis(0, 2000)
         } else {
             self.random.seconds(2, 60)
         };
-        Doom { before: self.random.chance(50), nth: self.random.between(1, 40), away }
+        PlannedDeath { before: self.random.chance(50), nth: self.random.between(1, 40), away }
     }
 
-    fn harm(&mut self) -> Harm {
-        let killed = Harm::Container(self.random.pick(&[0, 1, 137]));
+    fn process_fault(&mut self) -> ProcessFault {
+        let killed = ProcessFault::Container(self.random.pick(&[0, 1, 137]));
         self.random.weighted(&[
             (50, killed),
-            (10, Harm::OutOfMemory),
-            (25, Harm::Sandbox),
-            (15, Harm::Lost),
+            (10, ProcessFault::OutOfMemory),
+            (25, ProcessFault::Sandbox),
+            (15, ProcessFault::Lost),
         ])
     }
 
@@ -370,7 +373,7 @@ impl Maker {
         Rule { on, skip: self.random.between(0, 4), fault }
     }
 
-    fn trouble_with_the_url(&mut self) {
+    fn url_faults(&mut self) {
         if !self.url {
             return;
         }
@@ -385,8 +388,8 @@ impl Maker {
         }
     }
 
-    /// What lies around containers goes wrong.
-    fn trouble_around(&mut self) {
+    /// Faults in the environment of containers.
+    fn environment_faults(&mut self) {
         let random = &mut self.around;
         let mut steps = Vec::new();
         for _ in 0..random.between(2, 8) {
@@ -411,9 +414,9 @@ impl Maker {
         }
     }
 
-    /// Somebody does something to a manifest. Steps are made in no order of time, so this only says
-    /// what is done; what that means is seen when it happens.
-    fn somebody(&mut self, at: Duration) {
+    /// An action on a manifest. Steps are not built in the order of time, so the effect of an action is
+    /// determined when it is executed.
+    fn manifest_action(&mut self, at: Duration) {
         let count = u64::try_from(self.pods.len()).unwrap_or(1);
         if count < 10 && self.random.chance(15) {
             let pod = self.pod(format!("p{count}"));
@@ -429,19 +432,19 @@ impl Maker {
                 self.push(at, What::Write(pod));
             }
             45..60 => {
-                // As it was: its uid comes back.
+                // Unchanged: its UID comes back.
                 let again = at + self.random.millis(50, 60_000);
                 let pod = self.pods[index].clone();
                 self.push(at, What::Remove(name));
                 self.push(again, What::Write(pod));
             }
-            60..75 => self.push(at, What::Spoil(name)),
+            60..75 => self.push(at, What::Invalidate(name)),
             _ => self.push(at, What::Remove(name)),
         }
     }
 
-    /// Another version of a pod. One that keeps its uid stays the same pod, so only what may change
-    /// of a pod does.
+    /// Another version of a pod. A version with the same UID is the same pod, so only its mutable fields
+    /// change.
     fn edited(&mut self, index: usize) -> PodPlan {
         let old = self.pods[index].clone();
         let mut pod = if old.keeps_uid { old.clone() } else { self.pod(old.name.clone()) };
@@ -457,8 +460,8 @@ impl Maker {
         pod
     }
 
-    /// In the end every manifest is as it should be, or gone.
-    fn last_word(&mut self) {
+    /// In the end every manifest is valid or removed.
+    fn final_manifests(&mut self) {
         for index in 0..self.pods.len() {
             let pod = self.pods[index].clone();
             let what = match self.random.between(0, 99) {
@@ -469,7 +472,7 @@ impl Maker {
             let at = self.length.saturating_sub(before);
             self.push(at, what);
         }
-        // Whatever was planned for later than that would have the last word.
+        // Later steps would override the final manifests.
         let length = self.length;
         for step in &mut self.steps {
             step.at = step.at.min(length);
@@ -482,7 +485,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_has_one_plan() {
+    fn seed_yields_one_plan() {
         for seed in 0..20 {
             let (one, two) = (Plan::new(seed), Plan::new(seed));
             assert_eq!(format!("{:?}", one.steps), format!("{:?}", two.steps));
@@ -490,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_later_changes_nothing_where_it_is_not() {
+    fn plain_plans_are_not_changed_by_later_actions() {
         let steps = |plan: &Plan| format!("{:?}", plan.steps);
         let all: Vec<(Plan, Plan)> =
             (0..200).map(|seed| (Plan::plain(seed), Plan::new(seed))).collect();
@@ -498,27 +501,27 @@ mod tests {
         assert!((70..130).contains(&same), "{same}");
         let default = |plan: &Plan| plan.collecting == Collecting::default();
         assert!(all.iter().all(|(plain, _)| default(plain)));
-        let told = all.iter().filter(|(_, new)| !default(new)).count();
-        assert!((40..100).contains(&told), "{told}");
+        let changed = all.iter().filter(|(_, new)| !default(new)).count();
+        assert!((40..100).contains(&changed), "{changed}");
         let whole = |(plain, new): &&(Plan, Plan)| steps(plain) == steps(new) && default(new);
         assert!(all.iter().filter(whole).count() > 40);
     }
 
     #[test]
-    fn nodes_are_told_to_collect_in_many_ways() {
-        let told: Vec<Collecting> = (0..300).map(|seed| Plan::new(seed).collecting).collect();
-        let has = |what: &dyn Fn(&Collecting) -> bool| told.iter().any(what);
-        assert!(has(&|told| told.containers.per_container == Some(0)));
-        assert!(has(&|told| told.containers.per_container.is_none()));
-        assert!(has(&|told| told.containers.in_all == Some(0)));
-        assert!(has(&|told| !told.containers.min_age.is_zero()));
-        assert!(has(&|told| told.containers.age_by == gc::policy::AgeBy::Finished));
-        assert!(has(&|told| !told.images_unused.is_zero() && told.keeps_images_of_pods));
+    fn plans_vary_gc_settings() {
+        let settings: Vec<Collecting> = (0..300).map(|seed| Plan::new(seed).collecting).collect();
+        let has = |what: &dyn Fn(&Collecting) -> bool| settings.iter().any(what);
+        assert!(has(&|one| one.containers.per_container == Some(0)));
+        assert!(has(&|one| one.containers.per_container.is_none()));
+        assert!(has(&|one| one.containers.in_all == Some(0)));
+        assert!(has(&|one| !one.containers.min_age.is_zero()));
+        assert!(has(&|one| one.containers.age_by == gc::policy::AgeBy::Finished));
+        assert!(has(&|one| !one.images_unused.is_zero() && one.keeps_images_of_pods));
         assert!(has(&Collecting::takes_the_last));
     }
 
     #[test]
-    fn plans_have_all_that_containers_can_have() {
+    fn plans_cover_all_container_features() {
         let plans = (0..200).map(Plan::new).collect::<Vec<_>>();
         let written =
             plans.iter().flat_map(|plan| &plan.steps).filter_map(|step| match &step.what {
@@ -531,7 +534,7 @@ mod tests {
         assert!(has(&|extras| extras.post_start.is_some() && extras.pre_stop.is_some()));
         assert!(has(&|extras| extras.post_start.is_some_and(Hook::fails)));
         assert!(has(&Extras::restarts_all));
-        assert!(has(&|extras| extras.signal.is_some() && extras.last_words_from_log));
+        assert!(has(&|extras| extras.signal.is_some() && extras.message_from_log));
         assert!(has(&|extras| extras.rule.is_some_and(|rule| rule.action == Action::Restart(1))));
         let unless = Action::RestartUnless(3);
         assert!(has(&|extras| extras.rule.is_some_and(|rule| rule.action == unless)));
@@ -545,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn every_plan_has_five_pods_and_a_dying_agent() {
+    fn plan_has_five_pods_and_a_dying_agent() {
         for seed in 0..200 {
             let plan = Plan::new(seed);
             let pods = plan.steps.iter().filter_map(|step| match &step.what {

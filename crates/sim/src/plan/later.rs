@@ -1,5 +1,5 @@
-//! What came to histories later. It goes by numbers of its own, and only some histories have it: the others
-//! are what they were.
+//! Actions that were added later. They use random numbers of their own, and only some histories have them: the
+//! others stay unchanged.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use model::ports::runtime::Code;
 use testkit::random::Random;
 use testkit::runtime::Method;
 
-use super::generate::Maker;
+use super::generate::PlanBuilder;
 use super::{Action, Fault, PodPlan, Policy, RestartRule, Rule, Target, What};
 
-impl Maker {
-    /// Rules by codes that are not listed, and rules of init containers.
+impl PlanBuilder {
+    /// Restart rules for codes that are not listed, and rules of init containers.
     pub(super) fn more_rules(&mut self, pod: &mut PodPlan) {
         let Some(random) = &mut self.later else { return };
         for container in &mut pod.containers {
@@ -23,7 +23,7 @@ impl Maker {
             }
         }
         for init in pod.init.iter_mut().filter(|init| !init.sidecar) {
-            // One that always starts again is a sidecar.
+            // An init container that always restarts is a sidecar.
             let policy = random.pick(&[Policy::OnFailure, Policy::Never]);
             let action = random.weighted(&[
                 (40, Action::Restart(1)),
@@ -37,8 +37,9 @@ impl Maker {
         }
     }
 
-    /// More goes wrong: what a call needs is said not to be there, and pods come back while their remains go.
-    pub(super) fn more_trouble(&mut self) {
+    /// More faults: `NotFound` for a needed object, and pods that come back while their objects are removed
+    /// slowly.
+    pub(super) fn later_faults(&mut self) {
         let Some(mut random) = self.later.take() else { return };
         for _ in 0..random.between(2, 6) {
             let rule = not_found(&mut random);
@@ -51,7 +52,7 @@ impl Maker {
         self.later = Some(random);
     }
 
-    /// A pod goes and comes back, and the removal of its remains is slow.
+    /// A pod is removed and comes back, and the removal of its objects is slow.
     fn comes_back(&mut self, random: &mut Random) {
         let pod = self.pods[random.place(self.pods.len())].clone();
         let at = random.seconds(0, self.length.as_secs());
@@ -73,7 +74,7 @@ impl Maker {
     }
 }
 
-/// A call is told that something is not there: what it would make something of, or what it removes, by then.
+/// A call returns `NotFound`: for its parent object, or for an object that it removes.
 fn not_found(random: &mut Random) -> Rule {
     let method = random.pick(&[
         Method::RunPodSandbox,

@@ -9,13 +9,13 @@ use podspec::{Origin, read_manifest, view};
 
 use super::extras::Extras;
 
-/// The name of the node that is simulated.
+/// The name of the simulated node.
 pub(crate) const NODE: &str = "node";
 
-/// The URL that serves manifests of the node.
+/// The URL with manifests of the node.
 pub(crate) const URL: &str = "http://manifests.test/node";
 
-/// When an ended container is started again.
+/// When an ended container restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "Kubernetes' own words")]
 pub enum Policy {
@@ -25,7 +25,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Whether a container that ended with this code is started again.
+    /// Whether a container restarts after this exit code.
     pub fn restarts(self, exit_code: i32) -> bool {
         match self {
             Self::Always => true,
@@ -35,14 +35,14 @@ impl Policy {
     }
 }
 
-/// What a container's process does.
+/// The behaviour of a container's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program {
-    /// Runs until it is asked to end.
+    /// Runs until it is stopped.
     Forever,
     /// Ends by itself.
     Ends(Duration, u8),
-    /// Runs until it is asked to end, and takes its time for that.
+    /// Runs until it is stopped, and then ends after a delay.
     Traps(Duration, u8),
     /// Runs until it is killed.
     Ignores,
@@ -64,24 +64,24 @@ impl Program {
     }
 }
 
-/// A container of a plan.
+/// A planned container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerPlan {
     /// Its name.
     pub name: &'static str,
     /// Its image.
     pub image: &'static str,
-    /// What it does.
+    /// Its program.
     pub program: Program,
-    /// Whether it is an init container that keeps running.
+    /// Whether it is a sidecar.
     pub sidecar: bool,
-    /// What else it has.
+    /// Its optional features.
     pub extras: Extras,
 }
 
 impl ContainerPlan {
-    /// Whether it is started again when it ended with this code, in a pod of this policy. An init container has
-    /// ended for good with 0, and a sidecar never.
+    /// Whether it restarts after this exit code, in a pod with this policy. An init container has ended for
+    /// good with 0, and a sidecar never.
     pub fn restarts(&self, pod: Policy, exit_code: i32) -> bool {
         match self.extras.rule {
             Some(rule) => rule.restarts(exit_code),
@@ -89,7 +89,7 @@ impl ContainerPlan {
         }
     }
 
-    /// Whether it may be ended right after its start: what runs then fails, or finds it ended.
+    /// Whether it may be ended right after its start: a postStart hook then fails, or finds it ended.
     pub fn may_not_come_up(&self) -> bool {
         let ends = matches!(self.program, Program::Ends(..));
         self.extras.post_start.is_some_and(|hook| ends || hook.fails())
@@ -98,28 +98,25 @@ impl ContainerPlan {
 
 /// A version of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(
-    clippy::struct_excessive_bools,
-    reason = "choices that have nothing to do with one another"
-)]
+#[allow(clippy::struct_excessive_bools, reason = "independent choices")]
 pub struct PodPlan {
     /// Its name, and that of its manifest.
     pub name: String,
-    /// Counts the versions; every one differs from all others.
+    /// The version number; all versions of all pods differ.
     pub revision: u64,
-    /// Whether the pod keeps its uid from version to version, by saying it.
+    /// Whether the pod has a fixed UID in its manifest.
     pub keeps_uid: bool,
     /// Its restart policy.
     pub policy: Policy,
-    /// Its grace in seconds.
+    /// Its grace period in seconds.
     pub grace: u64,
-    /// How many seconds it may run.
+    /// Its deadline in seconds.
     pub deadline: Option<u64>,
     /// Whether it is on the page of the URL; else it has a manifest file.
     pub on_page: bool,
     /// Whether it is on the host's network.
     pub host_network: bool,
-    /// Whether its containers start anew when they get other memory.
+    /// Whether its containers restart when their memory changes.
     pub restarts_for_memory: bool,
     /// Its init containers, sidecars among them.
     pub init: Vec<ContainerPlan>,
@@ -128,12 +125,12 @@ pub struct PodPlan {
 }
 
 impl PodPlan {
-    /// Where the manifest of a pod lies.
+    /// The path of a pod's manifest.
     pub fn path_of(name: &str) -> PathBuf {
         format!("/manifests/{name}.yaml").into()
     }
 
-    /// What tells this version from all others, also inside other files.
+    /// A marker of this version, also in other files.
     pub fn mark(&self) -> String {
         format!("{}-v{}-", self.name, self.revision)
     }
@@ -148,14 +145,14 @@ impl PodPlan {
         self.all().find(|container| container.name == name)
     }
 
-    /// Whether a container of it may be the end of all others.
+    /// Whether the exit of one of its containers may restart it as a whole.
     pub fn restarts_all(&self) -> bool {
         self.all().any(|container| container.extras.restarts_all())
     }
 
-    /// Whether it may come to an end by itself.
+    /// Whether it may end by itself.
     pub fn may_finish(&self) -> bool {
-        // With whichever code: a rule may speak of a single one.
+        // Every exit code is tried: a rule may name a single one.
         let lasts = |one: &ContainerPlan| (0..=255).all(|code| one.restarts(self.policy, code));
         self.deadline.is_some() || !self.containers.iter().any(lasts)
     }
@@ -173,7 +170,8 @@ impl PodPlan {
             self.grace
         );
         if let Some(deadline) = self.deadline {
-            writeln!(text, "  activeDeadlineSeconds: {deadline}").expect("text takes text");
+            writeln!(text, "  activeDeadlineSeconds: {deadline}")
+                .expect("writing to a string succeeds");
         }
         if self.host_network {
             text.push_str("  hostNetwork: true\n");
@@ -185,7 +183,7 @@ impl PodPlan {
             if containers.is_empty() {
                 return;
             }
-            writeln!(text, "  {title}:").expect("text takes text");
+            writeln!(text, "  {title}:").expect("writing to a string succeeds");
             for container in containers {
                 let ContainerPlan { name, image, program, sidecar, extras } = container;
                 let policy = if *sidecar { ", restartPolicy: Always" } else { "" };
@@ -195,7 +193,7 @@ impl PodPlan {
                     text,
                     "  - {{name: {name}, image: \"{image}\", args: {args}{policy}{resources}{extras}}}"
                 )
-                .expect("text takes text");
+                .expect("writing to a string succeeds");
             }
         };
         list("initContainers", &self.init);
@@ -203,22 +201,22 @@ impl PodPlan {
         text
     }
 
-    /// Thousandths of a processor that each of its containers asks for: another version of a pod that
-    /// keeps its uid asks for others.
+    /// The CPU request of each of its containers in millicores: another version with the same UID has another
+    /// value.
     pub fn milli(&self) -> i64 {
         let more = i64::try_from(self.revision % 5).unwrap_or(0);
         if self.keeps_uid { 100 + 10 * more } else { 0 }
     }
 
-    /// Mebibytes of memory that each of its containers asks for, and may use twice. They do not change with
-    /// every version.
+    /// The memory request of each of its containers in mebibytes; the limit is twice that. They do not change
+    /// with every version.
     pub fn mebibytes(&self) -> i64 {
         let more = i64::try_from(self.revision / 2 % 3).unwrap_or(0);
         if self.keeps_uid { 64 + 16 * more } else { 0 }
     }
 
-    /// Whether a container starts anew when it gets other memory; one that does not start again cannot.
-    fn starts_anew(&self, container: &ContainerPlan) -> bool {
+    /// Whether a container restarts when its memory changes; one that never restarts cannot.
+    fn restarts_for_resize(&self, container: &ContainerPlan) -> bool {
         let is_regular = self.containers.iter().any(|one| one.name == container.name);
         let lasts = self.policy == Policy::Always && container.extras.rule.is_none();
         self.keeps_uid && self.restarts_for_memory && is_regular && lasts
@@ -229,7 +227,7 @@ impl PodPlan {
         if milli == 0 {
             return String::new();
         }
-        let policy = if self.starts_anew(container) {
+        let policy = if self.restarts_for_resize(container) {
             ", resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}]"
         } else {
             ""
@@ -241,7 +239,7 @@ impl PodPlan {
         )
     }
 
-    /// Where an agent reads of it.
+    /// The origin of the pod for an agent.
     pub fn origin(&self) -> Origin {
         if self.on_page {
             Origin::Url(URL.to_owned())
@@ -276,8 +274,8 @@ impl fmt::Display for PodPlan {
         if self.keeps_uid {
             write!(f, " {}m {}Mi", self.milli(), self.mebibytes())?;
         }
-        if self.all().any(|one| self.starts_anew(one)) {
-            f.write_str(" anew-for-memory")?;
+        if self.all().any(|one| self.restarts_for_resize(one)) {
+            f.write_str(" restarts-for-memory")?;
         }
         let all = self.init.iter().map(|one| ("init ", one));
         for (kind, one) in all.chain(self.containers.iter().map(|one| ("", one))) {
@@ -320,13 +318,13 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_says_what_else_containers_have() {
+    fn manifest_has_the_planned_container_features() {
         let extras = Extras {
             post_start: Some(Hook::Http),
             pre_stop: Some(Hook::Exec(Duration::from_secs(1), 2)),
             rule: Some(RestartRule { policy: Policy::Never, action: Action::RestartAll }),
             signal: Some("SIGINT"),
-            last_words_from_log: true,
+            message_from_log: true,
         };
         let mut plan = pod(1, false);
         plan.containers[0].extras = extras;
@@ -344,14 +342,14 @@ mod tests {
         for (code, restarts) in [(0, false), (1, false), (3, true), (137, true)] {
             assert_eq!(plan.containers[0].restarts(plan.policy, code), restarts, "{code}");
             let container = &spec.containers[0];
-            let told = podspec::restart::restarts_after(&read.pods[0], container, code);
-            assert_eq!(told, restarts, "{code}");
+            let decided = podspec::restart::restarts_after(&read.pods[0], container, code);
+            assert_eq!(decided, restarts, "{code}");
         }
         assert!(plan.restarts_all() && plan.may_finish());
     }
 
     #[test]
-    fn a_manifest_says_when_init_containers_and_others_start_again() {
+    fn manifest_has_the_planned_restart_policies() {
         let mut plan = pod(1, false);
         let rule = |action| Some(RestartRule { policy: Policy::Never, action });
         plan.init[0].extras.rule = rule(Action::Restart(1));
@@ -369,15 +367,15 @@ mod tests {
             ];
             for (planned, container, expected) in of {
                 assert_eq!(planned.restarts(plan.policy, code), expected, "{code}");
-                let told = podspec::restart::restarts_after(&read.pods[0], container, code);
-                assert_eq!(told, expected, "{code}");
+                let decided = podspec::restart::restarts_after(&read.pods[0], container, code);
+                assert_eq!(decided, expected, "{code}");
             }
         }
     }
 
     #[test]
-    fn a_manifest_says_what_containers_ask_for_and_how_they_get_it() {
-        let told = |plan: &PodPlan| {
+    fn manifest_has_the_planned_resources_and_resize_policies() {
+        let parsed = |plan: &PodPlan| {
             let origin = Origin::File(PodPlan::path_of("p0"));
             let read = read_manifest(plan.manifest().as_bytes(), &origin, NODE).unwrap();
             let spec = view::spec(&read.pods[0]).unwrap();
@@ -395,13 +393,13 @@ mod tests {
         let anew =
             |revision, policy| PodPlan { policy, restarts_for_memory: true, ..pod(revision, true) };
         let always = Policy::Always;
-        assert_eq!(told(&pod(1, true)), (size(110, 64), vec![]));
-        assert_eq!(told(&anew(2, always)), (size(120, 80), vec!["memory".to_owned()]));
-        assert_eq!(told(&anew(2, Policy::Never)), (size(120, 80), vec![]));
+        assert_eq!(parsed(&pod(1, true)), (size(110, 64), vec![]));
+        assert_eq!(parsed(&anew(2, always)), (size(120, 80), vec!["memory".to_owned()]));
+        assert_eq!(parsed(&anew(2, Policy::Never)), (size(120, 80), vec![]));
     }
 
     #[test]
-    fn a_new_version_is_a_new_pod_unless_it_says_otherwise() {
+    fn new_version_has_a_new_uid_unless_resized_in_place() {
         assert_ne!(pod(1, false).uid(), pod(2, false).uid());
         assert_eq!(pod(1, true).uid(), pod(2, true).uid());
         assert_ne!(pod(1, true).mark(), pod(2, true).mark());

@@ -1,4 +1,4 @@
-//! The node of a history: what lies around the agents, the agent of the moment, and what people want.
+//! The node of a history: the environment of the agents, the current agent, and the wanted pods.
 
 mod settings;
 mod snapshot;
@@ -14,45 +14,46 @@ use model::observed::{ContainerState, SandboxState};
 use model::ports::files::HostFiles as _;
 use model::ports::runtime::Code;
 use testkit::events::{KeptEvents, KeptNodeEvents};
-use testkit::http::{MemoryWeb, Page};
+use testkit::http::{MemoryHttp, Page};
 use testkit::probes::MemoryProbes;
+use testkit::programs::MemoryPrograms;
 use testkit::volumes::MemoryVolumes;
 use tokio::time::{Instant, sleep_until};
 
 use crate::faulty_cgroups::FaultyCgroups;
 use crate::faulty_files::FaultyFiles;
-use crate::faulty_looks::FaultyLooks;
+use crate::faulty_http::FaultyHttp;
+use crate::faulty_reads::FaultyReads;
 use crate::faulty_runtime::FaultyRuntime;
 use crate::faulty_segments::{FaultySegments, Place};
-use crate::faulty_web::FaultyWeb;
 use crate::history::{Event, Record};
 use crate::invariants::{Broken, Invariants};
+use crate::late_removals::{Capped, LateRemovalExemption};
 use crate::life::{AGENT_KILLED, Life};
-use crate::outlived::Outlived;
-use crate::outside::{Asked, Outside};
-use crate::plan::{Collecting, Harm, Plan, PodPlan, URL, What};
-use crate::robbed::{Capped, Robbed};
-use crate::run::beginnings::Beginnings;
-use crate::run::endings::Endings;
+use crate::outside::{FaultPoint, Outside};
+use crate::plan::{Collecting, Plan, PodPlan, ProcessFault, URL, What};
+use crate::restart_survivors::RestartSurvivors;
+use crate::run::journal_check::JournalCheck;
 use crate::run::page;
-use crate::run::reading::Reading;
-use crate::run::waits::Waits;
+use crate::run::pod_starts::PodStarts;
+use crate::run::restart_deadlines::RestartDeadlines;
+use crate::run::stop_deadlines::StopDeadlines;
 use crate::settled::Wanted;
 
-/// How often the invariants are asked when nothing else happens.
+/// How often the invariants are checked when nothing else happens.
 const TICK: Duration = Duration::from_secs(5);
 
-/// How an agent ends that cannot read what pods were given, and when the next one starts.
+/// The error of an agent that cannot read the allocation checkpoint, and when the next one starts.
 const CANNOT_READ: &str = "task sync loop: read ";
 const STARTED_AGAIN: Duration = Duration::from_secs(5);
-/// Where the agent keeps the last good version of every manifest.
+/// The directory of the last valid version of every manifest.
 const LAST_GOOD: &str = "/ferrolet/state/manifests";
 /// The same for the page of the URL.
 const LAST_GOOD_PAGE: &str = "/ferrolet/state/manifest-url";
 
-/// What comes to pass later.
+/// A later action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Chore {
+enum LaterAction {
     StartAgent,
     RuntimeIsBack,
 }
@@ -63,39 +64,39 @@ pub(super) struct Node {
     pub(super) outside: Arc<Outside>,
     /// The pods that are wanted.
     pub(super) wanted: Wanted,
-    /// The names of all pods that ever were.
+    /// The names of all pods so far.
     pub(super) names: BTreeSet<String>,
-    /// How many agents there were.
+    /// The number of agents.
     pub(super) agents: u32,
-    /// Until when containers may live that were asked to end.
-    pub(super) endings: Endings,
-    /// How long containers may wait that have ended.
-    pub(super) waits: Waits,
+    /// The deadlines of containers that were requested to stop.
+    pub(super) stop_deadlines: StopDeadlines,
+    /// The deadlines of ended containers to restart.
+    pub(super) restart_deadlines: RestartDeadlines,
     agent: Option<(Agent, Arc<Life>)>,
-    /// What every agent is told.
+    /// The settings of every agent.
     settings: Settings,
     collecting: Collecting,
     /// How often the page of the URL was written.
     pages: u64,
-    /// What each manifest says, or said when it last made sense.
+    /// The last valid version of each manifest.
     manifests: BTreeMap<String, Arc<PodPlan>>,
-    chores: Vec<(Instant, Chore)>,
+    later_actions: Vec<(Instant, LaterAction)>,
     invariants: Invariants,
-    robbed: Robbed,
+    late_removals: LateRemovalExemption,
     capped: Capped,
-    outlived: Outlived,
-    beginnings: Beginnings,
-    reading: Reading,
+    outlived: RestartSurvivors,
+    pod_starts: PodStarts,
+    reading: JournalCheck,
     kept: Option<Vec<Record>>,
 }
 
 thread_local! {
-    /// What panicked in the history of this thread.
+    /// The panics in the history of this thread.
     static PANICS: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 
-/// Takes down what panics inside a history; elsewhere nothing changes.
-pub(super) fn listen_to_panics() {
+/// Records panics inside a history; elsewhere nothing changes.
+pub(super) fn record_panics() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         let taken = PANICS.with_borrow_mut(|panics| {
@@ -120,25 +121,25 @@ impl Node {
             wanted: Wanted::new(),
             names: BTreeSet::new(),
             agents: 0,
-            endings: Endings::default(),
-            waits: Waits::default(),
+            stop_deadlines: StopDeadlines::default(),
+            restart_deadlines: RestartDeadlines::default(),
             agent: None,
             settings: settings::of(plan),
             collecting: plan.collecting.clone(),
             pages: 0,
             manifests: BTreeMap::new(),
-            chores: Vec::new(),
+            later_actions: Vec::new(),
             invariants: Invariants::new(&plan.collecting),
-            robbed: Robbed::default(),
+            late_removals: LateRemovalExemption::default(),
             capped: Capped::default(),
-            outlived: Outlived::default(),
-            beginnings: Beginnings::default(),
-            reading: Reading::default(),
+            outlived: RestartSurvivors::default(),
+            pod_starts: PodStarts::default(),
+            reading: JournalCheck::default(),
             kept: None,
         }
     }
 
-    /// Nothing more happens.
+    /// Ends the history.
     pub(super) fn end(&mut self) {
         self.agent = None;
         self.outside.late.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
@@ -157,16 +158,16 @@ impl Node {
         self.agent = Some((agent, life));
     }
 
-    /// All that an agent reaches, each of which may fail it and be the last thing that it does.
+    /// The ports of the agent, each of which may fail or kill it.
     fn ports(&self, life: &Arc<Life>) -> Ports {
         let both = || (Arc::clone(&self.outside), Arc::clone(life));
-        let web = |web: &Arc<MemoryWeb>, asked| {
+        let web = |web: &Arc<MemoryHttp>, point| {
             let (outside, life) = both();
-            Arc::new(FaultyWeb { outside, life, web: Arc::clone(web), asked })
+            Arc::new(FaultyHttp { outside, life, web: Arc::clone(web), point })
         };
         let looks = || {
             let (outside, life) = both();
-            Arc::new(FaultyLooks { outside, life })
+            Arc::new(FaultyReads { outside, life })
         };
         let journal = {
             let ((outside, life), torn, place) = (both(), Arc::default(), Place::Journal);
@@ -176,11 +177,12 @@ impl Node {
             runtime: FaultyRuntime::runtime(&self.outside, life),
             files: FaultyFiles::files(&self.outside, life),
             volumes: Arc::new(MemoryVolumes::new(Arc::clone(&self.outside.files))),
-            http: web(&self.outside.web, Asked::Web),
-            pod_http: web(&self.outside.pod_web, Asked::PodWeb),
+            http: web(&self.outside.web, FaultPoint::Web),
+            pod_http: web(&self.outside.pod_web, FaultPoint::PodWeb),
             probes: Arc::<MemoryProbes>::default(),
             logs: looks(),
             log_files: None,
+            programs: Arc::<MemoryPrograms>::default(),
             clock: Arc::clone(&self.outside.clock) as _,
             events: Arc::<KeptEvents>::default(),
             journal,
@@ -195,7 +197,7 @@ impl Node {
         }
     }
 
-    /// As `kill -9`: nothing of it goes on, nothing is tidied up.
+    /// As `kill -9`: its tasks end without any cleanup.
     pub(super) fn kill_agent(&mut self) {
         if let Some((agent, life)) = self.agent.take() {
             self.outside.say(format!("FAULT    agent {} is killed", self.agents));
@@ -206,7 +208,7 @@ impl Node {
         }
     }
 
-    /// Lets time pass, and asks the invariants at every quiet moment on the way.
+    /// Advances the time, and checks the invariants at every quiet moment.
     pub(super) async fn advance_to(&mut self, at: Duration) -> Result<(), Broken> {
         loop {
             self.quiet()?;
@@ -215,9 +217,9 @@ impl Node {
                 return Ok(());
             }
             let then = Instant::now() + at.saturating_sub(now).min(TICK);
-            let chore = self.chores.iter().map(|(at, _)| *at).min();
+            let chore = self.later_actions.iter().map(|(at, _)| *at).min();
             self.wait_until(chore.map_or(then, |chore| chore.min(then))).await?;
-            self.do_chores();
+            self.run_later_actions();
         }
     }
 
@@ -229,28 +231,28 @@ impl Node {
         tokio::select! {
             biased;
             () = life.over.cancelled() => {
-                let away = life.fate().map_or(Duration::ZERO, |doom| doom.away);
+                let away = life.death().map_or(Duration::ZERO, |death| death.away);
                 self.agent = None;
-                self.chores.push((Instant::now() + away, Chore::StartAgent));
+                self.later_actions.push((Instant::now() + away, LaterAction::StartAgent));
                 Ok(())
             }
-            broken = agent.broken() => {
+            broken = agent.task_ended() => {
                 let how = broken.to_string();
                 if !how.starts_with(CANNOT_READ) {
-                    return Err(Broken { invariant: "no part of the agent ends by itself", how });
+                    return Err(Broken { invariant: "no task of the agent ends by itself", how });
                 }
                 self.give_up(&how);
                 Ok(())
             }
-            () = self.outside.is_restless() => {
-                let how = "it goes on and on, and no time passes".to_owned();
+            () = self.outside.event_limit_exceeded() => {
+                let how = "it keeps running without time passing".to_owned();
                 Err(Broken { invariant: "the agent comes to rest", how })
             }
             () = sleep_until(then) => Ok(()),
         }
     }
 
-    /// An agent that cannot read what pods were given ends, and somebody starts another.
+    /// An agent that cannot read the allocation checkpoint exits, and another one is started.
     fn give_up(&mut self, why: &str) {
         self.outside.say(format!("         agent {} gives up: {why}", self.agents));
         self.outside.record(Event::AgentDied);
@@ -258,20 +260,20 @@ impl Node {
             life.over.cancel();
             drop(agent);
         }
-        self.chores.push((Instant::now() + STARTED_AGAIN, Chore::StartAgent));
+        self.later_actions.push((Instant::now() + STARTED_AGAIN, LaterAction::StartAgent));
     }
 
-    fn do_chores(&mut self) {
+    fn run_later_actions(&mut self) {
         let now = Instant::now();
-        let (due, later) = self.chores.iter().partition(|(at, _)| *at <= now);
-        self.chores = later;
-        let due: Vec<(Instant, Chore)> = due;
+        let (due, later) = self.later_actions.iter().partition(|(at, _)| *at <= now);
+        self.later_actions = later;
+        let due: Vec<(Instant, LaterAction)> = due;
         for (_, chore) in due {
             match chore {
-                Chore::StartAgent => self.start_agent(),
-                Chore::RuntimeIsBack => {
+                LaterAction::StartAgent => self.start_agent(),
+                LaterAction::RuntimeIsBack => {
                     self.outside.say("         the runtime is back");
-                    // A new process of it knows nothing of what the old one had to tell.
+                    // A new process of the runtime has none of the old one's unread events.
                     self.outside.runtime.forget_events();
                     self.outside.away.set(false);
                 }
@@ -279,17 +281,17 @@ impl Node {
         }
     }
 
-    /// A moment at which nobody has anything to do.
+    /// A moment without pending work.
     pub(super) fn quiet(&mut self) -> Result<(), Broken> {
         self.outside.observe();
-        self.outside.look_around();
-        let news = self.outside.take_news();
-        self.robbed.read(&news);
+        self.outside.record_removed();
+        let news = self.outside.take_records();
+        self.late_removals.read(&news);
         self.capped.read(&news);
         self.outlived.read(&news);
-        self.beginnings.read(&news);
-        self.endings.read(&news);
-        self.waits.read(&news);
+        self.pod_starts.read(&news);
+        self.stop_deadlines.read(&news);
+        self.restart_deadlines.read(&news);
         self.reading.read(&news);
         self.invariants.read(&news)?;
         if let Some(kept) = &mut self.kept {
@@ -306,33 +308,33 @@ impl Node {
         self.reading.check(&self.outside.journal)
     }
 
-    /// From now on what happens is kept.
-    pub(super) fn keep_news(&mut self) {
+    /// Keeps records from now on.
+    pub(super) fn keep_records(&mut self) {
         self.kept = Some(Vec::new());
     }
 
-    pub(super) fn kept_news(&mut self) -> Vec<Record> {
+    pub(super) fn kept_records(&mut self) -> Vec<Record> {
         self.kept.take().unwrap_or_default()
     }
 
-    /// Does what the plan says.
+    /// Executes a step of the plan.
     pub(super) async fn step(&mut self, what: &What) {
         self.outside.say(format!("PLAN     {what}"));
         match what {
             What::Write(pod) => self.write(pod),
-            What::Spoil(name) => self.spoil(name),
+            What::Invalidate(name) => self.invalidate(name),
             What::Remove(name) => self.remove(name),
             What::Arm(rule) => self.outside.arm(*rule),
             What::RestartRuntime(away) => {
                 self.outside.happened("runtime restart");
                 self.outside.away.set(true);
                 self.outside.runtime.end_event_streams(Some(Code::Unavailable));
-                self.chores.retain(|(_, chore)| *chore != Chore::RuntimeIsBack);
-                self.chores.push((Instant::now() + *away, Chore::RuntimeIsBack));
+                self.later_actions.retain(|(_, chore)| *chore != LaterAction::RuntimeIsBack);
+                self.later_actions.push((Instant::now() + *away, LaterAction::RuntimeIsBack));
             }
-            What::KillAgent(doom) => {
+            What::KillAgent(death) => {
                 if let Some((_, life)) = &self.agent {
-                    life.doom(*doom);
+                    life.plan_death(*death);
                 }
             }
             What::RestartAgent => {
@@ -347,24 +349,24 @@ impl Node {
                 self.outside.clock.jump(*seconds);
                 self.outside.record(Event::ClockJumped);
             }
-            What::Harm(harm, which) => self.harm(*harm, *which),
+            What::ProcessFault(fault, which) => self.process_fault(*fault, *which),
         }
     }
 
-    /// The end of all faults: what was in store is dropped, and what is away comes back.
+    /// Ends all faults: planned ones are dropped, and the runtime comes back.
     pub(super) async fn calm(&mut self) -> Result<(), Broken> {
         self.outside.disarm();
-        let doomed = self.agent.as_ref().is_some_and(|(_, life)| life.fate().is_some());
+        let is_planned = self.agent.as_ref().is_some_and(|(_, life)| life.death().is_some());
         let killed = self.outside.all_that_happened().contains_key(AGENT_KILLED);
-        if doomed || !killed {
+        if is_planned || !killed {
             self.kill_agent();
-            self.chores.push((Instant::now(), Chore::StartAgent));
+            self.later_actions.push((Instant::now(), LaterAction::StartAgent));
         }
-        while !self.chores.is_empty() {
+        while !self.later_actions.is_empty() {
             let then = self.outside.elapsed() + TICK;
             self.advance_to(then).await?;
         }
-        self.outside.say("CALM     nothing more goes wrong");
+        self.outside.say("CALM     faults are over");
         Ok(())
     }
 
@@ -375,7 +377,7 @@ impl Node {
         self.names.insert(pod.name.clone());
         let before = self.manifests.insert(pod.name.clone(), Arc::clone(&pod));
         if let Some(before) = before.map(|before| before.uid()).filter(|before| *before != uid) {
-            self.unwant(&before);
+            self.remove_wanted(&before);
         }
         self.wanted.insert(uid.clone(), Arc::clone(&pod));
         self.outside.record(Event::Wanted(uid, Arc::clone(&pod)));
@@ -386,14 +388,14 @@ impl Node {
         }
     }
 
-    fn unwant(&mut self, uid: &model::ids::PodUid) {
+    fn remove_wanted(&mut self, uid: &model::ids::PodUid) {
         self.wanted.remove(uid);
         self.outside.record(Event::Unwanted(uid.clone()));
     }
 
     fn remove(&mut self, name: &str) {
         if let Some(pod) = self.manifests.remove(name) {
-            self.unwant(&pod.uid());
+            self.remove_wanted(&pod.uid());
             if pod.on_page {
                 self.write_page();
             } else {
@@ -402,9 +404,9 @@ impl Node {
         }
     }
 
-    /// A manifest that makes no sense leaves its pod as it was, if there is something that it was: an
-    /// agent that never read a good version cannot know it.
-    fn spoil(&mut self, name: &str) {
+    /// An invalid manifest leaves its pod unchanged, if there is an earlier version: an agent that never read a
+    /// valid version cannot know it.
+    fn invalidate(&mut self, name: &str) {
         let Some(pod) = self.manifests.get(name) else { return };
         let (directory, mark) = if pod.on_page {
             (LAST_GOOD_PAGE, page::mark(self.pages))
@@ -412,7 +414,7 @@ impl Node {
             (LAST_GOOD, pod.mark())
         };
         if !self.last_good(directory).iter().any(|text| text.contains(&mark)) {
-            self.outside.say("         but nobody has read it yet; left alone");
+            self.outside.say("         no agent has read it yet; left unchanged");
         } else if pod.on_page {
             self.outside.web.put(URL, Page::ok("spoiled: ["));
         } else {
@@ -420,7 +422,7 @@ impl Node {
         }
     }
 
-    /// Puts all pods that are on it on the page of the URL.
+    /// Writes all pods of the URL to its page.
     fn write_page(&mut self) {
         self.pages += 1;
         let pods = self.manifests.values().filter(|pod| pod.on_page);
@@ -430,19 +432,19 @@ impl Node {
     fn last_good(&self, directory: &str) -> Vec<String> {
         let directory = std::path::Path::new(directory);
         let names = self.outside.files.list(directory).now_or_never();
-        let names = names.expect("nothing delays files in memory").unwrap_or_default();
+        let names = names.expect("files in memory return at once").unwrap_or_default();
         let contents =
             names.iter().filter_map(|name| self.outside.files.content(directory.join(name)));
         contents.map(|content| String::from_utf8_lossy(&content).into_owned()).collect()
     }
 
-    fn harm(&mut self, harm: Harm, which: u64) {
+    fn process_fault(&mut self, fault: ProcessFault, which: u64) {
         let runtime = &self.outside.runtime;
         let one = |count: usize| {
             let count = u64::try_from(count).unwrap_or(0);
             which.checked_rem(count).and_then(|index| usize::try_from(index).ok())
         };
-        if harm == Harm::Sandbox {
+        if fault == ProcessFault::Sandbox {
             let mut sandboxes = runtime.sandboxes();
             sandboxes.retain(|sandbox| sandbox.state == SandboxState::Ready);
             if let Some(index) = one(sandboxes.len()) {
@@ -453,17 +455,17 @@ impl Node {
             containers.retain(|container| container.state == ContainerState::Running);
             if let Some(index) = one(containers.len()) {
                 let id = &containers[index].id;
-                match harm {
-                    Harm::Container(code) => runtime.kill_container(id, code),
-                    Harm::OutOfMemory => runtime.oom_kill(id),
-                    Harm::Lost | Harm::Sandbox => runtime.lose_container(id),
+                match fault {
+                    ProcessFault::Container(code) => runtime.kill_container(id, code),
+                    ProcessFault::OutOfMemory => runtime.oom_kill(id),
+                    ProcessFault::Lost | ProcessFault::Sandbox => runtime.lose_container(id),
                 };
             }
         }
         self.outside.observe();
     }
 
-    /// A text with short names instead of ids.
+    /// A text with short names in place of ids.
     pub(super) fn with_short_names(&self, text: &str) -> String {
         let ids = self.outside.runtime.containers().into_iter().map(|one| one.id.to_string());
         let sandboxes = self.outside.runtime.sandboxes().into_iter();

@@ -1,10 +1,10 @@
-//! What the URL of a node serves: a list of pods.
+//! The page of the URL: a list of pods.
 
 use std::sync::Arc;
 
 use crate::plan::PodPlan;
 
-/// What tells one page from all others.
+/// A label with the number of the page.
 pub(super) fn mark(number: u64) -> String {
     format!("page-{number}-")
 }

@@ -22,10 +22,10 @@ pub(crate) const CONTAINERS_READY: &str = "ContainersReady";
 const SCHEDULED: &str = "PodScheduled";
 const RESTARTING_ALL: &str = "AllContainersRestarting";
 pub(crate) const DISRUPTION_TARGET: &str = "DisruptionTarget";
-/// Why a pod goes that the node ends for others' sake.
+/// The reason of pods that the kubelet terminates for other pods.
 const BY_KUBELET: &str = "TerminationByKubelet";
 
-/// Conditions that the node alone writes. What is not here is somebody else's and stays as it is.
+/// Conditions that only the node writes. All others belong to other clients and are kept.
 pub(crate) const OWNED: &[&str] = &[
     READY_TO_START,
     INITIALIZED,
@@ -40,15 +40,15 @@ pub(crate) const OWNED: &[&str] = &[
 pub(crate) const TRUE: &str = "True";
 pub(crate) const FALSE: &str = "False";
 
-/// What a condition says.
+/// The content of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Claim {
+struct ConditionState {
     holds: bool,
     reason: Option<&'static str>,
     message: Option<String>,
 }
 
-impl Claim {
+impl ConditionState {
     const YES: Self = Self { holds: true, reason: None, message: None };
     const NO: Self = Self { holds: false, reason: None, message: None };
 
@@ -57,12 +57,12 @@ impl Claim {
     }
 }
 
-/// Whether a status says that the pod starts over with all its containers.
+/// Whether a status shows that the pod restarts all its containers.
 pub fn is_restarting_all(status: &PodStatus) -> bool {
     holds(Some(status), RESTARTING_ALL)
 }
 
-/// The conditions of a pod: first those of others, then the node's own.
+/// The conditions of a pod: first those of other clients, then the node's own.
 pub fn conditions(
     input: &StatusInput<'_>,
     phase: Phase,
@@ -78,10 +78,10 @@ pub fn conditions(
         (INITIALIZED, Some(initialized::initialized(input, phase, containers))),
         (READY, Some(ready)),
         (CONTAINERS_READY, Some(containers_ready)),
-        (SCHEDULED, Some(Claim::YES)),
+        (SCHEDULED, Some(ConditionState::YES)),
         (RESTARTING_ALL, restarting_all::restarting_all(input, phase)),
     ];
-    // Kept for every pod, so no larger than it needs to be.
+    // Stored for every pod, so without spare capacity.
     all.reserve_exact(claims.iter().filter(|(_, claim)| claim.is_some()).count());
     for (type_, claim) in claims {
         all.extend(claim.map(|claim| published(input, type_, claim)));
@@ -89,7 +89,7 @@ pub fn conditions(
     all
 }
 
-/// Sets the `Ready` and `ContainersReady` conditions of a status anew; the others stay.
+/// Recomputes the `Ready` and `ContainersReady` conditions of a status; the others are kept.
 pub(crate) fn update_ready(
     pod: &Pod,
     status: &mut PodStatus,
@@ -111,8 +111,8 @@ pub(crate) fn update_ready(
     }
 }
 
-/// The conditions of others, as the API shows them. `DisruptionTarget` has two writers: the one that
-/// this node wrote wins, because it is not derived again.
+/// The conditions of other clients, as in the API. `DisruptionTarget` has two writers: the one that
+/// this node wrote takes precedence, because it is not computed again.
 fn foreign(input: &StatusInput<'_>) -> Vec<PodCondition> {
     let of_api = input.pod.status.as_ref().filter(|status| status.conditions.is_some());
     let theirs = of_api.or(input.previous).map(listed).unwrap_or_default();
@@ -126,19 +126,19 @@ fn foreign(input: &StatusInput<'_>) -> Vec<PodCondition> {
     }
     if let Some(message) = input.failure.and_then(|failure| failure.disruption) {
         let message = Some(message.to_owned());
-        let claim = Claim { reason: Some(BY_KUBELET), message, ..Claim::YES };
+        let claim = ConditionState { reason: Some(BY_KUBELET), message, ..ConditionState::YES };
         kept.retain(|one| one.type_ != DISRUPTION_TARGET);
         kept.push(published(input, DISRUPTION_TARGET, claim));
     }
     kept
 }
 
-/// A claim as the API shows it. The time of its last change stays while it says the same.
-fn published(input: &StatusInput<'_>, type_: &str, claim: Claim) -> PodCondition {
+/// A condition for the API. Its transition time is kept while its status is unchanged.
+fn published(input: &StatusInput<'_>, type_: &str, claim: ConditionState) -> PodCondition {
     let old = find(input.base(), type_);
     let mut generation = input.pod.metadata.generation.filter(|_| type_ != RESTARTING_ALL);
     if type_ == RESIZE_IN_PROGRESS {
-        // It is about the specification that was allocated, not about later ones.
+        // It refers to the allocated specification, not to later ones.
         generation = old.and_then(|old| old.observed_generation).or(generation);
     }
     let generation = generation.filter(|generation| *generation != 0);
@@ -147,13 +147,13 @@ fn published(input: &StatusInput<'_>, type_: &str, claim: Claim) -> PodCondition
 
 fn condition(
     type_: &str,
-    claim: Claim,
+    claim: ConditionState,
     old: Option<&PodCondition>,
     observed_generation: Option<i64>,
     now: Timestamp,
 ) -> PodCondition {
     let status = if claim.holds { TRUE } else { FALSE };
-    // A resize waits anew when it waits for something else.
+    // A pending resize has a new transition time when its reason changes.
     let by_reason = matches!(type_, RESIZE_PENDING | RESIZE_IN_PROGRESS);
     let unchanged = old.filter(|old| {
         old.status == status && (!by_reason || old.reason.as_deref() == claim.reason)
@@ -183,12 +183,12 @@ pub(crate) fn status_of<'a>(status: Option<&'a PodStatus>, type_: &str) -> Optio
     find(status, type_).map(|condition| condition.status.as_str())
 }
 
-/// Whether a condition is there and says yes.
+/// Whether a condition exists and is true.
 fn holds(status: Option<&PodStatus>, type_: &str) -> bool {
     find(status, type_).is_some_and(|condition| condition.status == TRUE)
 }
 
-/// Names of containers as messages list them.
+/// Container names as messages list them.
 fn name_list(names: &[&str]) -> String {
     format!("[{}]", names.join(" "))
 }

@@ -1,4 +1,4 @@
-//! The conditions.
+//! Tests of conditions.
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerRestartRule, ContainerRestartRuleOnExitCodes, PodCondition,
@@ -11,11 +11,11 @@ use model::pod_failure::PodFailure;
 
 use crate::decide::container_statuses::Containers;
 use crate::decide::test_pods::{
-    NOW, World, at, condition, container, find, instance, pod, sandbox, sidecar, time, with_init,
+    Harness, NOW, at, condition, container, find, instance, pod, sandbox, sidecar, time, with_init,
 };
 use crate::decide::{Phase, conditions};
 
-/// What a condition says: `True`, `False REASON`, `False REASON: MESSAGE`, or `-` without one.
+/// A condition as text: `True`, `False REASON`, `False REASON: MESSAGE`, or `-` without one.
 fn says(status: &PodStatus, type_: &str) -> String {
     let Some(found) = find(status, type_) else { return "-".to_owned() };
     let mut text = found.status.clone();
@@ -37,46 +37,46 @@ fn old_condition(status: &str) -> PodStatus {
 }
 
 #[test]
-fn a_pod_whose_sandbox_is_usable_is_ready_to_start_containers() {
-    let world = |change: &dyn Fn(&mut World)| {
-        let mut world = World::new(pod("Always", &["a"]), vec![]);
-        change(&mut world);
-        says(&world.status(), "PodReadyToStartContainers")
+fn pod_with_usable_sandbox_is_ready_to_start_containers() {
+    let harness = |change: &dyn Fn(&mut Harness)| {
+        let mut harness = Harness::new(pod("Always", &["a"]), vec![]);
+        change(&mut harness);
+        says(&harness.status(), "PodReadyToStartContainers")
     };
-    let host_network = |world: &mut World| {
-        world.pod.spec.as_mut().unwrap().host_network = Some(true);
+    let host_network = |harness: &mut Harness| {
+        harness.pod.spec.as_mut().unwrap().host_network = Some(true);
     };
-    assert_eq!(world(&|_| {}), "True");
-    assert_eq!(world(&|world| world.observed.sandboxes.clear()), "False");
-    let just_made = |world: &mut World| {
-        world.observed.sandboxes.clear();
-        world.has_new_sandbox = true;
+    assert_eq!(harness(&|_| {}), "True");
+    assert_eq!(harness(&|harness| harness.observed.sandboxes.clear()), "False");
+    let just_made = |harness: &mut Harness| {
+        harness.observed.sandboxes.clear();
+        harness.has_new_sandbox = true;
     };
-    assert_eq!(world(&just_made), "True");
-    assert_eq!(world(&|world| world.observed.sandboxes[0].state = NotReady), "False");
-    // Another live one is in the way only if something was made in it.
-    assert_eq!(world(&|world| world.observed.sandboxes.push(sandbox(Ready))), "True");
-    let used = |world: &mut World| {
+    assert_eq!(harness(&just_made), "True");
+    assert_eq!(harness(&|harness| harness.observed.sandboxes[0].state = NotReady), "False");
+    // Another live sandbox matters only if a container was created in it.
+    assert_eq!(harness(&|harness| harness.observed.sandboxes.push(sandbox(Ready))), "True");
+    let used = |harness: &mut Harness| {
         let mut instance = instance("a-0", Running, 0);
         let other = sandbox(Ready);
         instance.sandbox_id = other.id.clone();
-        world.observed.containers.push(instance);
-        world.observed.sandboxes.push(other);
+        harness.observed.containers.push(instance);
+        harness.observed.sandboxes.push(other);
     };
-    assert_eq!(world(&used), "False");
-    assert_eq!(world(&|world| world.observed.sandboxes.push(sandbox(NotReady))), "True");
-    assert_eq!(world(&|world| world.observed.sandboxes[0].ips.clear()), "False");
-    assert_eq!(world(&host_network), "False");
-    let on_host = |world: &mut World| {
-        host_network(world);
-        world.observed.sandboxes[0].host_network = true;
-        world.observed.sandboxes[0].ips.clear();
+    assert_eq!(harness(&used), "False");
+    assert_eq!(harness(&|harness| harness.observed.sandboxes.push(sandbox(NotReady))), "True");
+    assert_eq!(harness(&|harness| harness.observed.sandboxes[0].ips.clear()), "False");
+    assert_eq!(harness(&host_network), "False");
+    let on_host = |harness: &mut Harness| {
+        host_network(harness);
+        harness.observed.sandboxes[0].host_network = true;
+        harness.observed.sandboxes[0].ips.clear();
     };
-    assert_eq!(world(&on_host), "True");
+    assert_eq!(harness(&on_host), "True");
 }
 
 #[test]
-fn a_pod_is_initialized_when_its_init_containers_are_done() {
+fn pod_is_initialized_when_init_containers_completed() {
     let inits = || vec![container("first"), sidecar("beside")];
     let incomplete = |names: &str| {
         format!("False ContainersNotInitialized: containers with incomplete status: [{names}]")
@@ -109,24 +109,24 @@ fn a_pod_is_initialized_when_its_init_containers_are_done() {
     ];
     for (what, instances, expected) in rows {
         let pod = with_init(pod("Never", &["main"]), inits());
-        let status = World::new(pod, instances).status();
+        let status = Harness::new(pod, instances).status();
         assert_eq!(says(&status, "Initialized"), expected, "{what}");
     }
-    let without = World::new(pod("Always", &["main"]), vec![]).status();
+    let without = Harness::new(pod("Always", &["main"]), vec![]).status();
     assert_eq!(says(&without, "Initialized"), "True");
 }
 
 #[test]
-fn a_pod_that_was_initialized_stays_so() {
+fn initialized_pod_stays_initialized() {
     let pod = with_init(pod("Always", &["main"]), vec![container("first")]);
-    let world = World::new(pod, vec![]);
-    assert_eq!(says(&world.status(), "Initialized").split(' ').next(), Some("False"));
-    let world = world.with_previous(old_condition("True"));
-    assert_eq!(says(&world.status(), "Initialized"), "True");
+    let harness = Harness::new(pod, vec![]);
+    assert_eq!(says(&harness.status(), "Initialized").split(' ').next(), Some("False"));
+    let harness = harness.with_previous(old_condition("True"));
+    assert_eq!(says(&harness.status(), "Initialized"), "True");
 }
 
 #[test]
-fn containers_are_ready_when_all_regular_ones_and_sidecars_are() {
+fn containers_are_ready_when_all_regular_containers_and_sidecars_are() {
     let unready = |names: &str| {
         format!("False ContainersNotReady: containers with unready status: [{names}]")
     };
@@ -161,24 +161,24 @@ fn containers_are_ready_when_all_regular_ones_and_sidecars_are() {
     ];
     for (policy, instances, expected) in rows {
         let pod = with_init(pod(policy, &["a", "b"]), vec![sidecar("beside")]);
-        let status = World::new(pod, instances).status();
+        let status = Harness::new(pod, instances).status();
         assert_eq!(says(&status, "ContainersReady"), expected);
         assert_eq!(says(&status, "Ready"), expected);
     }
 }
 
 #[test]
-fn a_failed_pod_is_not_ready_although_containers_still_run() {
-    let world = World::new(pod("Always", &["a"]), vec![instance("a-0", Running, 0)])
+fn failed_pod_is_not_ready_while_containers_still_run() {
+    let harness = Harness::new(pod("Always", &["a"]), vec![instance("a-0", Running, 0)])
         .with_previous(PodStatus { phase: Some("Failed".to_owned()), ..PodStatus::default() });
-    assert_eq!(says(&world.status(), "Ready"), "False PodFailed");
+    assert_eq!(says(&harness.status(), "Ready"), "False PodFailed");
 }
 
 #[test]
-fn statuses_that_are_not_known_are_not_ready_and_not_initialized() {
-    let world = World::new(with_init(pod("Always", &["a"]), vec![container("first")]), vec![]);
+fn unknown_container_statuses_are_not_ready_and_not_initialized() {
+    let harness = Harness::new(with_init(pod("Always", &["a"]), vec![container("first")]), vec![]);
     let with = |containers: &Containers| PodStatus {
-        conditions: Some(conditions(&world.input(), Phase::Pending, containers)),
+        conditions: Some(conditions(&harness.input(), Phase::Pending, containers)),
         ..PodStatus::default()
     };
     let nothing = with(&Containers::default());
@@ -199,7 +199,7 @@ fn statuses_that_are_not_known_are_not_ready_and_not_initialized() {
 }
 
 #[test]
-fn readiness_gates_hold_up_a_pod_and_not_its_containers() {
+fn readiness_gates_affect_the_pod_and_not_its_containers() {
     let gate = |name: &str| PodReadinessGate { condition_type: name.to_owned() };
     let rows = [
         (
@@ -213,25 +213,25 @@ fn readiness_gates_hold_up_a_pod_and_not_its_containers() {
         (Some("True"), "True"),
     ];
     for (says_gate, expected) in rows {
-        let mut world = World::new(pod("Always", &["a"]), vec![instance("a-0", Running, 0)]);
-        world.pod.spec.as_mut().unwrap().readiness_gates = Some(vec![gate("ex.io/up")]);
-        world.pod.status = Some(PodStatus {
+        let mut harness = Harness::new(pod("Always", &["a"]), vec![instance("a-0", Running, 0)]);
+        harness.pod.spec.as_mut().unwrap().readiness_gates = Some(vec![gate("ex.io/up")]);
+        harness.pod.status = Some(PodStatus {
             conditions: says_gate.map(|says| vec![condition("ex.io/up", says)]),
             ..PodStatus::default()
         });
-        let status = world.status();
+        let status = harness.status();
         assert_eq!(says(&status, "Ready"), expected);
         assert_eq!(says(&status, "ContainersReady"), "True");
     }
 }
 
 #[test]
-fn a_pod_on_a_node_is_scheduled() {
-    let world = World::new(pod("Always", &["a"]), vec![]);
-    assert_eq!(says(&world.status(), "PodScheduled"), "True");
+fn pod_on_a_node_is_scheduled() {
+    let harness = Harness::new(pod("Always", &["a"]), vec![]);
+    assert_eq!(says(&harness.status(), "PodScheduled"), "True");
 }
 
-/// A container that asks for a restart of all by its exit with 7.
+/// A container whose exit with 7 restarts all containers.
 fn asking(name: &str) -> Container {
     let rule = ContainerRestartRule {
         action: "RestartAllContainers".to_owned(),
@@ -251,7 +251,7 @@ const RESTARTING: &str =
     "True RestartAllContainersStarted: container exited with restart policy rule";
 
 #[test]
-fn all_containers_restart_from_the_exit_that_asks_for_it_until_none_is_left() {
+fn restart_of_all_lasts_from_the_matching_exit_until_no_instance_is_left() {
     let ruled = || {
         let mut pod = pod("Never", &["a", "b"]);
         pod.spec.as_mut().unwrap().containers[0] = asking("a");
@@ -280,20 +280,20 @@ fn all_containers_restart_from_the_exit_that_asks_for_it_until_none_is_left() {
     for (what, instances, before, expected) in rows {
         let before = condition("AllContainersRestarting", before);
         let previous = PodStatus { conditions: Some(vec![before.clone()]), ..PodStatus::default() };
-        let mut world = World::new(ruled(), instances).with_previous(previous.clone());
-        world.pod.metadata.generation = Some(3);
-        let status = world.status();
+        let mut harness = Harness::new(ruled(), instances).with_previous(previous.clone());
+        harness.pod.metadata.generation = Some(3);
+        let status = harness.status();
         assert_eq!(says(&status, "AllContainersRestarting"), expected, "{what}");
         let found = find(&status, "AllContainersRestarting").unwrap();
         assert_eq!(found.observed_generation, None);
-        let unruled = World::new(pod("Never", &["a", "b"]), vec![b()]).with_previous(previous);
+        let unruled = Harness::new(pod("Never", &["a", "b"]), vec![b()]).with_previous(previous);
         assert_eq!(says(&unruled.status(), "AllContainersRestarting"), "-");
     }
 }
 
 // behaviour: ACT-55
 #[test]
-fn the_exit_of_an_init_container_may_ask_for_it_too() {
+fn init_container_exit_may_restart_all() {
     let beside = || instance("beside-0", Running, 0);
     let rows = [
         ("it runs", vec![beside(), instance("first-0", Running, 0)], "False", "False"),
@@ -312,33 +312,33 @@ fn the_exit_of_an_init_container_may_ask_for_it_too() {
         let pod = with_init(pod("Never", &["a"]), vec![sidecar("beside"), asking("first")]);
         let conditions = Some(vec![condition("AllContainersRestarting", before)]);
         let previous = PodStatus { conditions, ..PodStatus::default() };
-        let status = World::new(pod, instances).with_previous(previous).status();
+        let status = Harness::new(pod, instances).with_previous(previous).status();
         assert_eq!(says(&status, "AllContainersRestarting"), expected, "{what}");
     }
 }
 
 #[test]
-fn the_time_of_a_condition_stays_while_it_says_the_same() {
-    let mut world = World::new(pod("Always", &["a"]), vec![instance("a-0", Running, 0)]);
-    let since = |world: &World, type_: &str| {
-        find(&world.status(), type_).unwrap().last_transition_time.clone().unwrap()
+fn transition_time_is_kept_while_status_is_unchanged() {
+    let mut harness = Harness::new(pod("Always", &["a"]), vec![instance("a-0", Running, 0)]);
+    let since = |harness: &Harness, type_: &str| {
+        find(&harness.status(), type_).unwrap().last_transition_time.clone().unwrap()
     };
-    assert_eq!(since(&world, "Ready"), time(NOW));
-    world.previous = Some(old_condition("True"));
-    assert_eq!(since(&world, "Ready"), time(5));
-    world.previous = Some(old_condition("False"));
-    assert_eq!(since(&world, "Ready"), time(NOW));
-    world.previous = None;
-    world.pod.status = Some(old_condition("True"));
-    assert_eq!(since(&world, "Ready"), time(5), "what the API shows counts after a restart");
+    assert_eq!(since(&harness, "Ready"), time(NOW));
+    harness.previous = Some(old_condition("True"));
+    assert_eq!(since(&harness, "Ready"), time(5));
+    harness.previous = Some(old_condition("False"));
+    assert_eq!(since(&harness, "Ready"), time(NOW));
+    harness.previous = None;
+    harness.pod.status = Some(old_condition("True"));
+    assert_eq!(since(&harness, "Ready"), time(5), "the API's status is used after a restart");
 }
 
 #[test]
-fn conditions_tell_for_which_generation_they_are() {
+fn conditions_have_observed_generation() {
     for (generation, expected) in [(Some(4), Some(4)), (Some(0), None), (None, None)] {
-        let mut world = World::new(pod("Always", &["a"]), vec![]);
-        world.pod.metadata.generation = generation;
-        let conditions = world.status().conditions.unwrap();
+        let mut harness = Harness::new(pod("Always", &["a"]), vec![]);
+        harness.pod.metadata.generation = generation;
+        let conditions = harness.status().conditions.unwrap();
         assert_eq!(conditions.len(), 5);
         for condition in conditions {
             assert_eq!(condition.observed_generation, expected, "{}", condition.type_);
@@ -347,7 +347,7 @@ fn conditions_tell_for_which_generation_they_are() {
 }
 
 #[test]
-fn conditions_of_others_stay_as_they_are_and_come_first() {
+fn foreign_conditions_are_kept_and_come_first() {
     let foreign =
         || PodCondition { message: Some("mine".to_owned()), ..condition("ex.io/up", "Unknown") };
     let of_status = |conditions: Vec<PodCondition>| {
@@ -359,45 +359,45 @@ fn conditions_of_others_stay_as_they_are_and_come_first() {
         status.conditions.iter().flatten().map(|one| one.type_.clone()).collect()
     };
     let leftover = || condition("PodResizePending", "True");
-    let mut world = World::new(pod("Always", &["a"]), vec![]);
-    world.pod.status = of_status(vec![condition("Ready", "True"), leftover(), foreign()]);
-    assert_eq!(types(&world.status()), [&["ex.io/up"], &own[..]].concat());
-    assert_eq!(find(&world.status(), "ex.io/up"), Some(&foreign()));
+    let mut harness = Harness::new(pod("Always", &["a"]), vec![]);
+    harness.pod.status = of_status(vec![condition("Ready", "True"), leftover(), foreign()]);
+    assert_eq!(types(&harness.status()), [&["ex.io/up"], &own[..]].concat());
+    assert_eq!(find(&harness.status(), "ex.io/up"), Some(&foreign()));
 
-    world.previous = of_status(vec![condition("ex.io/gone", "True"), condition("Ready", "True")]);
+    harness.previous = of_status(vec![condition("ex.io/gone", "True"), condition("Ready", "True")]);
     assert_eq!(
-        types(&world.status()),
+        types(&harness.status()),
         [&["ex.io/up"], &own[..]].concat(),
-        "the API's are the truth"
+        "the API's conditions are kept"
     );
-    world.pod.status = None;
-    assert_eq!(types(&world.status()), [&["ex.io/gone"], &own[..]].concat());
+    harness.pod.status = None;
+    assert_eq!(types(&harness.status()), [&["ex.io/gone"], &own[..]].concat());
 
-    world.previous = of_status(vec![condition("DisruptionTarget", "True")]);
-    world.pod.status = of_status(vec![foreign(), condition("DisruptionTarget", "False")]);
-    let found = world.status();
+    harness.previous = of_status(vec![condition("DisruptionTarget", "True")]);
+    harness.pod.status = of_status(vec![foreign(), condition("DisruptionTarget", "False")]);
+    let found = harness.status();
     assert_eq!(types(&found), [&["ex.io/up", "DisruptionTarget"], &own[..]].concat());
     assert_eq!(says(&found, "DisruptionTarget"), "True");
 }
 
 // behaviour: ADM-19
 #[test]
-fn a_pod_that_the_node_ends_for_others_says_so_from_then_on() {
-    let mut world = World::new(pod("Always", &["a"]), vec![]);
-    world.failure = Some(PodFailure {
+fn preempted_pod_keeps_its_disruption_target_condition() {
+    let mut harness = Harness::new(pod("Always", &["a"]), vec![]);
+    harness.failure = Some(PodFailure {
         reason: "Preempting",
         message: "make room".to_owned(),
         disruption: Some("for a critical pod"),
     });
-    let told = world.status();
-    let condition = find(&told, "DisruptionTarget").expect("the condition").clone();
-    assert_eq!((condition.status.as_str(), told.phase.as_deref()), ("True", Some("Failed")));
+    let status = harness.status();
+    let condition = find(&status, "DisruptionTarget").expect("the condition").clone();
+    assert_eq!((condition.status.as_str(), status.phase.as_deref()), ("True", Some("Failed")));
     assert_eq!(condition.reason.as_deref(), Some("TerminationByKubelet"));
     assert_eq!(condition.message.as_deref(), Some("for a critical pod"));
-    world.previous = Some(told);
-    world.failure = None;
-    world.stopped_for_good = true;
-    let later = world.status();
+    harness.previous = Some(status);
+    harness.failure = None;
+    harness.stopped_for_good = true;
+    let later = harness.status();
     assert_eq!(find(&later, "DisruptionTarget"), Some(&condition));
     assert_eq!(later.reason.as_deref(), Some("Preempting"));
     assert_eq!(later.message.as_deref(), Some("make room"));
@@ -405,11 +405,11 @@ fn a_pod_that_the_node_ends_for_others_says_so_from_then_on() {
 
 // behaviour: RSZ-21
 #[test]
-fn a_resize_that_waits_or_goes_on_is_told_until_it_is_over() {
+fn resize_conditions_are_published_until_the_resize_is_over() {
     let waits = |infeasible| Some(PendingResize { infeasible, message: "no room".to_owned() });
-    let mut world = World::new(pod("Always", &["a"]), vec![]);
-    world.pending = waits(false);
-    let first = world.status();
+    let mut harness = Harness::new(pod("Always", &["a"]), vec![]);
+    harness.pending = waits(false);
+    let first = harness.status();
     let condition = find(&first, "PodResizePending").expect("the condition").clone();
     assert_eq!(
         (condition.status.as_str(), condition.reason.as_deref()),
@@ -417,74 +417,74 @@ fn a_resize_that_waits_or_goes_on_is_told_until_it_is_over() {
     );
     assert_eq!(condition.message.as_deref(), Some("no room"));
     assert!(find(&first, "PodResizeInProgress").is_none());
-    // The same again is the same; another reason is another time.
-    world.previous = Some(first.clone());
-    world.now = at(NOW + 5);
-    assert_eq!(world.status(), first);
-    world.pending = waits(true);
-    let condition = find(&world.status(), "PodResizePending").expect("the condition").clone();
+    // An equal condition keeps its time; another reason changes it.
+    harness.previous = Some(first.clone());
+    harness.now = at(NOW + 5);
+    assert_eq!(harness.status(), first);
+    harness.pending = waits(true);
+    let condition = find(&harness.status(), "PodResizePending").expect("the condition").clone();
     assert_eq!(condition.reason.as_deref(), Some("Infeasible"));
     assert_eq!(condition.last_transition_time, Some(time(NOW + 5)));
-    world.pending = None;
-    world.resizes = true;
-    let goes_on = world.status();
+    harness.pending = None;
+    harness.resizes = true;
+    let goes_on = harness.status();
     assert!(find(&goes_on, "PodResizePending").is_none());
     let condition = find(&goes_on, "PodResizeInProgress").expect("the condition");
     assert_eq!((condition.status.as_str(), condition.reason.as_deref()), ("True", None));
-    world.resize_error = Some("it uses more");
-    let stuck = world.status();
+    harness.resize_error = Some("it uses more");
+    let stuck = harness.status();
     let condition = find(&stuck, "PodResizeInProgress").expect("the condition");
     assert_eq!(condition.reason.as_deref(), Some("Error"));
     assert_eq!(condition.message.as_deref(), Some("it uses more"));
-    // Whoever is over waits for nothing.
-    world.previous = Some(stuck);
-    world.failure =
+    // A terminal pod has no pending resize.
+    harness.previous = Some(stuck);
+    harness.failure =
         Some(PodFailure { reason: "Evicted", message: "over".to_owned(), disruption: None });
-    let over = world.status();
+    let over = harness.status();
     assert!(find(&over, "PodResizeInProgress").is_none(), "{over:?}");
-    world.failure = None;
-    (world.resizes, world.resize_error) = (false, None);
-    world.previous = None;
-    assert!(find(&world.status(), "PodResizeInProgress").is_none());
+    harness.failure = None;
+    (harness.resizes, harness.resize_error) = (false, None);
+    harness.previous = None;
+    assert!(find(&harness.status(), "PodResizeInProgress").is_none());
 }
 
 #[test]
 fn resize_in_progress_keeps_its_generation_until_cleared() {
-    let generation = |world: &World, type_: &str| {
-        find(&world.status(), type_).and_then(|condition| condition.observed_generation)
+    let generation = |harness: &Harness, type_: &str| {
+        find(&harness.status(), type_).and_then(|condition| condition.observed_generation)
     };
-    let mut world = World::new(pod("Always", &["a"]), vec![]);
-    world.pod.metadata.generation = Some(3);
-    world.resizes = true;
-    world.previous = Some(world.status());
-    // Another resize waits meanwhile.
-    world.pod.metadata.generation = Some(4);
-    world.pending = Some(PendingResize { infeasible: false, message: "no room".to_owned() });
-    assert_eq!(generation(&world, "PodResizeInProgress"), Some(3));
-    assert_eq!(generation(&world, "PodResizePending"), Some(4));
-    world.resizes = false;
-    world.previous = Some(world.status());
-    world.resizes = true;
-    assert_eq!(generation(&world, "PodResizeInProgress"), Some(4));
+    let mut harness = Harness::new(pod("Always", &["a"]), vec![]);
+    harness.pod.metadata.generation = Some(3);
+    harness.resizes = true;
+    harness.previous = Some(harness.status());
+    // Another resize is pending meanwhile.
+    harness.pod.metadata.generation = Some(4);
+    harness.pending = Some(PendingResize { infeasible: false, message: "no room".to_owned() });
+    assert_eq!(generation(&harness, "PodResizeInProgress"), Some(3));
+    assert_eq!(generation(&harness, "PodResizePending"), Some(4));
+    harness.resizes = false;
+    harness.previous = Some(harness.status());
+    harness.resizes = true;
+    assert_eq!(generation(&harness, "PodResizeInProgress"), Some(4));
 }
 
 // behaviour: RSZ-25
 #[test]
-fn the_next_agent_reads_how_far_a_resize_was() {
+fn next_agent_restores_the_resize_state() {
     use podspec::{ReportedResize, reported_resize};
-    let mut world = World::new(pod("Always", &["main"]), vec![]);
+    let mut harness = Harness::new(pod("Always", &["main"]), vec![]);
     assert_eq!(reported_resize(None), ReportedResize::default());
-    assert_eq!(reported_resize(Some(&world.status())), ReportedResize::default());
-    world.pod.metadata.generation = Some(3);
+    assert_eq!(reported_resize(Some(&harness.status())), ReportedResize::default());
+    harness.pod.metadata.generation = Some(3);
     let pending = PendingResize { infeasible: true, message: "never".to_owned() };
-    world.pending = Some(pending.clone());
-    world.resizes = true;
+    harness.pending = Some(pending.clone());
+    harness.resizes = true;
     let expected =
         ReportedResize { pending: Some((pending, Some(3))), in_progress: true, error: None };
-    assert_eq!(reported_resize(Some(&world.status())), expected);
+    assert_eq!(reported_resize(Some(&harness.status())), expected);
     let pending = PendingResize { infeasible: false, message: "no room".to_owned() };
-    (world.pending, world.resize_error) = (Some(pending.clone()), Some("busy"));
+    (harness.pending, harness.resize_error) = (Some(pending.clone()), Some("busy"));
     let error = Some("busy".to_owned());
     let expected = ReportedResize { pending: Some((pending, Some(3))), in_progress: true, error };
-    assert_eq!(reported_resize(Some(&world.status())), expected);
+    assert_eq!(reported_resize(Some(&harness.status())), expected);
 }

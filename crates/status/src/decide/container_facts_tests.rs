@@ -1,4 +1,4 @@
-//! What a container's status tells of its instance besides its state.
+//! Fields of a container's status other than its states.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use model::observed::{self, LinuxUser};
 use serde_json::json;
 
 use crate::decide::test_pods::{
-    World, container, instance, pod, sidecar, status, with_ephemeral, with_init,
+    Harness, container, instance, pod, sidecar, status, with_ephemeral, with_init,
 };
 
 fn run_by(id: &str, user: Option<observed::ContainerUser>) -> observed::ContainerStatus {
@@ -22,7 +22,7 @@ fn linux(uid: i64, gid: i64, groups: &[i64]) -> observed::ContainerUser {
 
 // behaviour: STW-40
 #[test]
-fn whom_a_container_runs_as_is_what_the_runtime_says() {
+fn container_user_is_that_of_the_runtime() {
     let rows = [
         (None, json!(null)),
         (Some(observed::ContainerUser::default()), json!({})),
@@ -33,14 +33,14 @@ fn whom_a_container_runs_as_is_what_the_runtime_says() {
         ),
     ];
     for (user, expected) in rows {
-        let world = World::new(pod("Always", &["main"]), vec![run_by("main-0", user)]);
-        assert_eq!(serde_json::to_value(world.first().user).unwrap(), expected);
+        let harness = Harness::new(pod("Always", &["main"]), vec![run_by("main-0", user)]);
+        assert_eq!(serde_json::to_value(harness.first().user).unwrap(), expected);
     }
 }
 
 // behaviour: STW-40
 #[test]
-fn whom_they_run_as_is_told_of_all_kinds_of_containers_and_of_those_that_ended() {
+fn user_is_published_for_all_container_types_and_terminated_ones() {
     let inits = vec![container("done"), sidecar("beside")];
     let pod = with_ephemeral(with_init(pod("Always", &["main"]), inits), &["look"]);
     let ended = observed::ContainerStatus {
@@ -53,7 +53,7 @@ fn whom_they_run_as_is_told_of_all_kinds_of_containers_and_of_those_that_ended()
         run_by("main-0", Some(linux(3, 3, &[]))),
         run_by("look-0", Some(linux(4, 4, &[]))),
     ];
-    let status = World::new(pod, instances).status();
+    let status = Harness::new(pod, instances).status();
     let all = [
         status.init_container_statuses,
         status.container_statuses,
@@ -62,30 +62,30 @@ fn whom_they_run_as_is_told_of_all_kinds_of_containers_and_of_those_that_ended()
     let uid = |one: ContainerStatus| one.user.and_then(|user| user.linux).map(|linux| linux.uid);
     let uids: Vec<_> = all.into_iter().flatten().flatten().map(uid).collect();
     assert_eq!(uids, [Some(1), Some(2), Some(3), Some(4)]);
-    let waits = World::new(crate::decide::test_pods::pod("Always", &["main"]), vec![]);
+    let waits = Harness::new(crate::decide::test_pods::pod("Always", &["main"]), vec![]);
     assert_eq!(waits.first().user, None);
 }
 
 // behaviour: STW-41
 #[test]
-fn the_signal_that_ends_a_container_is_told_with_its_gate() {
-    let told = |signal: Option<&str>, gate: bool| {
+fn stop_signal_is_published_when_its_gate_is_on() {
+    let published = |signal: Option<&str>, gate: bool| {
         let made = observed::ContainerStatus {
             stop_signal: signal.map(Into::into),
             ..instance("main-0", Running, 0)
         };
-        let mut world = World::new(pod("Always", &["main"]), vec![made]);
-        world.node.stop_signals = gate;
-        world.first().stop_signal
+        let mut harness = Harness::new(pod("Always", &["main"]), vec![made]);
+        harness.node.stop_signals = gate;
+        harness.first().stop_signal
     };
-    assert_eq!(told(Some("SIGUSR1"), true).as_deref(), Some("SIGUSR1"));
-    assert_eq!(told(None, true), None);
-    assert_eq!(told(Some("SIGUSR1"), false), None);
+    assert_eq!(published(Some("SIGUSR1"), true).as_deref(), Some("SIGUSR1"));
+    assert_eq!(published(None, true), None);
+    assert_eq!(published(Some("SIGUSR1"), false), None);
 }
 
 // behaviour: STW-42
 #[test]
-fn mounts_are_told_before_the_container_is_made_and_stay_as_they_were_told() {
+fn mounts_are_published_before_creation_and_kept() {
     let mut specified = pod("Always", &["main"]);
     let mount = VolumeMount {
         name: "data".to_owned(),
@@ -95,7 +95,7 @@ fn mounts_are_told_before_the_container_is_made_and_stay_as_they_were_told() {
         ..VolumeMount::default()
     };
     specified.spec.as_mut().unwrap().containers[0].volume_mounts = Some(vec![mount]);
-    let told = |mode: &str| {
+    let mounts = |mode: &str| {
         Some(vec![VolumeMountStatus {
             name: "data".to_owned(),
             mount_path: "/data".to_owned(),
@@ -104,21 +104,21 @@ fn mounts_are_told_before_the_container_is_made_and_stay_as_they_were_told() {
             volume_status: None,
         }])
     };
-    let mut world = World::new(specified, vec![]);
-    assert_eq!(world.first().volume_mounts, told("Disabled"));
-    world.recursive_read_only = true;
-    let waits = world.status();
-    assert_eq!(world.first().volume_mounts, told("Enabled"));
-    // What the runtime could do when it was mounted counts, not what it can do now.
-    world.recursive_read_only = false;
-    world.previous = Some(waits);
+    let mut harness = Harness::new(specified, vec![]);
+    assert_eq!(harness.first().volume_mounts, mounts("Disabled"));
+    harness.recursive_read_only = true;
+    let waits = harness.status();
+    assert_eq!(harness.first().volume_mounts, mounts("Enabled"));
+    // The runtime's support at the time of the mount counts, not the current one.
+    harness.recursive_read_only = false;
+    harness.previous = Some(waits);
     for state in [Running, Exited, Unknown] {
-        world.observed.containers = vec![instance("main-0", state, 1)];
-        assert_eq!(world.first().volume_mounts, told("Enabled"), "{state:?}");
+        harness.observed.containers = vec![instance("main-0", state, 1)];
+        assert_eq!(harness.first().volume_mounts, mounts("Enabled"), "{state:?}");
     }
-    // An agent before this one did not tell.
-    world.previous = None;
+    // An earlier agent did not publish it.
+    harness.previous = None;
     let old = status("main", crate::decide::test_pods::running(21));
-    let world = world.with_old(vec![old]);
-    assert_eq!(world.first().volume_mounts, told("Disabled"));
+    let harness = harness.with_old(vec![old]);
+    assert_eq!(harness.first().volume_mounts, mounts("Disabled"));
 }

@@ -12,25 +12,25 @@ use podspec::{restart, view};
 
 use crate::decide::input::{StatusInput, Waiting};
 use crate::decide::readiness::{self, ReadinessInput};
-use crate::decide::{mounts, reported, starting_over};
+use crate::decide::{mounts, reported, restart_all};
 
-/// Why the end of a container is not known.
+/// The reason if the end of a container was not observed.
 pub(super) const STATUS_UNKNOWN: &str = "ContainerStatusUnknown";
-/// The exit code of a container whose end was not seen, as if it had been killed.
+/// The exit code of a container whose end was not observed, as if it had been killed.
 pub(super) const UNSEEN_EXIT_CODE: i32 = 137;
 
-/// What is told of a container whose end was not seen, in upstream's words.
+/// The message of a container whose end was not observed, in upstream's words.
 pub(super) const UNSEEN_END: &str =
     "The container could not be located when the pod was terminated";
-/// The same of one of which the runtime has nothing any more.
+/// The same if the runtime has no instance of it any more.
 const UNSEEN_END_OF_GONE: &str = "The container could not be located when the pod was deleted.  \
                                   The container used to be Running";
-/// Of an init container of which the runtime has nothing any more, while it has something of what comes
-/// after it.
+/// The message of an init container that the runtime no longer has, while it has instances of later
+/// containers.
 const WORKED_UNSEEN: &str = "Unable to get init container status from container runtime and pod has \
                              been initialized, treat it as exited normally";
 
-/// What a container is for.
+/// The type of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// One of `containers`.
@@ -43,7 +43,7 @@ pub(crate) enum Kind {
     Ephemeral,
 }
 
-/// The status of a container, given the one before.
+/// The status of a container, given the previous one.
 pub(crate) fn container_status(
     input: &StatusInput<'_>,
     kind: Kind,
@@ -52,7 +52,8 @@ pub(crate) fn container_status(
 ) -> ContainerStatus {
     let newest = input.observed.latest(&container.name);
     let may_go = newest.is_none() && kind != Kind::Ephemeral;
-    let went = old.filter(|old| may_go && !is_guess(old) && starting_over::has_gone(input, old));
+    let went = old
+        .filter(|old| may_go && !is_guess(old) && restart_all::is_removed_for_restart(input, old));
     let has_worked = kind == Kind::Init && went.is_none() && has_worked(input, newest);
     let failure = input
         .start_failures
@@ -76,9 +77,9 @@ pub(crate) fn container_status(
             }
         }
         (None, _) if let Some(old) = went => {
-            starting_over::gone(of_none(input, container, Some(old)), old)
+            restart_all::gone(of_none(input, container, Some(old)), old)
         }
-        // How it ended is told until it is started again, long after its remains were removed.
+        // The last termination is shown until the container is started again, long after its removal.
         (None, Some(ended)) if failure.is_none() => ended.clone(),
         (None, _) => of_none(input, container, old),
     };
@@ -96,14 +97,14 @@ pub(crate) fn container_status(
     status
 }
 
-/// Whether all that is told is that an init container must have done its work.
+/// Whether the status is only the inference that an init container must have completed.
 fn is_guess(status: &ContainerStatus) -> bool {
     let end = ended(status.state.as_ref());
     end.is_some_and(|end| end.message.as_deref() == Some(WORKED_UNSEEN))
 }
 
-/// Whether a regular init container has done its work: it says so itself, or, when the runtime has
-/// forgotten it, what comes after it was made.
+/// Whether a regular init container has completed: by its own status, or, if the runtime no longer has
+/// it, because a later container was created.
 fn has_worked(input: &StatusInput<'_>, newest: Option<&observed::ContainerStatus>) -> bool {
     let Some(newest) = newest else {
         return view::containers(input.pod).iter().any(|container| {
@@ -115,7 +116,7 @@ fn has_worked(input: &StatusInput<'_>, newest: Option<&observed::ContainerStatus
         && restart::init_failure(newest.exit_code, &newest.reason).is_none()
 }
 
-/// The status of a container of which the runtime has nothing.
+/// The status of a container without instances in the runtime.
 fn of_none(
     input: &StatusInput<'_>,
     container: &Container,
@@ -132,8 +133,8 @@ fn of_none(
         volume_mounts: mounts::volume_mounts(container, input.recursive_read_only),
         ..ContainerStatus::default()
     };
-    // It ended, although nobody saw how. Without a record of that it would look as if it had never
-    // run, and the pod would go back to Pending.
+    // It terminated, although that was not observed. Without a record of that it would look as if it had never
+    // run, and the pod would return to Pending.
     if old.is_some_and(was_running) && ended(status.last_state.as_ref()).is_none() {
         status.last_state = Some(terminated(unseen_end(UNSEEN_END_OF_GONE)));
         if !view::is_being_deleted(pod) {
@@ -147,7 +148,7 @@ fn default_waiting_reason(pod: &Pod) -> &'static str {
     if view::init_containers(pod).is_empty() { "ContainerCreating" } else { "PodInitializing" }
 }
 
-/// The status of a container with its newest instance, and the one `before` that.
+/// The status of a container with its newest instance, and the instance `before` that.
 fn of_instance(
     input: &StatusInput<'_>,
     newest: &observed::ContainerStatus,
@@ -160,10 +161,10 @@ fn of_instance(
         .map(|before| exit_of(input, before, old))
         .or_else(|| old.and_then(|old| last_end(old, &id)).cloned());
     let state = state(newest, &id, old, || exit_of(input, newest, old));
-    // An end that nobody saw has no id: what is told of the newest instance is not told of one before it.
-    let is_told =
+    // An unobserved end has no id: the end of the newest instance must not be shown as that of an earlier one.
+    let is_newest =
         |end: &ContainerStateTerminated| is_unseen(end) && ended(Some(&state)) == Some(end);
-    let last = last.filter(|end| !is_told(end));
+    let last = last.filter(|end| !is_newest(end));
     ContainerStatus {
         name: newest.name.to_string(),
         image: newest.image.to_string(),
@@ -207,7 +208,7 @@ fn state(
         observed::ContainerState::Unknown => {
             let end = match old {
                 Some(old) if was_running(old) => Some(unseen_end(UNSEEN_END)),
-                // Upstream forgets at the second look what it said at the first.
+                // Upstream drops the message at the second computation.
                 Some(old) => end_of(old, id),
                 None => None,
             };
@@ -216,8 +217,8 @@ fn state(
     }
 }
 
-/// How often the container was restarted: what its newest instance was made with, unless more is
-/// known to have happened.
+/// The restart count: that of the newest instance, unless more restarts are
+/// known.
 fn restart_count(
     newest: &observed::ContainerStatus,
     id: &str,
@@ -228,7 +229,7 @@ fn restart_count(
     let Some(old) = old else { return made_with };
     let is_another = old.container_id.as_deref() != Some(id);
     let happened = match newest.state {
-        // Its end was not seen, so nobody counted it.
+        // Its end was not observed, and not counted.
         observed::ContainerState::Unknown if was_running(old) => 1,
         // The instances before it were removed, and with them their count.
         observed::ContainerState::Running
@@ -243,7 +244,7 @@ fn restart_count(
     made_with.max(old.restart_count.saturating_add(happened))
 }
 
-/// How the instance before the one with this id ended, as the old status tells it.
+/// How the instance before the one with this id terminated, according to the old status.
 fn last_end<'a>(old: &'a ContainerStatus, id: &str) -> Option<&'a ContainerStateTerminated> {
     let of_another = ended(old.state.as_ref()).filter(|_| old.container_id.as_deref() != Some(id));
     // A failed start moves the end of the newest instance there.
@@ -252,8 +253,8 @@ fn last_end<'a>(old: &'a ContainerStatus, id: &str) -> Option<&'a ContainerState
     of_another.or_else(last)
 }
 
-/// How the instance with this id ended, as the old status tells it. Marked with the id, so that it
-/// is found again after a failed start has moved it; an end that nobody saw is found without.
+/// How the instance with this id terminated, according to the old status. It carries the id, so that it
+/// is found again after a failed start has moved it; an unobserved end is found without an id.
 fn end_of(old: &ContainerStatus, id: &str) -> Option<ContainerStateTerminated> {
     let is_same = old.container_id.as_deref() == Some(id);
     let of_state = ended(old.state.as_ref()).filter(|_| is_same);
@@ -268,12 +269,12 @@ fn end_of(old: &ContainerStatus, id: &str) -> Option<ContainerStateTerminated> {
     Some(end)
 }
 
-/// Whether it is the end of an instance that nobody saw.
+/// Whether it is an unobserved end.
 fn is_unseen(end: &ContainerStateTerminated) -> bool {
     *end == unseen_end(UNSEEN_END)
 }
 
-/// The message that was reported of a terminated instance: why the agent killed it, which a restarted agent does not
+/// The published message of a terminated instance: why the agent killed it, which a restarted agent does not
 /// know.
 fn reported_message(old: &ContainerStatus, id: &str) -> Option<String> {
     let ends = [ended(old.state.as_ref()), ended(old.last_state.as_ref())];
@@ -305,7 +306,7 @@ fn full_id(input: &StatusInput<'_>, instance: &observed::ContainerStatus) -> Str
     format!("{}://{}", input.node.runtime_name, instance.id)
 }
 
-/// A container that will be started and could not be is waiting, and how it ended was before that.
+/// A container that will be started and could not be is waiting, and its termination becomes the last state.
 fn show_failure(status: &mut ContainerStatus, failure: &Waiting) {
     if ended(status.state.as_ref()).is_some() {
         status.last_state = status.state.take();
@@ -337,7 +338,7 @@ fn terminated(end: ContainerStateTerminated) -> ContainerState {
     ContainerState { terminated: Some(end), ..ContainerState::default() }
 }
 
-/// The end of an instance that nobody saw.
+/// The end of an instance whose termination was not observed.
 fn unseen_end(message: &str) -> ContainerStateTerminated {
     ContainerStateTerminated {
         exit_code: UNSEEN_EXIT_CODE,

@@ -1,4 +1,4 @@
-//! The states of containers.
+//! Tests of container states.
 
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateTerminated, ContainerStatus, PodStatus,
@@ -7,12 +7,12 @@ use model::observed;
 use model::observed::ContainerState::{Created, Exited, Running, Unknown};
 
 use crate::decide::test_pods::{
-    World, container, deleted, ended, instance, pod, running, sidecar, status, time, waiting,
+    Harness, container, deleted, ended, instance, pod, running, sidecar, status, time, waiting,
     with_ephemeral, with_init,
 };
 
-/// A state in a few words: `waiting REASON`, `running`, `ended CODE REASON`.
-fn told(state: Option<&ContainerState>) -> String {
+/// A state as text: `waiting REASON`, `running`, `ended CODE REASON`.
+fn text(state: Option<&ContainerState>) -> String {
     let Some(state) = state else { return "-".to_owned() };
     let word = |text: &Option<String>| text.as_deref().unwrap_or("-").to_owned();
     if let Some(waiting) = &state.waiting {
@@ -27,18 +27,18 @@ fn told(state: Option<&ContainerState>) -> String {
 }
 
 fn shown(status: &ContainerStatus) -> (String, String, i32) {
-    (told(status.state.as_ref()), told(status.last_state.as_ref()), status.restart_count)
+    (text(status.state.as_ref()), text(status.last_state.as_ref()), status.restart_count)
 }
 
-/// What is shown of the container `main` of a pod that has it alone.
+/// The published status of the container `main` of a pod that has no other.
 fn main_of(
     instances: Vec<observed::ContainerStatus>,
     old: Option<ContainerStatus>,
 ) -> ContainerStatus {
-    let world = World::new(pod("Always", &["main"]), instances);
+    let harness = Harness::new(pod("Always", &["main"]), instances);
     match old {
-        Some(old) => world.with_old(vec![old]).first(),
-        None => world.first(),
+        Some(old) => harness.with_old(vec![old]).first(),
+        None => harness.first(),
     }
 }
 
@@ -55,19 +55,19 @@ fn with_last(status: ContainerStatus, exit_code: i32) -> ContainerStatus {
 }
 
 #[test]
-fn a_container_that_never_ran_waits_for_its_making_or_for_init_containers() {
-    let plain = World::new(pod("Always", &["main"]), vec![]);
+fn container_that_never_ran_waits_for_creation_or_init_containers() {
+    let plain = Harness::new(pod("Always", &["main"]), vec![]);
     assert_eq!(shown(&plain.first()), ("waiting ContainerCreating".into(), "-".into(), 0));
     let with_init = with_init(pod("Always", &["main"]), vec![container("first")]);
-    let world = World::new(with_init, vec![]);
-    assert_eq!(shown(&world.first()), ("waiting PodInitializing".into(), "-".into(), 0));
-    let status = world.status();
+    let harness = Harness::new(with_init, vec![]);
+    assert_eq!(shown(&harness.first()), ("waiting PodInitializing".into(), "-".into(), 0));
+    let status = harness.status();
     let init = &status.init_container_statuses.unwrap()[0];
     assert_eq!(shown(init), ("waiting PodInitializing".into(), "-".into(), 0));
 }
 
 #[test]
-fn the_newest_instance_is_the_state_and_the_one_before_it_the_last_state() {
+fn newest_instance_is_state_and_previous_one_is_last_state() {
     let rows = [
         ("made", vec![instance("main-0", Created, 0)], "waiting -", "-", 0),
         ("running", vec![instance("main-0", Running, 0)], "running", "-", 0),
@@ -92,14 +92,14 @@ fn the_newest_instance_is_the_state_and_the_one_before_it_the_last_state() {
             2,
         ),
         (
-            "one before it that has not ended is not its last state",
+            "an earlier instance that has not terminated is not the last state",
             vec![instance("main-1", Running, 0), instance("main-0", Created, 0)],
             "running",
             "-",
             1,
         ),
         (
-            "what was made late and never started is not told of while an earlier one runs",
+            "a late instance that never started is ignored while an earlier one runs",
             vec![
                 instance("main-2", Created, 0),
                 instance("main-1", Running, 0),
@@ -110,7 +110,7 @@ fn the_newest_instance_is_the_state_and_the_one_before_it_the_last_state() {
             1,
         ),
         (
-            "what was made is told of once the earlier one has ended",
+            "a created instance is shown once the earlier one has terminated",
             vec![instance("main-1", Created, 0), instance("main-0", Exited, 1)],
             "waiting -",
             "ended 1 Error",
@@ -123,7 +123,7 @@ fn the_newest_instance_is_the_state_and_the_one_before_it_the_last_state() {
     }
 }
 
-/// What the row is about, the instances, the status before, and what is shown then.
+/// The case, the instances, the previous status, and the published one.
 type Remembered = (
     &'static str,
     Vec<observed::ContainerStatus>,
@@ -139,10 +139,10 @@ fn check_remembered<const N: usize>(rows: [Remembered; N]) {
 }
 
 #[test]
-fn what_was_known_before_is_told_of_a_container_that_is_gone() {
+fn previous_status_is_kept_for_a_missing_container() {
     let rows = [
         (
-            "how it ended stays until it runs again",
+            "the termination stays until it runs again",
             vec![],
             old(ended(2), 1, Some("main-1")),
             ("ended 2 Error", "-", 1),
@@ -170,7 +170,7 @@ fn what_was_known_before_is_told_of_a_container_that_is_gone() {
 }
 
 #[test]
-fn what_was_known_before_fills_what_the_runtime_has_forgotten() {
+fn previous_status_fills_in_removed_instances() {
     let made = |id: &str| vec![instance(id, Running, 0)];
     let rows = [
         (
@@ -198,19 +198,19 @@ fn what_was_known_before_fills_what_the_runtime_has_forgotten() {
             ("running", "ended 5 Error", 1),
         ),
         (
-            "the last end, while the instance is the same",
+            "the last termination, while the instance is the same",
             made("main-1"),
             with_last(old(running(21), 1, Some("main-1")), 6),
             ("running", "ended 6 Error", 1),
         ),
         (
-            "running after all in the instance that was given up",
+            "running although its end was assumed",
             made("main-1"),
             old(ended(137), 2, Some("main-1")),
             ("running", "-", 2),
         ),
         (
-            "restarts that its instances do not count any more",
+            "restarts of removed instances",
             made("main-0"),
             old(ended(5), 7, Some("main-7")),
             ("running", "ended 5 Error", 8),
@@ -226,30 +226,30 @@ fn what_was_known_before_fills_what_the_runtime_has_forgotten() {
 }
 
 #[test]
-fn a_container_that_vanished_with_its_deleted_pod_was_not_restarted() {
-    let world = World::new(deleted(pod("Always", &["main"])), vec![]).with_old(vec![old(
+fn container_that_vanished_with_its_deleted_pod_has_no_restart() {
+    let harness = Harness::new(deleted(pod("Always", &["main"])), vec![]).with_old(vec![old(
         running(21),
         1,
         Some("main-1"),
     )]);
     let expected = ("waiting ContainerCreating", "ended 137 ContainerStatusUnknown", 1);
-    assert_eq!(shown(&world.first()), (expected.0.into(), expected.1.into(), expected.2));
+    assert_eq!(shown(&harness.first()), (expected.0.into(), expected.1.into(), expected.2));
 }
 
 #[test]
-fn a_start_failure_is_shown_where_the_container_will_be_started() {
+fn start_failure_is_shown_for_a_container_that_will_start() {
     let rows = [
-        ("never made", "Always", vec![], "waiting ErrImagePull", "-"),
+        ("never created", "Always", vec![], "waiting ErrImagePull", "-"),
         ("running", "Always", vec![instance("main-0", Running, 0)], "running", "-"),
         (
-            "made, not started",
+            "created, not started",
             "Never",
             vec![instance("main-0", Created, 0)],
             "waiting ErrImagePull",
             "-",
         ),
         (
-            "ended, and its end moves",
+            "terminated, becomes the last state",
             "Always",
             vec![instance("main-1", Exited, 2), instance("main-0", Exited, 1)],
             "waiting ErrImagePull",
@@ -259,9 +259,9 @@ fn a_start_failure_is_shown_where_the_container_will_be_started() {
         ("succeeded", "OnFailure", vec![instance("main-0", Exited, 0)], "ended 0 Completed", "-"),
     ];
     for (what, policy, instances, state, last) in rows {
-        let world = World::new(pod(policy, &["main"]), instances)
+        let harness = Harness::new(pod(policy, &["main"]), instances)
             .with_start_failure("main", "ErrImagePull");
-        let (found, found_last, _) = shown(&world.first());
+        let (found, found_last, _) = shown(&harness.first());
         assert_eq!((found.as_str(), found_last.as_str()), (state, last), "{what}");
     }
 }
@@ -283,43 +283,44 @@ fn every_reason_of_a_failed_start_is_shown_with_its_message() {
         "PostStartHookError",
     ];
     for reason in reasons {
-        let world = World::new(pod("Always", &["main"]), vec![]).with_start_failure("main", reason);
-        let waiting = world.first().state.unwrap().waiting.unwrap();
+        let harness =
+            Harness::new(pod("Always", &["main"]), vec![]).with_start_failure("main", reason);
+        let waiting = harness.first().state.unwrap().waiting.unwrap();
         assert_eq!(waiting.reason.as_deref(), Some(reason));
         assert_eq!(waiting.message.as_deref(), Some("main did not start"));
     }
 }
 
 #[test]
-fn a_failed_start_that_is_over_leaves_no_end_twice() {
+fn resolved_start_failure_does_not_duplicate_the_termination() {
     let instances = vec![instance("main-1", Exited, 2)];
-    let world = World::new(pod("Always", &["main"]), instances);
-    let failed = world.clone().with_start_failure("main", "CrashLoopBackOff").status();
-    let after = world.with_previous(failed).first();
+    let harness = Harness::new(pod("Always", &["main"]), instances);
+    let failed = harness.clone().with_start_failure("main", "CrashLoopBackOff").status();
+    let after = harness.with_previous(failed).first();
     assert_eq!(shown(&after), ("ended 2 Error".into(), "-".into(), 1));
 }
 
 #[test]
-fn an_end_that_nobody_saw_stays_the_same_at_every_look() {
+fn unobserved_end_is_stable() {
     let instances = vec![instance("main-1", Unknown, 0), instance("main-0", Exited, 4)];
-    let mut world = World::new(pod("Always", &["main"]), instances)
+    let mut harness = Harness::new(pod("Always", &["main"]), instances)
         .with_old(vec![old(running(21), 1, Some("main-1"))])
         .with_start_failure("main", "RunContainerError");
     for look in 0..3 {
-        let status = world.status();
+        let status = harness.status();
         let found = shown(&status.container_statuses.as_ref().unwrap()[0]);
         let unseen = "ended 137 ContainerStatusUnknown";
         assert_eq!(found, ("waiting RunContainerError".into(), unseen.into(), 2), "look {look}");
-        world.previous = Some(status);
+        harness.previous = Some(status);
     }
-    world.start_failures.clear();
+    harness.start_failures.clear();
     let expected = ("ended 137 ContainerStatusUnknown".into(), "ended 4 Error".into(), 2);
-    assert_eq!(shown(&world.first()), expected);
+    assert_eq!(shown(&harness.first()), expected);
 }
 
 // behaviour: STW-43
 #[test]
-fn what_nobody_saw_is_told_in_upstreams_words() {
+fn unobserved_end_has_upstream_texts() {
     let unseen = |message: &str| ContainerStateTerminated {
         exit_code: 137,
         reason: Some("ContainerStatusUnknown".to_owned()),
@@ -327,17 +328,17 @@ fn what_nobody_saw_is_told_in_upstreams_words() {
         ..ContainerStateTerminated::default()
     };
     let ran = || vec![old(running(21), 1, Some("main-1"))];
-    let lost = World::new(pod("Always", &["main"]), vec![instance("main-1", Unknown, 0)]);
+    let lost = Harness::new(pod("Always", &["main"]), vec![instance("main-1", Unknown, 0)]);
     let found = lost.with_old(ran()).first();
     let words = "The container could not be located when the pod was terminated";
     assert_eq!(found.state.unwrap().terminated, Some(unseen(words)));
-    let found = World::new(pod("Always", &["main"]), vec![]).with_old(ran()).first();
+    let found = Harness::new(pod("Always", &["main"]), vec![]).with_old(ran()).first();
     let words = "The container could not be located when the pod was deleted.  \
                  The container used to be Running";
     assert_eq!(found.last_state.unwrap().terminated, Some(unseen(words)));
     let pod = with_init(pod("Always", &["main"]), vec![container("first")]);
-    let world = World::new(pod, vec![instance("main-0", Running, 0)]);
-    let found = world.status().init_container_statuses.unwrap().remove(0);
+    let harness = Harness::new(pod, vec![instance("main-0", Running, 0)]);
+    let found = harness.status().init_container_statuses.unwrap().remove(0);
     let end = found.state.unwrap().terminated.unwrap();
     let words = "Unable to get init container status from container runtime and pod has been \
                  initialized, treat it as exited normally";
@@ -345,39 +346,40 @@ fn what_nobody_saw_is_told_in_upstreams_words() {
 }
 
 #[test]
-fn a_container_that_is_gone_and_cannot_start_shows_nothing_of_its_last_instance_but_its_end() {
+fn missing_container_that_cannot_start_shows_only_its_last_termination() {
     let gone = ContainerStatus {
         image: "image:0".to_owned(),
         image_id: "sha256:0".to_owned(),
         ..old(ended(2), 3, Some("main-3"))
     };
-    let world = World::new(pod("Always", &["main"]), vec![])
+    let harness = Harness::new(pod("Always", &["main"]), vec![])
         .with_old(vec![gone])
         .with_start_failure("main", "ErrImagePull");
-    let found = world.first();
+    let found = harness.first();
     assert_eq!(shown(&found), ("waiting ErrImagePull".into(), "ended 2 Error".into(), 3));
     assert_eq!(found.container_id, None);
     assert_eq!((found.image.as_str(), found.image_id.as_str()), ("image:1", ""));
 }
 
 #[test]
-fn an_init_container_whose_successors_were_made_does_not_wait_to_start() {
+fn init_container_with_created_successors_is_not_waiting() {
     let pod = with_init(pod("Always", &["main"]), vec![container("first")]);
-    let world = World::new(pod, vec![instance("main-0", Running, 0)])
+    let harness = Harness::new(pod, vec![instance("main-0", Running, 0)])
         .with_start_failure("first", "ErrImagePull");
-    let statuses = world.status().init_container_statuses.unwrap();
+    let statuses = harness.status().init_container_statuses.unwrap();
     assert_eq!(shown(&statuses[0]).0, "ended 0 Completed");
 }
 
 #[test]
-fn nothing_of_a_pod_that_is_being_deleted_waits_to_start() {
-    let world = World::new(deleted(pod("Always", &["main"])), vec![instance("main-0", Exited, 1)])
-        .with_start_failure("main", "CrashLoopBackOff");
-    assert_eq!(shown(&world.first()).0, "ended 1 Error");
+fn deleted_pod_has_no_waiting_containers() {
+    let harness =
+        Harness::new(deleted(pod("Always", &["main"])), vec![instance("main-0", Exited, 1)])
+            .with_start_failure("main", "CrashLoopBackOff");
+    assert_eq!(shown(&harness.first()).0, "ended 1 Error");
 }
 
 #[test]
-fn init_containers_of_which_nothing_is_left_are_judged_by_what_came_after_them() {
+fn missing_init_containers_are_inferred_from_later_ones() {
     let inits = || vec![container("first"), sidecar("beside")];
     let rows = [
         ("nothing ran", vec![], "waiting PodInitializing", "waiting PodInitializing"),
@@ -394,50 +396,50 @@ fn init_containers_of_which_nothing_is_left_are_judged_by_what_came_after_them()
             "waiting PodInitializing",
         ),
         (
-            "nobody knows of the regular one",
+            "the regular one is unknown",
             vec![instance("main-0", Unknown, 0)],
             "waiting PodInitializing",
             "waiting PodInitializing",
         ),
     ];
     for (what, instances, first, beside) in rows {
-        let world = World::new(with_init(pod("Always", &["main"]), inits()), instances);
-        let statuses = world.status().init_container_statuses.unwrap();
+        let harness = Harness::new(with_init(pod("Always", &["main"]), inits()), instances);
+        let statuses = harness.status().init_container_statuses.unwrap();
         let found: Vec<_> = statuses.iter().map(|one| shown(one).0).collect();
         assert_eq!(found, [first, beside], "{what}");
     }
 }
 
 #[test]
-fn an_init_container_whose_end_is_known_is_not_judged_by_others() {
+fn known_init_container_end_is_not_overridden() {
     let inits = |instances, old| {
         let pod = with_init(pod("Always", &["main"]), vec![container("first")]);
         let previous = PodStatus { init_container_statuses: old, ..PodStatus::default() };
-        let world = World::new(pod, instances).with_previous(previous);
-        world.status().init_container_statuses.unwrap().remove(0)
+        let harness = Harness::new(pod, instances).with_previous(previous);
+        harness.status().init_container_statuses.unwrap().remove(0)
     };
     let seen = vec![instance("main-0", Running, 0), instance("first-0", Exited, 0)];
     let end = inits(seen, None).state.unwrap().terminated.unwrap();
     assert_eq!(end.finished_at, Some(time(30)));
-    let told = vec![status("first", ended(3))];
-    let found = inits(vec![instance("main-0", Running, 0)], Some(told));
+    let known = vec![status("first", ended(3))];
+    let found = inits(vec![instance("main-0", Running, 0)], Some(known));
     assert_eq!(shown(&found).0, "ended 3 Error");
 }
 
 #[test]
-fn an_init_container_that_succeeded_waits_for_nothing_and_a_sidecar_does() {
+fn succeeded_init_container_is_not_waiting_and_sidecar_is() {
     let inits = vec![container("first"), sidecar("beside")];
     let instances = vec![instance("first-0", Exited, 0), instance("beside-0", Exited, 0)];
-    let world = World::new(with_init(pod("Always", &["main"]), inits), instances)
+    let harness = Harness::new(with_init(pod("Always", &["main"]), inits), instances)
         .with_start_failure("first", "CrashLoopBackOff")
         .with_start_failure("beside", "CrashLoopBackOff");
-    let statuses = world.status().init_container_statuses.unwrap();
+    let statuses = harness.status().init_container_statuses.unwrap();
     let found: Vec<_> = statuses.iter().map(|one| shown(one).0).collect();
     assert_eq!(found, ["ended 0 Completed", "waiting CrashLoopBackOff"]);
 }
 
 #[test]
-fn what_runs_has_started_and_is_ready() {
+fn running_container_is_started_and_ready() {
     let inits = vec![container("done"), container("works"), sidecar("beside")];
     let pod = with_ephemeral(with_init(pod("Never", &["a", "b"]), inits), &["look"]);
     let instances = vec![
@@ -448,7 +450,7 @@ fn what_runs_has_started_and_is_ready() {
         instance("works-0", Running, 0),
         instance("beside-0", Running, 0),
     ];
-    let status = World::new(pod, instances).status();
+    let status = Harness::new(pod, instances).status();
     let all = [
         status.init_container_statuses,
         status.container_statuses,
@@ -471,7 +473,7 @@ fn what_runs_has_started_and_is_ready() {
 fn regular_and_ephemeral_containers_are_listed_by_name_and_init_containers_in_order() {
     let inits = vec![container("z"), container("y")];
     let pod = with_ephemeral(with_init(pod("Always", &["c", "a", "b"]), inits), &["f", "e"]);
-    let status = World::new(pod, vec![]).status();
+    let status = Harness::new(pod, vec![]).status();
     let names = |list: Option<Vec<ContainerStatus>>| -> Vec<String> {
         list.unwrap().into_iter().map(|one| one.name).collect()
     };
@@ -481,7 +483,7 @@ fn regular_and_ephemeral_containers_are_listed_by_name_and_init_containers_in_or
 }
 
 #[test]
-fn ids_images_and_times_come_from_the_instance() {
+fn ids_images_and_times_are_those_of_the_instance() {
     let found = main_of(vec![instance("main-2", Exited, 1)], None);
     assert_eq!(found.container_id.as_deref(), Some("containerd://main-2"));
     assert_eq!((found.image.as_str(), found.image_id.as_str()), ("image:1", "sha256:1"));
@@ -493,7 +495,7 @@ fn ids_images_and_times_come_from_the_instance() {
 }
 
 #[test]
-fn a_restart_count_that_is_none_counts_as_nothing() {
+fn invalid_restart_count_counts_as_zero() {
     for text in ["", "many", "-3", "99999999999"] {
         let mut made = instance("main-0", Running, 0);
         made.annotations.values_mut().for_each(|count| text.clone_into(count));
@@ -502,11 +504,11 @@ fn a_restart_count_that_is_none_counts_as_nothing() {
 }
 
 #[test]
-fn the_status_that_the_api_shows_is_the_one_before_where_there_is_no_other() {
+fn api_status_is_the_previous_one_when_there_is_no_other() {
     let mut shown_by_api = pod("Always", &["main"]);
     let old = vec![old(ended(2), 3, Some("main-3"))];
     shown_by_api.status = Some(PodStatus { container_statuses: Some(old), ..PodStatus::default() });
-    assert_eq!(shown(&World::new(shown_by_api, vec![]).first()).2, 3);
+    assert_eq!(shown(&Harness::new(shown_by_api, vec![]).first()).2, 3);
 }
 
 // behaviour: WHY-10
@@ -527,7 +529,7 @@ fn reported_message_of_a_terminated_instance_is_kept() {
     assert_eq!(message(next.last_state.as_ref()).as_deref(), Some("failed liveness probe"));
     let later = main_of(vec![instance("main-1", Running, 0), silent], Some(next.clone()));
     assert_eq!(later.last_state, next.last_state);
-    // The message is about that instance.
+    // The message belongs to that instance.
     let ended = main_of(vec![instance("main-1", Exited, 1)], Some(later));
     assert_eq!(message(ended.state.as_ref()), None);
 }

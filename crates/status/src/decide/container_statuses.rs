@@ -9,11 +9,11 @@ use crate::decide::input::StatusInput;
 /// The statuses of a pod's containers, one for each container of the specification.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Containers {
-    /// Of `initContainers`, in the order of the specification.
+    /// Those of `initContainers`, in the order of the specification.
     pub init: Vec<ContainerStatus>,
-    /// Of `containers`, by name.
+    /// Those of `containers`, by name.
     pub regular: Vec<ContainerStatus>,
-    /// Of `ephemeralContainers`, by name.
+    /// Those of `ephemeralContainers`, by name.
     pub ephemeral: Vec<ContainerStatus>,
 }
 

@@ -1,4 +1,4 @@
-//! Why a pod is deleted from the API server.
+//! The record of a pod's deletion from the API server.
 
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
@@ -6,8 +6,8 @@ use model::verdict::{Detail, Input};
 
 use super::conditions::DISRUPTION_TARGET;
 
-/// What the record of its deletion says: how the pod ended, when its deletion was requested, and what it
-/// was disrupted for (`EvictionByEvictionAPI` of a drain), if that is known.
+/// The detail of the deletion record: the final phase, when the deletion was requested, and the reason of the
+/// disruption (`EvictionByEvictionAPI` of a drain), if it is known.
 pub fn deletion_detail(pod: &Pod) -> Detail {
     let status = pod.status.as_ref();
     let phase = status.and_then(|status| status.phase.clone()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Which steps of a pod's start a status shows.
+//! The steps of a pod's start that a status shows.
 
 /// Steps of a pod's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

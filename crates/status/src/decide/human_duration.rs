@@ -1,4 +1,4 @@
-//! Durations as people read them in lists.
+//! Durations for people.
 
 use jiff::SignedDuration;
 
@@ -7,7 +7,7 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
 /// A duration with two or three significant figures, as kubectl prints ages: `5s`, `2m3s`, `4h`,
-/// `3d`. A clock that is ahead by less than two seconds is forgiven.
+/// `3d`. A clock that is ahead by less than two seconds is tolerated.
 pub fn human_duration(duration: SignedDuration) -> String {
     let seconds = duration.as_secs();
     let (days, hours, minutes) = (seconds / DAY, seconds / HOUR, seconds / MINUTE);
@@ -34,7 +34,7 @@ pub fn human_duration(duration: SignedDuration) -> String {
     }
 }
 
-/// The larger unit, with the smaller one if there is anything of it.
+/// The larger unit, with the smaller one unless it is zero.
 fn two_units(large: (i64, &str), small: (i64, &str)) -> String {
     let head = format!("{}{}", large.0, large.1);
     if small.0 == 0 { head } else { format!("{head}{}{}", small.0, small.1) }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_second_do_not_count() {
+    fn fractions_of_a_second_are_ignored() {
         let rows = [(-1_999, "0s"), (-2_000, "<invalid>"), (1_999, "1s"), (119_999, "119s")];
         for (millis, expected) in rows {
             let shown = human_duration(SignedDuration::from_millis(millis));

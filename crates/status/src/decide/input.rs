@@ -1,4 +1,4 @@
-//! What a status is made of.
+//! The inputs of a status.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,77 +11,77 @@ use model::observed;
 use model::pod_failure::PodFailure;
 use model::probe::PodProbes;
 
-/// All that a pod's status is made of.
+/// The inputs of a pod's status.
 #[derive(Debug, Clone, Copy)]
 pub struct StatusInput<'a> {
-    /// The pod. Its own status is what the API shows; pods of manifests have none.
+    /// The pod. Its own status is that of the API server; pods of manifests have none.
     pub pod: &'a Pod,
-    /// What the runtime shows of it.
-    pub observed: &'a observed::PodStatus,
-    /// The status computed before. Without one, what the API shows takes its place.
+    /// The observed state of the runtime.
+    pub observed: &'a observed::RuntimePodStatus,
+    /// The status computed before. Without one, the status of the API server is used.
     pub previous: Option<&'a PodStatus>,
     /// Why containers did not start at the last attempt, by container name.
     pub start_failures: &'a BTreeMap<String, Waiting>,
-    /// Whether a sandbox was just made for it, which is not among what the runtime showed.
+    /// Whether a sandbox was just created that is not part of the observed state.
     pub has_new_sandbox: bool,
-    /// Why the whole pod has failed, whatever its containers do.
+    /// Why the whole pod has failed, regardless of its containers.
     pub failure: Option<&'a PodFailure>,
-    /// Whether everything of the pod was stopped, and nothing of it will run again whatever its
-    /// restart policy says.
+    /// Whether everything of the pod was stopped, and nothing will run again regardless of its
+    /// restart policy.
     pub stopped_for_good: bool,
-    /// How far it has the resources that it asks for.
+    /// The state of its resize.
     pub resizing: Resizing<'a>,
-    /// Whether its runtime can keep what is mounted below a read-only mount from being written too.
+    /// Whether the runtime supports recursive read-only mounts for the pod.
     pub recursive_read_only: bool,
     /// Results of the pod's probes.
     pub probes: &'a PodProbes,
-    /// What is known of the node.
+    /// Facts about the node.
     pub node: &'a NodeFacts,
     /// The time now.
     pub now: Timestamp,
 }
 
 impl<'a> StatusInput<'a> {
-    /// The status to go on from.
+    /// The previous status, or that of the API server.
     pub(crate) fn base(&self) -> Option<&'a PodStatus> {
         self.previous.or(self.pod.status.as_ref())
     }
 }
 
-/// How far a pod has the resources that it asks for.
+/// The state of a pod's resize.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Resizing<'a> {
-    /// Why it was not given them, if it was not.
+    /// Why the requested resources are not allocated, if so.
     pub pending: Option<&'a PendingResize>,
-    /// Whether it has not yet what it was given.
+    /// Whether the allocated resources are not applied yet.
     pub in_progress: bool,
-    /// What is in the way of that.
+    /// The last error while applying them.
     pub error: Option<&'a str>,
-    /// What the pod's cgroup has, if that is known.
+    /// The values of the pod's cgroup, if they are known.
     pub cgroup: Option<&'a CgroupValues>,
-    /// Bytes of memory that its containers were given when they were last changed, by their names, as far
-    /// as that is known: the kernel does not tell.
+    /// Memory requests last applied to containers in bytes, by name, as far
+    /// as they are known: the kernel does not report them.
     pub memory_requests: Option<&'a BTreeMap<String, i64>>,
 }
 
 /// Why a container is not running yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
-    /// In one word: `CrashLoopBackOff`, `ErrImagePull`, …
+    /// The reason: `CrashLoopBackOff`, `ErrImagePull`, …
     pub reason: &'static str,
-    /// In a sentence.
+    /// The message.
     pub message: String,
 }
 
-/// What a pod's status tells of its node.
+/// Facts about the node for the statuses of its pods.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeFacts {
     /// Addresses of the node, the preferred family first, at most one of each; empty while unknown.
     pub host_ips: Vec<IpAddr>,
-    /// Whether addresses of the sixth version of IP come first in what is told of pods: `--node-ip` begins with one.
+    /// Whether IPv6 addresses come first in the status of pods: `--node-ip` begins with one.
     pub prefers_v6: bool,
     /// Name of the container runtime, as in `containerd://<id>`.
     pub runtime_name: String,
-    /// Whether containers may say which signal ends them, and it is told which does.
+    /// Whether containers may specify a stop signal, which their statuses then show.
     pub stop_signals: bool,
 }

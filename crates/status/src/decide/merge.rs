@@ -1,29 +1,29 @@
-//! Our status of a pod and the API server's, brought together.
+//! Merges the computed status of a pod with that of the API server.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::decide::conditions::{CONTAINERS_READY, DISRUPTION_TARGET, FALSE, OWNED, READY, TRUE};
-use crate::decide::patch::is_told_alike;
+use crate::decide::patch::is_equal_in_api;
 use crate::decide::phase::{Phase, held_back};
 
-/// What is brought together.
+/// The inputs of the merge.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MergeInput<'a> {
-    /// The pod as the API server has it.
+    /// The pod in the API server.
     pub(crate) api: &'a Pod,
-    /// How the pod is.
+    /// The computed status.
     pub(crate) ours: &'a PodStatus,
-    /// Whether containers of it may still run.
+    /// Whether its containers may still run.
     pub(crate) may_run: bool,
     /// The time now.
     pub(crate) now: Timestamp,
 }
 
-/// The status that the API server is to have; upstream's `mergePodStatus`. Conditions of others and what
-/// was claimed for the pod stay as they are there, a terminal phase is never left, and that a pod is over
-/// is not told while it may run.
+/// The status that the API server should have; upstream's `mergePodStatus`. Conditions of other clients and
+/// statuses of resource claims are kept, a terminal phase is never left, and a terminal phase
+/// is not published while containers may run.
 pub(crate) fn merge(input: &MergeInput<'_>) -> PodStatus {
     let none = PodStatus::default();
     let api = input.api.status.as_ref().unwrap_or(&none);
@@ -34,7 +34,7 @@ pub(crate) fn merge(input: &MergeInput<'_>) -> PodStatus {
         status.message.clone_from(&api.message);
     }
     if Phase::of(&status).is_some_and(Phase::is_terminal) && status.pod_ips.is_none() {
-        // Nobody sees any more which addresses it had.
+        // The addresses of a terminated pod are no longer observed.
         status.pod_ip.clone_from(&api.pod_ip);
         status.pod_ips.clone_from(&api.pod_ips);
     }
@@ -53,8 +53,8 @@ fn conditions(input: &MergeInput<'_>, api: &PodStatus, status: &PodStatus) -> Ve
     let mut all: Vec<PodCondition> =
         listed(api).iter().filter(|condition| !is_owned(condition)).cloned().collect();
     let ours = input.ours.conditions.as_deref().unwrap_or_default();
-    let is_over = |status: &PodStatus| Phase::of(status).is_some_and(Phase::is_terminal);
-    let ends_now = !is_over(api) && is_over(status);
+    let is_terminal = |status: &PodStatus| Phase::of(status).is_some_and(Phase::is_terminal);
+    let ends_now = !is_terminal(api) && is_terminal(status);
     for condition in ours {
         if is_owned(&condition) {
             all.push(condition.clone());
@@ -62,13 +62,13 @@ fn conditions(input: &MergeInput<'_>, api: &PodStatus, status: &PodStatus) -> Ve
             disrupt(&mut all, condition.clone(), input.now);
         }
     }
-    if is_over(status) {
+    if is_terminal(status) {
         settle_readiness(&mut all, Phase::of(status), input.now);
     }
     all
 }
 
-/// Adds why a pod was ended, or puts it in the place of what somebody else said of that.
+/// Adds or replaces the `DisruptionTarget` condition.
 fn disrupt(all: &mut Vec<PodCondition>, mut disruption: PodCondition, now: Timestamp) {
     let place = all.iter().position(|condition| condition.type_ == DISRUPTION_TARGET);
     let same = place.map(|place| &all[place]).filter(|old| old.status == disruption.status);
@@ -80,7 +80,7 @@ fn disrupt(all: &mut Vec<PodCondition>, mut disruption: PodCondition, now: Times
     }
 }
 
-/// A pod that is over is not ready, whatever was seen last.
+/// A terminal pod is not ready, regardless of its last observation.
 fn settle_readiness(all: &mut [PodCondition], phase: Option<Phase>, now: Timestamp) {
     let is_readiness = |one: &PodCondition| [READY, CONTAINERS_READY].contains(&one.type_.as_str());
     if !all.iter().any(|one| is_readiness(one) && one.status == TRUE) {
@@ -97,25 +97,25 @@ fn settle_readiness(all: &mut [PodCondition], phase: Option<Phase>, now: Timesta
     }
 }
 
-/// Whether two statuses say the same, as far as that is worth a call: when conditions were looked at last,
-/// or for which generation, is not, nor is what is others'.
+/// Whether two statuses need no further write: probe times and observed generations of conditions are
+/// ignored, and so are conditions of other clients.
 pub(crate) fn is_same(one: &PodStatus, other: &PodStatus) -> bool {
-    fn told(status: &PodStatus) -> Vec<(&str, &str, &str, &str)> {
+    fn own_conditions(status: &PodStatus) -> Vec<(&str, &str, &str, &str)> {
         fn text(text: Option<&String>) -> &str {
             text.map_or("", String::as_str)
         }
         let is_ours = |one: &&PodCondition| {
             OWNED.contains(&one.type_.as_str()) || one.type_ == DISRUPTION_TARGET
         };
-        let mut told: Vec<_> = listed(status)
+        let mut own_conditions: Vec<_> = listed(status)
             .iter()
             .filter(is_ours)
             .map(|one| {
                 (&*one.type_, &*one.status, text(one.reason.as_ref()), text(one.message.as_ref()))
             })
             .collect();
-        told.sort_unstable();
-        told
+        own_conditions.sort_unstable();
+        own_conditions
     }
     let rest = |status: &PodStatus| PodStatus {
         conditions: None,
@@ -124,7 +124,7 @@ pub(crate) fn is_same(one: &PodStatus, other: &PodStatus) -> bool {
         node_allocatable_resource_claim_statuses: None,
         ..status.clone()
     };
-    told(one) == told(other) && is_told_alike(&rest(one), &rest(other))
+    own_conditions(one) == own_conditions(other) && is_equal_in_api(&rest(one), &rest(other))
 }
 
 fn listed(status: &PodStatus) -> &[PodCondition] {

@@ -36,7 +36,7 @@ fn types(status: &PodStatus) -> Vec<String> {
 
 // behaviour: STW-1
 #[test]
-fn conditions_of_others_stay_as_the_api_has_them() {
+fn foreign_conditions_are_kept_from_the_api() {
     let api = status("Pending", vec![condition("Gate", "True"), condition("Ready", "False")]);
     let ours = status("Running", vec![condition("Gate", "False"), condition("Ready", "True")]);
     let result = merged(api, &ours, true);
@@ -46,7 +46,7 @@ fn conditions_of_others_stay_as_the_api_has_them() {
 
 // behaviour: STW-2
 #[test]
-fn that_a_pod_is_over_is_not_told_while_it_may_run() {
+fn terminal_phase_is_withheld_while_containers_may_run() {
     let api = || PodStatus { reason: Some("Before".to_owned()), ..status("Running", vec![]) };
     let conditions = vec![condition("DisruptionTarget", "True"), condition("Ready", "False")];
     let mut ours = status("Failed", conditions);
@@ -54,15 +54,18 @@ fn that_a_pod_is_over_is_not_told_while_it_may_run() {
     let held = merged(api(), &ours, true);
     assert_eq!((held.phase.as_deref(), held.reason.as_deref()), (Some("Running"), Some("Before")));
     assert_eq!(types(&held), ["Ready False"]);
-    let told = merged(api(), &ours, false);
-    assert_eq!((told.phase.as_deref(), told.reason.as_deref()), (Some("Failed"), Some("Evicted")));
-    assert_eq!(types(&told), ["DisruptionTarget True", "Ready False"], "in this order");
-    assert_eq!(listed(&told)[0].last_transition_time, Some(time(NOW)));
+    let published = merged(api(), &ours, false);
+    assert_eq!(
+        (published.phase.as_deref(), published.reason.as_deref()),
+        (Some("Failed"), Some("Evicted"))
+    );
+    assert_eq!(types(&published), ["DisruptionTarget True", "Ready False"], "in this order");
+    assert_eq!(listed(&published)[0].last_transition_time, Some(time(NOW)));
 }
 
 // behaviour: STW-3
 #[test]
-fn a_terminal_phase_of_the_api_is_never_left() {
+fn terminal_phase_of_the_api_is_never_left() {
     for ours in ["Pending", "Running", "Succeeded"] {
         let mut api = status("Failed", vec![]);
         api.reason = Some("Evicted".to_owned());
@@ -74,7 +77,7 @@ fn a_terminal_phase_of_the_api_is_never_left() {
 
 // behaviour: STW-4
 #[test]
-fn a_pod_that_is_over_is_not_ready() {
+fn terminal_pod_is_not_ready() {
     for (phase, reason) in [("Succeeded", "PodCompleted"), ("Failed", "PodFailed")] {
         let ours =
             status(phase, vec![condition("Ready", "True"), condition("ContainersReady", "True")]);
@@ -86,7 +89,7 @@ fn a_pod_that_is_over_is_not_ready() {
 
 // behaviour: STW-5
 #[test]
-fn the_observed_generation_and_the_start_only_move_forward() {
+fn observed_generation_and_start_time_are_monotonic() {
     let api = PodStatus {
         observed_generation: Some(4),
         start_time: Some(time(1)),
@@ -103,7 +106,7 @@ fn the_observed_generation_and_the_start_only_move_forward() {
 
 // behaviour: STW-8
 #[test]
-fn a_pod_that_is_over_keeps_its_addresses() {
+fn terminal_pod_keeps_its_addresses() {
     for (phase, kept) in [("Failed", true), ("Running", false)] {
         let mut api = status("Running", vec![]);
         api.pod_ip = Some("10.0.0.1".to_owned());
@@ -115,7 +118,7 @@ fn a_pod_that_is_over_keeps_its_addresses() {
 
 // behaviour: STW-6
 #[test]
-fn what_is_not_worth_a_call_is_no_difference() {
+fn irrelevant_fields_are_no_difference() {
     let one = status("Running", vec![condition("Ready", "True"), condition("Gate", "True")]);
     let mut same = one.clone();
     let conditions = same.conditions.as_mut().unwrap();
@@ -144,7 +147,7 @@ fn some_conditions() -> impl Strategy<Value = Vec<PodCondition>> {
 
 proptest! {
     #[test]
-    fn merging_again_changes_nothing_and_no_terminal_phase_is_left(
+    fn merge_is_idempotent_and_leaves_no_terminal_phase(
         (api_phase, api_conditions) in (phases(), some_conditions()),
         (our_phase, our_conditions) in (phases(), some_conditions()),
         may_run in any::<bool>(),
@@ -156,8 +159,8 @@ proptest! {
         if ["Succeeded", "Failed"].contains(&api_phase) {
             prop_assert_eq!(once.phase.as_deref(), Some(api_phase));
         } else if may_run {
-            let is_over = |phase: &str| ["Succeeded", "Failed"].contains(&phase);
-            prop_assert!(!is_over(once.phase.as_deref().unwrap()));
+            let is_terminal = |phase: &str| ["Succeeded", "Failed"].contains(&phase);
+            prop_assert!(!is_terminal(once.phase.as_deref().unwrap()));
         }
     }
 }

@@ -1,19 +1,19 @@
-//! How the volumes of a container are mounted, as its status tells it. The runtime knows nothing of
-//! their names, so this is what the specification and the abilities of the runtime make of it.
+//! The volume mounts in the status of a container. The runtime does not report
+//! volume names, so they follow from the specification and the features of the runtime.
 
 use k8s_openapi::api::core::v1::{Container, VolumeMountStatus};
-use podspec::recursive_read_only::asks;
+use podspec::recursive_read_only::is_requested;
 
-/// The mounts of a container, where `recursive` says whether its runtime can keep from being written
-/// what is mounted below them too.
+/// The mounts of a container; `recursive` is whether its runtime supports recursive
+/// read-only mounts.
 pub(crate) fn volume_mounts(
     container: &Container,
     recursive: bool,
 ) -> Option<Vec<VolumeMountStatus>> {
     let mounts = container.volume_mounts.as_ref().filter(|mounts| !mounts.is_empty())?;
-    let told = mounts.iter().map(|mount| {
+    let statuses = mounts.iter().map(|mount| {
         let read_only = mount.read_only == Some(true);
-        let mode = if recursive && asks(mount) { "Enabled" } else { "Disabled" };
+        let mode = if recursive && is_requested(mount) { "Enabled" } else { "Disabled" };
         VolumeMountStatus {
             name: mount.name.clone(),
             mount_path: mount.mount_path.clone(),
@@ -22,13 +22,13 @@ pub(crate) fn volume_mounts(
             volume_status: None,
         }
     });
-    Some(told.collect())
+    Some(statuses.collect())
 }
 
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::VolumeMount;
-    use podspec::recursive_read_only::asks_for_recursive_read_only;
+    use podspec::recursive_read_only::requests_recursive_read_only;
 
     use super::*;
     use crate::decide::test_pods::{container, pod, with_init};
@@ -40,8 +40,8 @@ mod tests {
 
     // behaviour: STW-42
     #[test]
-    fn a_mount_is_told_as_it_is_specified_and_as_far_as_the_runtime_can() {
-        // read-only, recursive, propagation; what is told with and without the ability
+    fn mount_status_follows_specification_and_runtime_support() {
+        // read-only, recursive, propagation; the published mode with and without support
         let rows = [
             (None, None, None, [None, None]),
             (Some(false), None, None, [None, None]),
@@ -59,20 +59,20 @@ mod tests {
                 mount_propagation: propagation.map(ToOwned::to_owned),
                 ..VolumeMount::default()
             });
-            let told = [true, false].map(|recursive| {
-                let told = volume_mounts(&container, recursive).unwrap().remove(0);
-                assert_eq!((told.name.as_str(), told.mount_path.as_str()), ("v", "/v"));
-                assert_eq!(told.read_only, read_only.filter(|read_only| *read_only));
-                told.recursive_read_only
+            let modes = [true, false].map(|recursive| {
+                let mount = volume_mounts(&container, recursive).unwrap().remove(0);
+                assert_eq!((mount.name.as_str(), mount.mount_path.as_str()), ("v", "/v"));
+                assert_eq!(mount.read_only, read_only.filter(|read_only| *read_only));
+                mount.recursive_read_only
             });
-            let told = told.each_ref().map(Option::as_deref);
-            assert_eq!(told, expected, "{read_only:?} {mode:?} {propagation:?}");
+            let modes = modes.each_ref().map(Option::as_deref);
+            assert_eq!(modes, expected, "{read_only:?} {mode:?} {propagation:?}");
         }
         assert_eq!(volume_mounts(&container("main"), true), None);
     }
 
     #[test]
-    fn the_runtime_is_asked_only_where_a_container_asks_for_it() {
+    fn runtime_support_is_checked_only_when_needed() {
         let asking = |mode: &str| {
             mounted(VolumeMount {
                 read_only: Some(true),
@@ -81,10 +81,10 @@ mod tests {
             })
         };
         let plain = || pod("Always", &["main"]);
-        assert!(!asks_for_recursive_read_only(&plain()));
+        assert!(!requests_recursive_read_only(&plain()));
         for (mode, expected) in [("Disabled", false), ("IfPossible", true), ("Enabled", true)] {
             let pod = with_init(plain(), vec![asking(mode)]);
-            assert_eq!(asks_for_recursive_read_only(&pod), expected, "{mode}");
+            assert_eq!(requests_recursive_read_only(&pod), expected, "{mode}");
         }
     }
 }

@@ -1,14 +1,14 @@
-//! One form for one status, so that equal statuses compare equal after a trip through the API.
+//! Normalizes statuses, so that equal statuses compare equal after a round trip through the API.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// Bytes of termination messages that a pod may show in all.
+/// The maximum total size of a pod's termination messages.
 const MESSAGE_BYTES: usize = 12 * 1024;
 
-/// Cuts times to whole seconds, which is what the API keeps, and termination messages to each
-/// container's share of what a pod may show.
+/// Truncates times to whole seconds, like the API, and termination messages to each
+/// container's share of the maximum.
 pub(crate) fn normalize(status: &mut PodStatus) {
     whole_seconds(&mut status.start_time);
     for condition in status.conditions.iter_mut().flatten() {

@@ -1,21 +1,23 @@
-//! What a refusal of the API server means for what is written next.
+//! Decides what an error of the API server means for the next write.
 
 use std::time::Duration;
 
 use model::ports::cluster::ApiError;
 
-use crate::decide::queue::Wrote;
+use crate::decide::queue::WriteOutcome;
 
-/// How a write went that ended with an error.
-pub fn outcome(error: &ApiError) -> Wrote {
+/// The outcome of a write that ended with an error.
+pub fn outcome(error: &ApiError) -> WriteOutcome {
     match error {
-        // The feed tells what is there instead.
-        ApiError::NotFound => Wrote::Well,
-        ApiError::Throttled { retry_after } => Wrote::Away(retry_after.unwrap_or_default()),
-        error if error.is_away() => Wrote::Away(Duration::ZERO),
-        // A token that was changed, a store that is in trouble.
-        ApiError::Refused { code: 401 | 500.., .. } | ApiError::Unreadable(_) => Wrote::Failed,
-        _ => Wrote::Refused,
+        // The watch delivers the current object.
+        ApiError::NotFound => WriteOutcome::Well,
+        ApiError::Throttled { retry_after } => WriteOutcome::Away(retry_after.unwrap_or_default()),
+        error if error.is_away() => WriteOutcome::Away(Duration::ZERO),
+        // An expired token or a failing storage backend.
+        ApiError::Refused { code: 401 | 500.., .. } | ApiError::Unreadable(_) => {
+            WriteOutcome::Failed
+        }
+        _ => WriteOutcome::Refused,
     }
 }
 
@@ -25,22 +27,22 @@ mod tests {
 
     // behaviour: STW-32, STW-33, STW-34, STW-39
     #[test]
-    fn an_error_is_of_the_pod_or_of_the_server() {
+    fn error_concerns_the_pod_or_the_server() {
         let refused = |code| ApiError::Refused { code, message: String::new() };
         let second = Duration::from_secs(1);
         let rows = [
-            (ApiError::NotFound, Wrote::Well),
-            (ApiError::Conflict(String::new()), Wrote::Refused),
-            (ApiError::Throttled { retry_after: Some(second) }, Wrote::Away(second)),
-            (ApiError::Throttled { retry_after: None }, Wrote::Away(Duration::ZERO)),
-            (ApiError::Unreachable("away".into()), Wrote::Away(Duration::ZERO)),
-            (ApiError::TooSlow(second), Wrote::Away(Duration::ZERO)),
-            (refused(503), Wrote::Away(Duration::ZERO)),
-            (refused(500), Wrote::Failed),
-            (refused(401), Wrote::Failed),
-            (refused(403), Wrote::Refused),
-            (refused(422), Wrote::Refused),
-            (ApiError::Unreadable("no JSON".into()), Wrote::Failed),
+            (ApiError::NotFound, WriteOutcome::Well),
+            (ApiError::Conflict(String::new()), WriteOutcome::Refused),
+            (ApiError::Throttled { retry_after: Some(second) }, WriteOutcome::Away(second)),
+            (ApiError::Throttled { retry_after: None }, WriteOutcome::Away(Duration::ZERO)),
+            (ApiError::Unreachable("away".into()), WriteOutcome::Away(Duration::ZERO)),
+            (ApiError::TooSlow(second), WriteOutcome::Away(Duration::ZERO)),
+            (refused(503), WriteOutcome::Away(Duration::ZERO)),
+            (refused(500), WriteOutcome::Failed),
+            (refused(401), WriteOutcome::Failed),
+            (refused(403), WriteOutcome::Refused),
+            (refused(422), WriteOutcome::Refused),
+            (ApiError::Unreadable("no JSON".into()), WriteOutcome::Failed),
         ];
         for (error, expected) in rows {
             assert_eq!(outcome(&error), expected, "{error:?}");

@@ -19,7 +19,7 @@ pub struct StatusOverrides {
     pub has_new_sandbox: bool,
     /// Why the whole pod has failed.
     pub failure: Option<PodFailure>,
-    /// Whether the pod was stopped and will not run again, whatever its restart policy says.
+    /// Whether the pod was stopped and will not run again, regardless of its restart policy.
     pub stopped_for_good: bool,
     /// State of the pod's resize.
     pub resize: ResizeState,

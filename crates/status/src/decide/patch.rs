@@ -1,4 +1,4 @@
-//! What must be said to the API server so that it has a status.
+//! Computes the patch that gives the API server a status.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,16 +6,16 @@ use k8s_openapi::api::core::v1::PodStatus;
 use model::ids::PodUid;
 use serde_json::{Map, Value, json};
 
-/// Lists that the API server merges by a key of their elements. Addresses are told anew as a whole.
+/// Lists that the API server merges by a key of their elements. Address lists are replaced as a whole.
 const REPLACED: [&str; 2] = ["podIPs", "hostIPs"];
 const CONDITIONS: &str = "conditions";
-/// In which order they are: who reads them sees those of others first, and then ours as they come about.
+/// Their order: conditions of other clients first, and then the node's own.
 const CONDITIONS_ORDER: &str = "$setElementOrder/conditions";
 /// The API server writes it for every container, empty if there is none.
 const LAST_STATE: &str = "lastState";
 
-/// A strategic merge patch that makes one status of the other, with the uid of the pod that is meant; `None` if
-/// there is nothing to say.
+/// A strategic merge patch from one status to the other, with the uid of the pod; `None` if
+/// they are equal.
 pub(crate) fn status_patch(uid: &PodUid, from: &PodStatus, to: &PodStatus) -> Option<String> {
     let mut changes = Map::new();
     let (from, to) = (fields(from), fields(to));
@@ -42,11 +42,11 @@ pub(crate) fn status_patch(uid: &PodUid, from: &PodStatus, to: &PodStatus) -> Op
 fn fields(status: &PodStatus) -> Map<String, Value> {
     match serde_json::to_value(status) {
         Ok(Value::Object(fields)) => fields,
-        _ => unreachable!("a status is written as an object with text keys"),
+        _ => unreachable!("a status serializes to an object"),
     }
 }
 
-/// The members that are different, with what they become.
+/// The changed members with their new values.
 fn differing(from: &Map<String, Value>, to: &Map<String, Value>) -> BTreeMap<String, Value> {
     let gone = from.iter().filter(|(name, value)| !to.contains_key(*name) && !is_none(name, value));
     let gone = gone.map(|(name, _)| (name.clone(), Value::Null));
@@ -54,12 +54,12 @@ fn differing(from: &Map<String, Value>, to: &Map<String, Value>) -> BTreeMap<Str
     gone.chain(new.map(|(name, value)| (name.clone(), value.clone()))).collect()
 }
 
-/// Whether two statuses are the same in the words of the API.
-pub(crate) fn is_told_alike(one: &PodStatus, other: &PodStatus) -> bool {
+/// Whether two statuses are equal in the API.
+pub(crate) fn is_equal_in_api(one: &PodStatus, other: &PodStatus) -> bool {
     differing(&fields(one), &fields(other)).is_empty()
 }
 
-/// Whether a member is as good as absent: so the API server leaves it out, or writes what nobody wrote.
+/// Whether a member is equivalent to an absent one, because the API server drops it or adds it by itself.
 fn is_none(name: &str, value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -82,7 +82,7 @@ fn is_equal(name: &str, from: Option<&Value>, to: &Value) -> bool {
     }
 }
 
-/// A member as a patch says it: of objects only what changes, anything else whole.
+/// A member for a patch: of objects only the changes, anything else completely.
 fn changed(from: Option<&Value>, to: Value) -> Value {
     match (from, to) {
         (Some(Value::Object(from)), Value::Object(to)) => {
@@ -93,7 +93,7 @@ fn changed(from: Option<&Value>, to: Value) -> Value {
     }
 }
 
-/// A list that takes the place of the one that is there.
+/// A list that replaces the existing one.
 fn replaced(list: Value) -> Value {
     match list {
         Value::Array(mut list) => {
@@ -104,7 +104,7 @@ fn replaced(list: Value) -> Value {
     }
 }
 
-/// The conditions of a list with their types.
+/// The conditions of a list by type.
 fn typed(list: Option<&Value>) -> impl Iterator<Item = (&str, &Map<String, Value>)> {
     let all = list.and_then(Value::as_array).into_iter().flatten();
     all.filter_map(|one| Some((one.get("type")?.as_str()?, one.as_object()?)))
@@ -114,7 +114,7 @@ fn order(list: Option<&Value>) -> Value {
     typed(list).map(|(kind, _)| json!({ "type": kind })).collect()
 }
 
-/// Of conditions those that differ, by their types. The API server takes them in their order alone.
+/// The conditions that differ, by type. The API server keeps them in its own order.
 fn conditions(from: Option<&Value>, to: Option<&Value>) -> Value {
     let before: BTreeMap<&str, &Map<String, Value>> = typed(from).collect();
     let after: BTreeSet<&str> = typed(to).map(|(kind, _)| kind).collect();
@@ -161,7 +161,7 @@ mod tests {
 
     // behaviour: STW-10
     #[test]
-    fn a_patch_says_what_differs_and_whom_it_is_about() {
+    fn patch_contains_differences_and_the_uid() {
         let before = PodStatus {
             phase: Some("Pending".to_owned()),
             reason: Some("Old".to_owned()),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_that_are_only_in_another_order_are_put_into_theirs() {
+    fn conditions_are_reordered_when_only_their_order_differs() {
         let of = |types: &[&str]| PodStatus {
             conditions: Some(types.iter().map(|one| condition(one, "True", None)).collect()),
             ..PodStatus::default()
@@ -216,7 +216,7 @@ mod tests {
 
     // behaviour: STW-7
     #[test]
-    fn what_the_api_server_adds_or_leaves_out_is_no_difference() {
+    fn fields_defaulted_or_dropped_by_the_server_are_no_difference() {
         let main = |last_state| ContainerStatus {
             name: "main".to_owned(),
             last_state,
@@ -232,7 +232,7 @@ mod tests {
             container_statuses: Some(vec![main(Some(ContainerState::default()))]),
             ..PodStatus::default()
         };
-        assert!(is_told_alike(&ours, &theirs) && is_told_alike(&theirs, &ours));
+        assert!(is_equal_in_api(&ours, &theirs) && is_equal_in_api(&theirs, &ours));
         assert_eq!(said(&theirs, &ours), None);
         let waits = ContainerState {
             waiting: Some(ContainerStateWaiting::default()),
@@ -241,6 +241,6 @@ mod tests {
         let mut other = main(None);
         other.state = Some(waits);
         let other = PodStatus { container_statuses: Some(vec![other]), ..PodStatus::default() };
-        assert!(!is_told_alike(&other, &theirs));
+        assert!(!is_equal_in_api(&other, &theirs));
     }
 }

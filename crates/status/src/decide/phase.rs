@@ -5,23 +5,23 @@ use podspec::{restart, view};
 
 use crate::decide::container_statuses::Containers;
 use crate::decide::input::StatusInput;
-use crate::decide::starting_over;
+use crate::decide::restart_all;
 
-/// Where a pod is in its life, in one word.
+/// The phase of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Something of it has not run yet.
+    /// Something of the pod has not run yet.
     Pending,
-    /// Everything ran, and something still does or will again.
+    /// Everything has run, and something still runs or will run again.
     Running,
-    /// Everything ended well, for good.
+    /// Everything has succeeded.
     Succeeded,
-    /// Everything ended for good, something badly.
+    /// Everything has terminated, something with a failure.
     Failed,
 }
 
 impl Phase {
-    /// The name that the API has for it.
+    /// The name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
@@ -31,41 +31,41 @@ impl Phase {
         }
     }
 
-    /// The phase that a status tells.
+    /// The phase of a status.
     pub fn of(status: &PodStatus) -> Option<Self> {
         let all = [Self::Pending, Self::Running, Self::Succeeded, Self::Failed];
         let text = status.phase.as_deref()?;
         all.into_iter().find(|phase| phase.as_str() == text)
     }
 
-    /// Whether the pod is over.
+    /// Whether the phase is terminal.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
     }
 }
 
-/// What the phase depends on besides the containers.
+/// Inputs of the phase other than the containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Situation {
+pub struct PhaseContext {
     /// Whether everything was stopped and nothing will run again.
     pub stopped_for_good: bool,
-    /// Whether a regular container was made in the sandbox that is there: then init containers have
-    /// done their work in it.
+    /// Whether a regular container was created in the current sandbox: then init containers have
+    /// completed in it.
     pub initialized: bool,
 }
 
-/// The phase by the statuses of the containers; upstream's `getPhase`.
-pub fn phase(pod: &Pod, containers: &Containers, situation: Situation) -> Phase {
+/// Computes the phase from the statuses of the containers; upstream's `getPhase`.
+pub fn phase(pod: &Pod, containers: &Containers, context: PhaseContext) -> Phase {
     let count = Count::of(pod, containers);
     if count.fatal_inits > 0 {
         return Phase::Failed;
     }
-    // Nobody starts a sidecar for those that have ended for good; upstream's pod would wait for it.
-    let is_over = count.stopped == view::containers(pod).len() && count.restartable == 0;
+    // No sidecar is started for containers that have terminated for good; upstream's pod would wait for it.
+    let all_stopped = count.stopped == view::containers(pod).len() && count.restartable == 0;
     let sidecars_wait =
-        (count.pending_sidecars > 0 && !situation.initialized) || count.idle_sidecars > 0;
+        (count.pending_sidecars > 0 && !context.initialized) || count.idle_sidecars > 0;
     let is_pending = count.pending_inits > 0 || count.waiting > 0 || count.unknown > 0;
-    if is_pending || (sidecars_wait && !is_over) {
+    if is_pending || (sidecars_wait && !all_stopped) {
         return Phase::Pending;
     }
     if count.running > 0 {
@@ -74,8 +74,8 @@ pub fn phase(pod: &Pod, containers: &Containers, situation: Situation) -> Phase 
     if count.stopped == 0 {
         return Phase::Pending;
     }
-    // Static pods are started again as long as their manifest is there.
-    let final_stop = situation.stopped_for_good && !view::is_static(pod);
+    // Static pods are restarted as long as their manifest exists.
+    let final_stop = context.stopped_for_good && !view::is_static(pod);
     if !final_stop && count.restartable > 0 {
         Phase::Running
     } else if count.stopped == count.succeeded {
@@ -85,20 +85,20 @@ pub fn phase(pod: &Pod, containers: &Containers, situation: Situation) -> Phase 
     }
 }
 
-/// What the life of a container came to so far.
-enum Seen {
+/// The state of a container for the phase.
+enum ContainerPhase {
     /// It has no status, or one without a state.
     Unknown,
     /// It waits and never ran.
     NeverRan,
     Running,
-    /// It ended.
+    /// It terminated.
     Ended(i32),
-    /// It ended and waits to run again.
+    /// It terminated and waits to run again.
     EndedBefore(i32),
 }
 
-impl Seen {
+impl ContainerPhase {
     fn of(status: Option<&ContainerStatus>) -> Self {
         let Some(status) = status else { return Self::Unknown };
         let Some(state) = &status.state else { return Self::Unknown };
@@ -116,7 +116,7 @@ impl Seen {
     }
 }
 
-/// Why a container ended the last time, in a word.
+/// The reason of the last termination.
 fn last_reason(status: Option<&ContainerStatus>) -> &str {
     let end = status.and_then(|status| {
         let now = status.state.as_ref().and_then(|state| state.terminated.as_ref());
@@ -125,15 +125,15 @@ fn last_reason(status: Option<&ContainerStatus>) -> &str {
     end.and_then(|end| end.reason.as_deref()).unwrap_or_default()
 }
 
-/// Whether a container that ended with this code runs again. One that went so that all start over does, and one that
-/// was made again, whatever for.
+/// Whether a container that terminated with this code runs again. A container that was stopped by a restart of all
+/// containers does, and so does one that was created again.
 fn restarts(pod: &Pod, container: &Container, status: Option<&ContainerStatus>, code: i32) -> bool {
     restart::restarts_after(pod, container, code)
-        || last_reason(status) == starting_over::REASON
+        || last_reason(status) == restart_all::REASON
         || status.is_some_and(is_made_again)
 }
 
-/// Whether it waits to be started, and what ended was an instance before it.
+/// Whether it waits to start, and an earlier instance has terminated.
 fn is_made_again(status: &ContainerStatus) -> bool {
     let waits = status.state.as_ref().is_some_and(|state| state.waiting.is_some());
     let last = status.last_state.as_ref().and_then(|last| last.terminated.as_ref());
@@ -143,13 +143,13 @@ fn is_made_again(status: &ContainerStatus) -> bool {
 
 #[derive(Debug, Default)]
 struct Count {
-    /// Regular init containers that have not done their work.
+    /// Regular init containers that have not completed.
     pending_inits: usize,
     /// Regular init containers that failed for good.
     fatal_inits: usize,
     /// Sidecars that have not started.
     pending_sidecars: usize,
-    /// Sidecars that never ran, or are not known.
+    /// Sidecars that never ran, or are unknown.
     idle_sidecars: usize,
     unknown: usize,
     waiting: usize,
@@ -157,7 +157,7 @@ struct Count {
     stopped: usize,
     /// Of the stopped ones, those that run again.
     restartable: usize,
-    /// Of the stopped ones, those that ended with 0 and do not wait.
+    /// Of the stopped ones, those that exited with 0 and do not wait.
     succeeded: usize,
 }
 
@@ -179,9 +179,11 @@ impl Count {
     }
 
     fn add_init(&mut self, pod: &Pod, container: &Container, status: Option<&ContainerStatus>) {
-        match Seen::of(status) {
-            Seen::Unknown | Seen::NeverRan | Seen::Running => self.pending_inits += 1,
-            Seen::Ended(code) | Seen::EndedBefore(code) => {
+        match ContainerPhase::of(status) {
+            ContainerPhase::Unknown | ContainerPhase::NeverRan | ContainerPhase::Running => {
+                self.pending_inits += 1;
+            }
+            ContainerPhase::Ended(code) | ContainerPhase::EndedBefore(code) => {
                 let failure = restart::init_failure(code, last_reason(status));
                 let fatal = failure.is_some_and(|code| !restarts(pod, container, status, code));
                 self.fatal_inits += usize::from(fatal);
@@ -190,78 +192,78 @@ impl Count {
     }
 
     fn add_sidecar(&mut self, status: Option<&ContainerStatus>) {
-        match Seen::of(status) {
-            Seen::Unknown => self.idle_sidecars += 1,
-            Seen::NeverRan => {
+        match ContainerPhase::of(status) {
+            ContainerPhase::Unknown => self.idle_sidecars += 1,
+            ContainerPhase::NeverRan => {
                 self.pending_sidecars += 1;
                 self.idle_sidecars += 1;
             }
-            Seen::Running => {
+            ContainerPhase::Running => {
                 let started = status.and_then(|status| status.started).unwrap_or(false);
                 self.pending_sidecars += usize::from(!started);
                 self.running += 1;
             }
-            // They come and go with the regular ones and say nothing about the pod.
-            Seen::Ended(_) | Seen::EndedBefore(_) => {}
+            // They start and stop with the regular ones and do not affect the phase.
+            ContainerPhase::Ended(_) | ContainerPhase::EndedBefore(_) => {}
         }
     }
 
     fn add_regular(&mut self, pod: &Pod, container: &Container, status: Option<&ContainerStatus>) {
-        let seen = Seen::of(status);
+        let seen = ContainerPhase::of(status);
         match seen {
-            Seen::Unknown => self.unknown += 1,
-            Seen::NeverRan => self.waiting += 1,
-            Seen::Running => self.running += 1,
-            Seen::Ended(code) | Seen::EndedBefore(code) => {
+            ContainerPhase::Unknown => self.unknown += 1,
+            ContainerPhase::NeverRan => self.waiting += 1,
+            ContainerPhase::Running => self.running += 1,
+            ContainerPhase::Ended(code) | ContainerPhase::EndedBefore(code) => {
                 self.stopped += 1;
                 self.restartable += usize::from(restarts(pod, container, status, code));
             }
         }
-        self.succeeded += usize::from(matches!(seen, Seen::Ended(0)));
+        self.succeeded += usize::from(matches!(seen, ContainerPhase::Ended(0)));
     }
 }
 
 /// A phase with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Settled {
+pub(crate) struct SettledPhase {
     pub(crate) phase: Phase,
     pub(crate) reason: Option<String>,
     pub(crate) message: Option<String>,
 }
 
-/// The phase to tell: a terminal one is never left, neither the API's nor the one told before; then
+/// The phase to publish: a terminal phase of the API or of the previous status is never left; then
 /// a failure of the whole pod counts, then the containers.
-pub(crate) fn settled(input: &StatusInput<'_>, computed: Phase) -> Settled {
-    let told = [input.pod.status.as_ref(), input.previous];
+pub(crate) fn settled(input: &StatusInput<'_>, computed: Phase) -> SettledPhase {
+    let known = [input.pod.status.as_ref(), input.previous];
     let terminal =
-        told.into_iter().flatten().filter_map(Phase::of).find(|phase| phase.is_terminal());
+        known.into_iter().flatten().filter_map(Phase::of).find(|phase| phase.is_terminal());
     if let (None, Some(failure)) = (terminal, input.failure) {
-        return Settled {
+        return SettledPhase {
             phase: Phase::Failed,
             reason: Some(failure.reason.to_owned()),
             message: Some(failure.message.clone()),
         };
     }
     let phase = terminal.unwrap_or(computed);
-    // A reason belongs to its phase and goes with it.
+    // A reason belongs to its phase and is dropped with it.
     let keep = |field: fn(&PodStatus) -> Option<&String>| {
         let same = [input.base(), input.pod.status.as_ref()].into_iter().flatten();
-        let mut texts = same.filter(|told| Phase::of(told) == Some(phase)).filter_map(field);
+        let mut texts = same.filter(|status| Phase::of(status) == Some(phase)).filter_map(field);
         texts.find(|text| !text.is_empty()).cloned()
     };
-    Settled {
+    SettledPhase {
         phase,
         reason: keep(|status| status.reason.as_ref()),
         message: keep(|status| status.message.as_ref()),
     }
 }
 
-/// What others may see of a status while containers of the pod may still run: not yet that it is
-/// over, because who sees that gives away what the pod uses.
+/// The published status while containers of the pod may still run: without a terminal phase,
+/// because other components release the resources of a terminal pod.
 #[must_use]
 pub fn held_back(published: Option<&PodStatus>, computed: PodStatus, may_run: bool) -> PodStatus {
-    let is_over = |status: &PodStatus| Phase::of(status).is_some_and(Phase::is_terminal);
-    if !may_run || !is_over(&computed) || published.is_some_and(is_over) {
+    let is_terminal = |status: &PodStatus| Phase::of(status).is_some_and(Phase::is_terminal);
+    if !may_run || !is_terminal(&computed) || published.is_some_and(is_terminal) {
         return computed;
     }
     let pending = || Some(Phase::Pending.as_str().to_owned());

@@ -1,16 +1,16 @@
-//! The phases.
+//! Tests of phases.
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodStatus};
 use model::observed::ContainerState::{Created, Exited, Running};
 use model::pod_failure::PodFailure;
 
 use crate::decide::container_statuses::Containers;
-use crate::decide::phase::{Phase, Situation, held_back, phase};
+use crate::decide::phase::{Phase, PhaseContext, held_back, phase};
 use crate::decide::test_pods::{
-    World, container, ended, instance, pod, running, sidecar, status, time, waiting, with_init,
+    Harness, container, ended, instance, pod, running, sidecar, status, time, waiting, with_init,
 };
 
-/// `r` runs, `0` and `1` ended so, `w` never ran, `b` failed and waits, `s` succeeded and waits, `-`
+/// `r` runs, `0` and `1` terminated with this code, `w` never ran, `b` failed and waits, `s` succeeded and waits, `-`
 /// has no status, `?` has one without a state.
 fn of_letter(name: &str, letter: char) -> Option<ContainerStatus> {
     let again = |exit_code| ContainerStatus {
@@ -38,22 +38,22 @@ fn statuses(containers: &[Container], letters: &str) -> Vec<ContainerStatus> {
 }
 
 /// The phase of a pod whose init and regular containers are in these states.
-fn phase_of(pod: &Pod, letters: (&str, &str), situation: Situation) -> Phase {
+fn phase_of(pod: &Pod, letters: (&str, &str), context: PhaseContext) -> Phase {
     let spec = pod.spec.as_ref().unwrap();
     let containers = Containers {
         init: statuses(spec.init_containers.as_deref().unwrap_or_default(), letters.0),
         regular: statuses(&spec.containers, letters.1),
         ephemeral: vec![],
     };
-    phase(pod, &containers, situation)
+    phase(pod, &containers, context)
 }
 
-const LIVE: Situation = Situation { stopped_for_good: false, initialized: false };
-const INITIALIZED: Situation = Situation { initialized: true, ..LIVE };
-const STOPPED: Situation = Situation { stopped_for_good: true, ..LIVE };
+const LIVE: PhaseContext = PhaseContext { stopped_for_good: false, initialized: false };
+const INITIALIZED: PhaseContext = PhaseContext { initialized: true, ..LIVE };
+const STOPPED: PhaseContext = PhaseContext { stopped_for_good: true, ..LIVE };
 
 #[test]
-fn regular_containers_make_the_phase() {
+fn regular_containers_determine_the_phase() {
     let rows = [
         // Everything ran, one runs.
         ("Always", "rr", Phase::Running),
@@ -74,7 +74,7 @@ fn regular_containers_make_the_phase() {
         ("OnFailure", "01", Phase::Running),
         ("Never", "00", Phase::Succeeded),
         ("Never", "01", Phase::Failed),
-        // Who waits has not succeeded, whatever the last exit code.
+        // A waiting container has not succeeded, whatever its last exit code.
         ("Never", "0s", Phase::Failed),
     ];
     for (policy, letters, expected) in rows {
@@ -85,7 +85,7 @@ fn regular_containers_make_the_phase() {
 }
 
 #[test]
-fn the_containers_own_policy_counts() {
+fn container_restart_policy_takes_precedence() {
     let own = |policy: &str| {
         let mut pod = pod("Always", &["a"]);
         pod.spec.as_mut().unwrap().containers[0].restart_policy = Some(policy.to_owned());
@@ -97,7 +97,7 @@ fn the_containers_own_policy_counts() {
 }
 
 #[test]
-fn a_pod_that_was_stopped_for_good_is_over_whatever_its_policy_unless_it_is_static() {
+fn stopped_pod_is_terminal_unless_static() {
     let of_manifest = |policy: &str| {
         let mut pod = pod(policy, &["a", "b"]);
         let source = ("kubernetes.io/config.source".to_owned(), "file".to_owned());
@@ -119,7 +119,7 @@ fn a_pod_that_was_stopped_for_good_is_over_whatever_its_policy_unless_it_is_stat
 }
 
 #[test]
-fn regular_init_containers_hold_up_a_pod_or_end_it() {
+fn init_containers_block_or_fail_a_pod() {
     let rows = [
         ("Always", ("-w", "w"), Phase::Pending),
         ("Always", ("rw", "w"), Phase::Pending),
@@ -142,7 +142,7 @@ fn regular_init_containers_hold_up_a_pod_or_end_it() {
 
 // behaviour: WRK-37
 #[test]
-fn sidecars_hold_up_a_pod_until_it_was_initialized_and_then_say_nothing() {
+fn sidecars_block_a_pod_until_initialized() {
     let rows = [
         ("Always", ("n", "w"), LIVE, Phase::Pending),
         ("Always", ("r", "w"), LIVE, Phase::Pending),
@@ -153,24 +153,24 @@ fn sidecars_hold_up_a_pod_until_it_was_initialized_and_then_say_nothing() {
         ("Always", ("b", "r"), INITIALIZED, Phase::Running),
         ("Always", ("w", "r"), INITIALIZED, Phase::Pending),
         ("Always", ("-", "r"), INITIALIZED, Phase::Pending),
-        // They end after the regular ones, and how does not matter.
+        // They terminate after the regular ones, with any exit code.
         ("Never", ("r", "0"), INITIALIZED, Phase::Running),
         ("Never", ("1", "0"), INITIALIZED, Phase::Succeeded),
         ("Never", ("b", "0"), INITIALIZED, Phase::Succeeded),
         ("Never", ("0", "1"), INITIALIZED, Phase::Failed),
-        // One that never ran is not waited for when they have ended for good.
+        // A sidecar that never ran is ignored when the regular ones have terminated for good.
         ("Never", ("w", "0"), LIVE, Phase::Succeeded),
         ("Never", ("-", "1"), LIVE, Phase::Failed),
         ("Always", ("w", "0"), LIVE, Phase::Pending),
         ("OnFailure", ("w", "1"), LIVE, Phase::Pending),
     ];
-    for (policy, letters, situation, expected) in rows {
+    for (policy, letters, context, expected) in rows {
         let pod = with_init(pod(policy, &["a"]), vec![sidecar("x")]);
-        assert_eq!(phase_of(&pod, letters, situation), expected, "{policy} {letters:?}");
+        assert_eq!(phase_of(&pod, letters, context), expected, "{policy} {letters:?}");
     }
 }
 
-fn told(phase: &str, reason: Option<&str>) -> PodStatus {
+fn with_phase(phase: &str, reason: Option<&str>) -> PodStatus {
     PodStatus {
         phase: Some(phase.to_owned()),
         reason: reason.map(Into::into),
@@ -179,24 +179,28 @@ fn told(phase: &str, reason: Option<&str>) -> PodStatus {
     }
 }
 
-fn shown(world: &World) -> (String, Option<String>) {
-    let status = world.status();
+fn shown(harness: &Harness) -> (String, Option<String>) {
+    let status = harness.status();
     (status.phase.unwrap(), status.reason)
 }
 
 #[test]
-fn a_terminal_phase_is_never_left_the_apis_before_the_one_told_before() {
+fn terminal_phase_is_never_left_and_the_api_takes_precedence() {
     let rows = [
-        (None, Some(told("Succeeded", None)), ("Succeeded", None)),
-        (None, Some(told("Failed", Some("Evicted"))), ("Failed", Some("Evicted"))),
-        (Some(told("Failed", Some("Evicted"))), None, ("Failed", Some("Evicted"))),
+        (None, Some(with_phase("Succeeded", None)), ("Succeeded", None)),
+        (None, Some(with_phase("Failed", Some("Evicted"))), ("Failed", Some("Evicted"))),
+        (Some(with_phase("Failed", Some("Evicted"))), None, ("Failed", Some("Evicted"))),
         (
-            Some(told("Failed", Some("Evicted"))),
-            Some(told("Running", None)),
+            Some(with_phase("Failed", Some("Evicted"))),
+            Some(with_phase("Running", None)),
             ("Failed", Some("Evicted")),
         ),
-        (Some(told("Failed", None)), Some(told("Succeeded", None)), ("Failed", None)),
-        (Some(told("Running", None)), Some(told("Succeeded", None)), ("Succeeded", None)),
+        (Some(with_phase("Failed", None)), Some(with_phase("Succeeded", None)), ("Failed", None)),
+        (
+            Some(with_phase("Running", None)),
+            Some(with_phase("Succeeded", None)),
+            ("Succeeded", None),
+        ),
     ];
     for (api, previous, (phase, reason)) in rows {
         for failure in [
@@ -207,12 +211,13 @@ fn a_terminal_phase_is_never_left_the_apis_before_the_one_told_before() {
                 disruption: None,
             }),
         ] {
-            let mut world = World::new(pod("Always", &["a"]), vec![instance("a-0", Running, 0)]);
-            world.pod.status.clone_from(&api);
-            world.previous.clone_from(&previous);
-            world.failure = failure;
+            let mut harness =
+                Harness::new(pod("Always", &["a"]), vec![instance("a-0", Running, 0)]);
+            harness.pod.status.clone_from(&api);
+            harness.previous.clone_from(&previous);
+            harness.failure = failure;
             assert_eq!(
-                shown(&world),
+                shown(&harness),
                 (phase.to_owned(), reason.map(Into::into)),
                 "{api:?} {previous:?}"
             );
@@ -221,46 +226,51 @@ fn a_terminal_phase_is_never_left_the_apis_before_the_one_told_before() {
 }
 
 #[test]
-fn a_reason_stays_as_long_as_its_phase() {
+fn reason_is_kept_with_its_phase() {
     let running = || vec![instance("a-0", Running, 0)];
     let rows = [
-        (None, Some(told("Running", Some("Busy"))), Some("Busy")),
-        (None, Some(told("Pending", Some("Busy"))), None),
-        (Some(told("Running", Some("Api"))), Some(told("Running", Some("Busy"))), Some("Busy")),
-        (Some(told("Running", Some("Api"))), Some(told("Running", None)), Some("Api")),
-        (Some(told("Pending", Some("Api"))), Some(told("Running", None)), None),
+        (None, Some(with_phase("Running", Some("Busy"))), Some("Busy")),
+        (None, Some(with_phase("Pending", Some("Busy"))), None),
+        (
+            Some(with_phase("Running", Some("Api"))),
+            Some(with_phase("Running", Some("Busy"))),
+            Some("Busy"),
+        ),
+        (Some(with_phase("Running", Some("Api"))), Some(with_phase("Running", None)), Some("Api")),
+        (Some(with_phase("Pending", Some("Api"))), Some(with_phase("Running", None)), None),
     ];
     for (api, previous, reason) in rows {
-        let mut world = World::new(pod("Always", &["a"]), running());
-        world.pod.status.clone_from(&api);
-        world.previous.clone_from(&previous);
-        assert_eq!(shown(&world), ("Running".to_owned(), reason.map(Into::into)), "{api:?}");
+        let mut harness = Harness::new(pod("Always", &["a"]), running());
+        harness.pod.status.clone_from(&api);
+        harness.previous.clone_from(&previous);
+        assert_eq!(shown(&harness), ("Running".to_owned(), reason.map(Into::into)), "{api:?}");
     }
 }
 
 #[test]
-fn a_pod_past_its_deadline_has_failed() {
-    let mut world = World::new(pod("Always", &["a"]), vec![instance("a-0", Running, 0)])
-        .with_previous(told("Running", None));
-    assert_eq!(shown(&world), ("Running".to_owned(), None));
+fn pod_past_its_deadline_has_failed() {
+    let mut harness = Harness::new(pod("Always", &["a"]), vec![instance("a-0", Running, 0)])
+        .with_previous(with_phase("Running", None));
+    assert_eq!(shown(&harness), ("Running".to_owned(), None));
     let message = "it was active for too long".to_owned();
-    world.failure = Some(PodFailure { reason: "DeadlineExceeded", message, disruption: None });
-    assert_eq!(shown(&world), ("Failed".to_owned(), Some("DeadlineExceeded".to_owned())));
+    harness.failure = Some(PodFailure { reason: "DeadlineExceeded", message, disruption: None });
+    assert_eq!(shown(&harness), ("Failed".to_owned(), Some("DeadlineExceeded".to_owned())));
 }
 
 #[test]
-fn one_in_back_off_beside_one_that_runs_is_running_and_one_never_started_is_pending() {
+fn back_off_is_running_and_never_started_is_pending() {
     let a = || instance("a-0", Running, 0);
-    let backing_off = World::new(pod("Always", &["a", "b"]), vec![a(), instance("b-0", Exited, 1)])
-        .with_start_failure("b", "CrashLoopBackOff");
+    let backing_off =
+        Harness::new(pod("Always", &["a", "b"]), vec![a(), instance("b-0", Exited, 1)])
+            .with_start_failure("b", "CrashLoopBackOff");
     assert_eq!(shown(&backing_off).0, "Running");
     let never_started =
-        World::new(pod("Always", &["a", "b"]), vec![a()]).with_start_failure("b", "ErrImagePull");
+        Harness::new(pod("Always", &["a", "b"]), vec![a()]).with_start_failure("b", "ErrImagePull");
     assert_eq!(shown(&never_started).0, "Pending");
 }
 
 #[test]
-fn the_end_of_a_pod_is_held_back_while_its_containers_may_run() {
+fn terminal_phase_is_held_back_while_containers_may_run() {
     let rows = [
         (Some("Running"), "Failed", true, ("Running", Some("Before"))),
         (Some("Running"), "Failed", false, ("Failed", Some("Now"))),
@@ -269,8 +279,8 @@ fn the_end_of_a_pod_is_held_back_while_its_containers_may_run() {
         (None, "Succeeded", true, ("Pending", None)),
     ];
     for (published, computed, may_run, (phase, reason)) in rows {
-        let published = published.map(|phase| told(phase, Some("Before")));
-        let shown = held_back(published.as_ref(), told(computed, Some("Now")), may_run);
+        let published = published.map(|phase| with_phase(phase, Some("Before")));
+        let shown = held_back(published.as_ref(), with_phase(computed, Some("Now")), may_run);
         assert_eq!(shown.phase.as_deref(), Some(phase), "{published:?} {computed} {may_run}");
         assert_eq!(shown.reason.as_deref(), reason, "{published:?} {computed} {may_run}");
     }
@@ -278,10 +288,10 @@ fn the_end_of_a_pod_is_held_back_while_its_containers_may_run() {
 
 // behaviour: ACT-44
 #[test]
-fn a_pod_is_not_over_when_what_replaces_its_container_is_made_and_not_started() {
+fn pod_is_not_terminal_while_a_replacement_is_created_and_not_started() {
     let never = pod("Never", &["main"]);
     let made = vec![instance("main-1", Created, 0), instance("main-0", Exited, 143)];
-    assert_eq!(World::new(never.clone(), made).status().phase.as_deref(), Some("Running"));
+    assert_eq!(Harness::new(never.clone(), made).status().phase.as_deref(), Some("Running"));
     let gone = vec![instance("main-0", Exited, 143)];
-    assert_eq!(World::new(never, gone).status().phase.as_deref(), Some("Failed"));
+    assert_eq!(Harness::new(never, gone).status().phase.as_deref(), Some("Failed"));
 }

@@ -1,4 +1,4 @@
-//! The status of a pod, put together.
+//! Computes the status of a pod.
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -8,7 +8,7 @@ use podspec::view;
 use crate::decide::conditions::conditions;
 use crate::decide::container_statuses::container_statuses;
 use crate::decide::input::StatusInput;
-use crate::decide::phase::{Situation, phase, settled};
+use crate::decide::phase::{PhaseContext, phase, settled};
 use crate::decide::{addresses, normalize, reported};
 
 /// The status of a pod; upstream's `generateAPIPodStatus`, and what its status manager adds.
@@ -16,13 +16,13 @@ pub fn pod_status(input: &StatusInput<'_>) -> PodStatus {
     let base = input.base();
     let api = input.pod.status.as_ref();
     let containers = container_statuses(input);
-    let situation = Situation {
+    let context = PhaseContext {
         stopped_for_good: input.stopped_for_good,
         initialized: has_container_in_sandbox(input),
     };
-    let settled = settled(input, phase(input.pod, &containers, situation));
+    let settled = settled(input, phase(input.pod, &containers, context));
     let conditions = conditions(input, settled.phase, &containers);
-    // What was claimed for the pod is written by others.
+    // Statuses of resource claims are written by other clients.
     let claims = api.or(base);
     let mut status = PodStatus {
         phase: Some(settled.phase.as_str().to_owned()),
@@ -49,15 +49,15 @@ pub fn pod_status(input: &StatusInput<'_>) -> PodStatus {
     status
 }
 
-/// When a pod began of which nothing is on record: now, or when an earlier agent began it, as its
-/// oldest sandbox tells.
+/// The start time of a pod without a recorded one: now, or if an earlier agent started it, the creation of its
+/// oldest sandbox.
 fn first_seen(input: &StatusInput<'_>) -> Time {
     let sandboxes = input.observed.sandboxes.iter().map(|sandbox| sandbox.created_at);
     Time(sandboxes.min().map_or(input.now, |made| made.min(input.now)))
 }
 
-/// Whether a regular container was made in the sandbox that is there. Instances do not tell their
-/// sandbox; those that are younger than the newest one are in it.
+/// Whether a regular container was created in the current sandbox. Instances do not name their
+/// sandbox; those that are younger than the newest sandbox are in it.
 pub(crate) fn has_container_in_sandbox(input: &StatusInput<'_>) -> bool {
     let newest = input.observed.sandboxes.first();
     let Some(sandbox) = newest.filter(|sandbox| sandbox.state == SandboxState::Ready) else {
@@ -69,7 +69,7 @@ pub(crate) fn has_container_in_sandbox(input: &StatusInput<'_>) -> bool {
     })
 }
 
-/// The class that the API server gave the pod; pods of manifests get theirs here.
+/// The QoS class from the API server; for pods of manifests it is computed.
 fn qos_class(pod: &Pod) -> String {
     let given = pod.status.as_ref().and_then(|status| status.qos_class.clone());
     given
@@ -77,7 +77,7 @@ fn qos_class(pod: &Pod) -> String {
         .unwrap_or_else(|| podspec::qos_class(pod).as_str().to_owned())
 }
 
-/// The newest specification that a status was made for.
+/// The newest generation that a status was computed for.
 fn observed_generation(input: &StatusInput<'_>) -> Option<i64> {
     let before = input.base().and_then(|base| base.observed_generation);
     input.pod.metadata.generation.max(before).filter(|generation| *generation != 0)

@@ -1,4 +1,4 @@
-//! What a status has besides containers, phase and conditions.
+//! Fields of a status other than containers, phase and conditions.
 
 use std::net::IpAddr;
 
@@ -8,14 +8,14 @@ use model::observed::ContainerState::{Created, Exited, Running};
 use model::observed::SandboxState::NotReady;
 
 use crate::decide::pod_status::has_container_in_sandbox;
-use crate::decide::test_pods::{NOW, World, at, instance, pod, sidecar, time, with_init};
+use crate::decide::test_pods::{Harness, NOW, at, instance, pod, sidecar, time, with_init};
 
 fn ips(texts: &[&str]) -> Vec<IpAddr> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
 #[test]
-fn a_pod_shows_one_address_of_each_family_the_preferred_first() {
+fn pod_has_one_address_per_family_preferred_first() {
     let rows: [(&[&str], bool, &[&str]); 5] = [
         (&[], false, &[]),
         (&["10.0.0.1", "10.0.0.2", "fd00::1"], false, &["10.0.0.1", "fd00::1"]),
@@ -24,12 +24,12 @@ fn a_pod_shows_one_address_of_each_family_the_preferred_first() {
         (&["fd00::1"], false, &["fd00::1"]),
     ];
     for (observed, prefers_v6, expected) in rows {
-        let mut world = World::new(pod("Always", &["a"]), vec![]);
-        world.observed.ips = ips(observed);
-        world.node.prefers_v6 = prefers_v6;
-        // What the node was found to have says nothing about it.
-        world.node.host_ips = ips(&["fd00::9", "192.0.2.1"]);
-        let status = world.status();
+        let mut harness = Harness::new(pod("Always", &["a"]), vec![]);
+        harness.observed.ips = ips(observed);
+        harness.node.prefers_v6 = prefers_v6;
+        // The node's own addresses do not matter.
+        harness.node.host_ips = ips(&["fd00::9", "192.0.2.1"]);
+        let status = harness.status();
         let shown: Vec<String> = status.pod_ips.into_iter().flatten().map(|one| one.ip).collect();
         assert_eq!(shown, expected);
         assert_eq!(status.pod_ip.as_deref(), expected.first().copied());
@@ -37,13 +37,13 @@ fn a_pod_shows_one_address_of_each_family_the_preferred_first() {
 }
 
 #[test]
-fn a_pod_on_the_hosts_network_has_the_hosts_addresses() {
-    let mut world = World::new(pod("Always", &["a"]), vec![]);
-    world.pod.spec.as_mut().unwrap().host_network = Some(true);
-    world.observed.ips.clear();
-    assert_eq!(world.status().pod_ip, None, "nobody knows them yet");
-    world.node.host_ips = ips(&["192.0.2.1", "fd00::9"]);
-    let status = world.status();
+fn host_network_pod_has_the_host_addresses() {
+    let mut harness = Harness::new(pod("Always", &["a"]), vec![]);
+    harness.pod.spec.as_mut().unwrap().host_network = Some(true);
+    harness.observed.ips.clear();
+    assert_eq!(harness.status().pod_ip, None, "not known yet");
+    harness.node.host_ips = ips(&["192.0.2.1", "fd00::9"]);
+    let status = harness.status();
     assert_eq!(status.pod_ip.as_deref(), Some("192.0.2.1"));
     assert_eq!(status.pod_ips.unwrap().len(), 2);
     assert_eq!(status.host_ip.as_deref(), Some("192.0.2.1"));
@@ -51,38 +51,42 @@ fn a_pod_on_the_hosts_network_has_the_hosts_addresses() {
 }
 
 #[test]
-fn the_nodes_addresses_are_told_once_they_are_known() {
-    let mut world = World::new(pod("Always", &["a"]), vec![]);
-    assert_eq!((world.status().host_ip, world.status().host_ips), (None, None));
-    world.node.host_ips = ips(&["192.0.2.1"]);
-    assert_eq!(world.status().host_ip.as_deref(), Some("192.0.2.1"));
-    assert_eq!(world.status().pod_ip.as_deref(), Some("10.0.0.1"));
+fn node_addresses_are_published_once_known() {
+    let mut harness = Harness::new(pod("Always", &["a"]), vec![]);
+    assert_eq!((harness.status().host_ip, harness.status().host_ips), (None, None));
+    harness.node.host_ips = ips(&["192.0.2.1"]);
+    assert_eq!(harness.status().host_ip.as_deref(), Some("192.0.2.1"));
+    assert_eq!(harness.status().pod_ip.as_deref(), Some("10.0.0.1"));
 }
 
 #[test]
-fn a_pod_starts_once() {
-    let mut world = World::new(pod("Always", &["a"]), vec![]);
-    assert_eq!(world.status().start_time, Some(time(10)), "with its sandbox, under another agent");
-    world.observed.sandboxes.clear();
-    assert_eq!(world.status().start_time, Some(time(NOW)));
-    world.pod.status = Some(PodStatus { start_time: Some(time(50)), ..PodStatus::default() });
-    assert_eq!(world.status().start_time, Some(time(50)));
-    world.previous = Some(PodStatus { start_time: Some(time(60)), ..PodStatus::default() });
-    assert_eq!(world.status().start_time, Some(time(60)));
+fn start_time_is_set_once() {
+    let mut harness = Harness::new(pod("Always", &["a"]), vec![]);
+    assert_eq!(
+        harness.status().start_time,
+        Some(time(10)),
+        "with its sandbox, under another agent"
+    );
+    harness.observed.sandboxes.clear();
+    assert_eq!(harness.status().start_time, Some(time(NOW)));
+    harness.pod.status = Some(PodStatus { start_time: Some(time(50)), ..PodStatus::default() });
+    assert_eq!(harness.status().start_time, Some(time(50)));
+    harness.previous = Some(PodStatus { start_time: Some(time(60)), ..PodStatus::default() });
+    assert_eq!(harness.status().start_time, Some(time(60)));
 }
 
 #[test]
 fn times_are_whole_seconds() {
-    let mut world = World::new(pod("Never", &["a", "b"]), vec![]);
+    let mut harness = Harness::new(pod("Never", &["a", "b"]), vec![]);
     let fine = |second: i64| at(second) + jiff::SignedDuration::from_millis(750);
     let mut a = instance("a-0", Exited, 0);
     (a.started_at, a.finished_at) = (Some(fine(1)), Some(fine(2)));
     let mut b = instance("b-0", Running, 0);
     b.started_at = Some(fine(3));
-    world.observed.containers = vec![a, b];
-    world.now = fine(NOW);
-    world.observed.sandboxes[0].created_at = fine(10);
-    let status = world.status();
+    harness.observed.containers = vec![a, b];
+    harness.now = fine(NOW);
+    harness.observed.sandboxes[0].created_at = fine(10);
+    let status = harness.status();
     assert_eq!(status.start_time, Some(time(10)));
     for condition in status.conditions.unwrap() {
         assert_eq!(condition.last_transition_time, Some(time(NOW)));
@@ -95,44 +99,44 @@ fn times_are_whole_seconds() {
 }
 
 #[test]
-fn termination_messages_share_what_a_pod_may_show() {
+fn termination_messages_share_the_size_limit_of_the_pod() {
     for (names, share) in [(vec!["a"], 12 * 1024), (vec!["a", "b", "c"], 4 * 1024)] {
         let mut long = instance("a-0", Exited, 1);
         long.message = "é".repeat(10_000).into();
-        let world = World::new(pod("Never", &names), vec![long]);
-        let message = world.first().state.unwrap().terminated.unwrap().message.unwrap();
+        let harness = Harness::new(pod("Never", &names), vec![long]);
+        let message = harness.first().state.unwrap().terminated.unwrap().message.unwrap();
         assert_eq!(message.len(), share, "{names:?}");
     }
 }
 
 #[test]
-fn a_cut_message_keeps_whole_characters() {
+fn truncated_message_keeps_whole_characters() {
     let mut long = instance("a-0", Exited, 1);
     long.message = format!("x{}", "é".repeat(10_000)).into();
-    let world = World::new(pod("Never", &["a"]), vec![long]);
-    let message = world.first().state.unwrap().terminated.unwrap().message.unwrap();
+    let harness = Harness::new(pod("Never", &["a"]), vec![long]);
+    let message = harness.first().state.unwrap().terminated.unwrap().message.unwrap();
     assert_eq!(message.len(), 12 * 1024 - 1);
 }
 
 #[test]
-fn the_class_of_service_is_the_apis_or_follows_from_the_specification() {
-    let mut world = World::new(pod("Always", &["a"]), vec![]);
-    assert_eq!(world.status().qos_class.as_deref(), Some("BestEffort"));
+fn qos_class_is_from_the_api_or_the_specification() {
+    let mut harness = Harness::new(pod("Always", &["a"]), vec![]);
+    assert_eq!(harness.status().qos_class.as_deref(), Some("BestEffort"));
     let limits = [("cpu", "1"), ("memory", "1Gi")]
         .map(|(name, amount)| (name.to_owned(), Quantity(amount.to_owned())));
-    world.pod.spec.as_mut().unwrap().containers[0].resources = Some(ResourceRequirements {
+    harness.pod.spec.as_mut().unwrap().containers[0].resources = Some(ResourceRequirements {
         limits: Some(limits.clone().into()),
         requests: Some(limits.into()),
         ..ResourceRequirements::default()
     });
-    assert_eq!(world.status().qos_class.as_deref(), Some("Guaranteed"));
-    world.pod.status =
+    assert_eq!(harness.status().qos_class.as_deref(), Some("Guaranteed"));
+    harness.pod.status =
         Some(PodStatus { qos_class: Some("Burstable".to_owned()), ..PodStatus::default() });
-    assert_eq!(world.status().qos_class.as_deref(), Some("Burstable"));
+    assert_eq!(harness.status().qos_class.as_deref(), Some("Burstable"));
 }
 
 #[test]
-fn the_observed_generation_never_goes_back() {
+fn observed_generation_never_decreases() {
     let rows = [
         (None, None, None),
         (Some(2), None, Some(2)),
@@ -141,41 +145,43 @@ fn the_observed_generation_never_goes_back() {
         (Some(0), None, None),
     ];
     for (generation, before, expected) in rows {
-        let mut world = World::new(pod("Always", &["a"]), vec![]);
-        world.pod.metadata.generation = generation;
-        world.previous = Some(PodStatus { observed_generation: before, ..PodStatus::default() });
-        assert_eq!(world.status().observed_generation, expected);
+        let mut harness = Harness::new(pod("Always", &["a"]), vec![]);
+        harness.pod.metadata.generation = generation;
+        harness.previous = Some(PodStatus { observed_generation: before, ..PodStatus::default() });
+        assert_eq!(harness.status().observed_generation, expected);
     }
 }
 
 #[test]
-fn a_pod_counts_as_initialized_once_a_regular_container_was_made_in_its_live_sandbox() {
-    let live = |made: i64, name: &str, change: fn(&mut World)| {
+fn pod_is_initialized_once_a_regular_container_exists_in_its_sandbox() {
+    let live = |made: i64, name: &str, change: fn(&mut Harness)| {
         let mut one = instance(name, Created, 0);
         one.created_at = at(made);
         let pod = with_init(pod("Always", &["a"]), vec![sidecar("beside")]);
-        let mut world = World::new(pod, vec![one]);
-        world.observed.sandboxes[0].created_at = at(10);
-        change(&mut world);
-        has_container_in_sandbox(&world.input())
+        let mut harness = Harness::new(pod, vec![one]);
+        harness.observed.sandboxes[0].created_at = at(10);
+        change(&mut harness);
+        has_container_in_sandbox(&harness.input())
     };
     assert!(live(11, "a-0", |_| {}));
     assert!(live(10, "a-0", |_| {}));
-    assert!(!live(9, "a-0", |_| {}), "it was made in a sandbox before");
+    assert!(!live(9, "a-0", |_| {}), "it was created in an earlier sandbox");
     assert!(!live(11, "beside-0", |_| {}), "a sidecar is not a regular container");
-    assert!(!live(11, "a-0", |world| world.observed.sandboxes[0].state = NotReady));
-    assert!(!live(11, "a-0", |world| world.observed.sandboxes.clear()));
+    assert!(!live(11, "a-0", |harness| harness.observed.sandboxes[0].state = NotReady));
+    assert!(!live(11, "a-0", |harness| harness.observed.sandboxes.clear()));
 }
 
 #[test]
-fn claims_on_resources_are_kept_as_others_wrote_them() {
+fn resource_claim_statuses_are_kept() {
     let claim = || {
         Some(vec![k8s_openapi::api::core::v1::PodResourceClaimStatus {
             name: "gpu".to_owned(),
             resource_claim_name: Some("web-gpu".to_owned()),
         }])
     };
-    let mut world = World::new(pod("Always", &["a"]), vec![]).with_previous(PodStatus::default());
-    world.pod.status = Some(PodStatus { resource_claim_statuses: claim(), ..PodStatus::default() });
-    assert_eq!(world.status().resource_claim_statuses, claim());
+    let mut harness =
+        Harness::new(pod("Always", &["a"]), vec![]).with_previous(PodStatus::default());
+    harness.pod.status =
+        Some(PodStatus { resource_claim_statuses: claim(), ..PodStatus::default() });
+    assert_eq!(harness.status().resource_claim_statuses, claim());
 }

@@ -11,7 +11,7 @@ use crate::decide::phase::Phase;
 use crate::decide::readiness::{self, ReadinessInput};
 use crate::decide::{conditions, normalize};
 
-/// The status with the results of the pod's probes. The rest of it stays.
+/// The status with the results of the pod's probes. The rest is unchanged.
 pub(crate) fn with_probes(
     pod: &Pod,
     status: &PodStatus,

@@ -1,4 +1,4 @@
-//! What holds for every pod and whatever the runtime shows of it.
+//! Properties of the statuses of any pod in any observed state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::decide::test_pods::{
-    World, at, condition, container, ended, pod, running, sandbox, sidecar, time, waiting,
+    Harness, at, condition, container, ended, pod, running, sandbox, sidecar, time, waiting,
     with_ephemeral, with_init,
 };
 use crate::decide::{Phase, Waiting, summary};
@@ -23,7 +23,7 @@ use crate::decide::{Phase, Waiting, summary};
 const INITS: [&str; 2] = ["init", "beside"];
 const REGULAR: [&str; 2] = ["main", "second"];
 const EPHEMERAL: &str = "look";
-/// Names that instances have: those of the pod, and one that it does not know.
+/// The names of instances: those of the pod's containers, and an unknown one.
 const NAMES: [&str; 6] = ["init", "beside", "main", "second", "look", "alien"];
 
 fn any_time() -> impl Strategy<Value = Timestamp> {
@@ -134,14 +134,14 @@ fn any_sandbox() -> impl Strategy<Value = SandboxStatus> {
     })
 }
 
-fn any_observation() -> impl Strategy<Value = observed::PodStatus> {
+fn any_observation() -> impl Strategy<Value = observed::RuntimePodStatus> {
     (vec(any_sandbox(), 0..3), vec(any_instance(), 0..6)).prop_map(|(sandboxes, mut containers)| {
-        // A runtime has one object of an id.
+        // Ids are unique in a runtime.
         let mut ids = BTreeSet::new();
         containers.retain(|one| ids.insert(one.id.clone()));
         let ips = sandboxes.first().map(|newest| newest.ips.clone()).unwrap_or_default();
-        let nothing = observed::PodStatus::empty("uid".into());
-        observed::PodStatus { ips, sandboxes, containers, ..nothing }
+        let nothing = observed::RuntimePodStatus::empty("uid".into());
+        observed::RuntimePodStatus { ips, sandboxes, containers, ..nothing }
     })
 }
 
@@ -170,7 +170,7 @@ prop_compose! {
     }
 }
 
-/// A status as anybody may have written it, with or without statuses of the containers.
+/// A status by any writer, with or without statuses of the containers.
 fn any_status() -> BoxedStrategy<PodStatus> {
     let lists = (
         option::of((any_container_status("main").boxed(), any_container_status("second").boxed())),
@@ -206,7 +206,7 @@ fn any_status() -> BoxedStrategy<PodStatus> {
 }
 
 prop_compose! {
-    fn any_world()(
+    fn any_input()(
         pod in any_pod().boxed(),
         observed in any_observation().boxed(),
         previous in option::of(any_status()).boxed(),
@@ -214,12 +214,12 @@ prop_compose! {
         failed in option::weighted(0.1, Just("Evicted")),
         stopped_for_good in any::<bool>(),
         now in any_time(),
-    ) -> World {
+    ) -> Harness {
         let failure = failed.map(|reason| PodFailure { reason, message: "no room".to_owned(), disruption: None });
-        let mut world = World { observed, previous, failure, stopped_for_good, now, ..World::new(pod, vec![]) };
+        let mut harness = Harness { observed, previous, failure, stopped_for_good, now, ..Harness::new(pod, vec![]) };
         let wait = Waiting { reason: "CrashLoopBackOff", message: String::new() };
-        world.start_failures = failing.into_iter().map(|name| (name.to_owned(), wait.clone())).collect();
-        world
+        harness.start_failures = failing.into_iter().map(|name| (name.to_owned(), wait.clone())).collect();
+        harness
     }
 }
 
@@ -234,40 +234,40 @@ fn all_statuses(status: &PodStatus) -> Vec<(&'static str, Vec<ContainerStatus>)>
 
 proptest! {
     #[test]
-    fn the_same_input_again_changes_nothing(world in any_world().boxed(), later in 0_i64..1_000_000) {
-        let first = world.status();
-        let now = world.now.saturating_add(SignedDuration::from_secs(later)).unwrap();
-        let again = World { now, previous: Some(first.clone()), ..world };
+    fn same_input_yields_same_status(harness in any_input().boxed(), later in 0_i64..1_000_000) {
+        let first = harness.status();
+        let now = harness.now.saturating_add(SignedDuration::from_secs(later)).unwrap();
+        let again = Harness { now, previous: Some(first.clone()), ..harness };
         prop_assert_eq!(again.status(), first);
     }
 
     #[test]
-    fn a_terminal_phase_is_final(
-        world in any_world().boxed(),
+    fn terminal_phase_is_final(
+        harness in any_input().boxed(),
         observations in vec((any_observation(), any::<bool>()), 1..6),
     ) {
-        let mut world = world;
+        let mut harness = harness;
         let mut over = None;
         for (observed, stopped_for_good) in observations {
-            world.observed = observed;
-            world.stopped_for_good = stopped_for_good;
-            let status = world.status();
+            harness.observed = observed;
+            harness.stopped_for_good = stopped_for_good;
+            let status = harness.status();
             let phase = Phase::of(&status).unwrap();
             if let Some(over) = over {
                 prop_assert_eq!(phase, over);
             }
             over = phase.is_terminal().then_some(phase);
-            world.previous = Some(status);
+            harness.previous = Some(status);
         }
     }
 
     #[test]
-    fn every_container_has_one_status_and_nothing_else_has_one(world in any_world().boxed()) {
-        let spec = world.pod.spec.as_ref().unwrap();
+    fn each_container_has_exactly_one_status(harness in any_input().boxed()) {
+        let spec = harness.pod.spec.as_ref().unwrap();
         let names = |list: Vec<ContainerStatus>| -> Vec<String> {
             list.into_iter().map(|one| one.name).collect()
         };
-        let mut statuses = all_statuses(&world.status()).into_iter().map(|(_, list)| names(list));
+        let mut statuses = all_statuses(&harness.status()).into_iter().map(|(_, list)| names(list));
         let init: Vec<String> =
             spec.init_containers.iter().flatten().map(|one| one.name.clone()).collect();
         let ephemeral: Vec<String> =
@@ -278,8 +278,8 @@ proptest! {
     }
 
     #[test]
-    fn every_container_is_in_exactly_one_state(world in any_world().boxed()) {
-        for (_, list) in all_statuses(&world.status()) {
+    fn each_container_is_in_exactly_one_state(harness in any_input().boxed()) {
+        for (_, list) in all_statuses(&harness.status()) {
             for one in list {
                 let state = one.state.unwrap();
                 let states = [
@@ -297,33 +297,33 @@ proptest! {
 
     #[test]
     fn restart_counts_never_shrink(
-        world in any_world().boxed(),
+        harness in any_input().boxed(),
         observations in vec(any_observation(), 1..6),
     ) {
-        let mut world = world;
+        let mut harness = harness;
         for observed in observations {
             let before: BTreeMap<_, _> =
-                all_statuses(world.input().base().unwrap_or(&PodStatus::default()))
+                all_statuses(harness.input().base().unwrap_or(&PodStatus::default()))
                     .into_iter()
                     .flat_map(|(kind, list)| {
                         list.into_iter().map(move |one| ((kind, one.name), one.restart_count))
                     })
                     .collect();
-            world.observed = observed;
-            let status = world.status();
+            harness.observed = observed;
+            let status = harness.status();
             for (kind, list) in all_statuses(&status) {
                 for one in list {
                     let before = before.get(&(kind, one.name.clone())).copied().unwrap_or(0);
                     prop_assert!(one.restart_count >= before, "{kind} {}", one.name);
                 }
             }
-            world.previous = Some(status);
+            harness.previous = Some(status);
         }
     }
 
     #[test]
-    fn conditions_are_there_once_each(world in any_world().boxed()) {
-        let status = world.status();
+    fn each_condition_exists_once(harness in any_input().boxed()) {
+        let status = harness.status();
         let mut types: Vec<_> = status.conditions.iter().flatten().map(|one| &one.type_).collect();
         let all = types.len();
         types.sort();
@@ -335,9 +335,9 @@ proptest! {
     }
 
     #[test]
-    fn a_line_can_be_made_of_every_status(world in any_world().boxed(), status in any_status()) {
-        summary(&world.pod, &status, world.now);
-        let line = summary(&world.pod, &world.status(), world.now);
+    fn every_status_has_a_summary(harness in any_input().boxed(), status in any_status()) {
+        summary(&harness.pod, &status, harness.now);
+        let line = summary(&harness.pod, &harness.status(), harness.now);
         let (ready, all) = line.ready.split_once('/').unwrap();
         prop_assert!(ready.parse::<usize>().unwrap() <= all.parse::<usize>().unwrap());
         prop_assert!(!line.status.is_empty());

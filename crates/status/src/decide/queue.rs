@@ -1,4 +1,4 @@
-//! Which pod is written about next. Times are counted from any one beginning.
+//! Decides which pod is written next. Times are relative to a fixed origin.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,47 +8,47 @@ use model::ids::PodUid;
 
 use crate::decide::conditions::{READY, TRUE, status_of};
 
-/// How many pods are written about at a time.
+/// The maximum number of concurrent writes.
 const AT_A_TIME: usize = 8;
-/// How long a pod waits that could not be written, at first and at most: as upstream, which tries all of
+/// The first and the maximum wait of a pod whose write failed: like upstream, which retries all of
 /// them every 10 s.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// How long all wait while the API server is away, at first and at most, unless it says how long.
+/// The first and the maximum pause of all while the API server is unreachable, unless it sends a retry-after.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// How a write went.
+/// The outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wrote {
-    /// As it should.
+pub enum WriteOutcome {
+    /// The write succeeded.
     Well,
-    /// Not at all: it has so much time.
+    /// Nothing was written yet: the write may wait this long.
     Later(Duration),
-    /// It was refused.
+    /// The write was rejected.
     Refused,
-    /// The API server could not do it, or did not know who asked: it may fare better once others do.
+    /// The API server failed, or could not authenticate the agent: the write may succeed once others do.
     Failed,
-    /// The API server is away, or has too much to do and wants to be left alone for a while.
+    /// The API server is unreachable or overloaded, and possibly sent a retry-after.
     Away(Duration),
-    /// The work for this pod panicked, which says nothing of the API server.
+    /// The work for this pod panicked, independent of the API server.
     Panicked,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
-    /// The number of its last change: the newest goes first.
+    /// The number of its last change: the newest is written first.
     change: u64,
     not_before: Option<Duration>,
-    /// Whether it waits no longer once another one is written.
+    /// Whether the wait ends once another pod is written.
     for_server: bool,
 }
 
-/// How long a pod waits that was not written.
+/// The wait of a pod that was not written.
 #[derive(Debug, Clone, Copy)]
 struct Wait {
     time: Duration,
-    /// How many had been written by then.
+    /// How many writes had succeeded by then.
     wells: u64,
 }
 
@@ -56,29 +56,29 @@ struct Wait {
 struct Pause {
     until: Duration,
     next: Duration,
-    /// The pod that was tried last: another one is tried next, since it may be that pod's own fault.
+    /// The pod that was tried last: another one is tried next, because the problem may be that pod.
     tried: PodUid,
 }
 
-/// Pods that are to be written about, and those that are being. Each is there once, however often it
-/// changed.
+/// Pods that must be written, and pods being written. Each is contained once, regardless of its number of
+/// changes.
 #[derive(Debug, Default)]
 pub struct Queue {
     waiting: BTreeMap<PodUid, Waiting>,
     /// Pods whose readiness has changed: they are written before all others.
     prioritized: BTreeSet<PodUid>,
-    /// Being written, with the last change that came meanwhile.
+    /// Pods being written, with the last change that arrived meanwhile.
     busy: BTreeMap<PodUid, Option<u64>>,
-    /// How long each waits that was not written.
+    /// The wait of each pod that was not written.
     waits: BTreeMap<PodUid, Wait>,
-    /// How many were written.
+    /// How many writes have succeeded.
     wells: u64,
-    /// While the API server is away: one is tried now and then, the others wait for it.
+    /// Set while the API server is unreachable: one pod is tried periodically, the others wait for it.
     pause: Option<Pause>,
 }
 
 impl Queue {
-    /// A pod changed. What it says now may be taken, although what it said before was not.
+    /// Records a change of a pod. Its new status may be accepted, although the previous one was rejected.
     pub fn mark(&mut self, uid: &PodUid, change: u64) {
         if let Some(meanwhile) = self.busy.get_mut(uid) {
             *meanwhile = Some(change);
@@ -100,7 +100,7 @@ impl Queue {
         }
     }
 
-    /// The pod that is to be written about now, if any.
+    /// Takes the pod to write now, if any.
     pub fn take(&mut self, now: Duration) -> Option<PodUid> {
         let limit = if self.pause.is_some() { 1 } else { AT_A_TIME };
         let pause = self.pause.as_ref();
@@ -119,7 +119,7 @@ impl Queue {
         Some(uid)
     }
 
-    /// When [`Queue::take`] may give a pod that it does not give now, if only time must pass.
+    /// When [`Queue::take`] may return a pod that it does not return now, without any other event.
     pub fn next_at(&self) -> Option<Duration> {
         if self.waiting.is_empty() || (self.pause.is_some() && !self.busy.is_empty()) {
             return None;
@@ -134,11 +134,11 @@ impl Queue {
         }
     }
 
-    /// A write ended.
-    pub fn done(&mut self, uid: &PodUid, wrote: Wrote, change: u64, now: Duration) {
+    /// Records the end of a write.
+    pub fn done(&mut self, uid: &PodUid, wrote: WriteOutcome, change: u64, now: Duration) {
         let meanwhile = self.busy.remove(uid).flatten();
         match wrote {
-            Wrote::Well => {
+            WriteOutcome::Well => {
                 self.pause = None;
                 self.waits.remove(uid);
                 self.wells += 1;
@@ -150,21 +150,21 @@ impl Queue {
                     None => self.prioritize(uid, false),
                 }
             }
-            Wrote::Later(time) => {
+            WriteOutcome::Later(time) => {
                 let not_before = meanwhile.is_none().then_some(now + time);
                 let change = meanwhile.unwrap_or(change);
                 let waiting = Waiting { change, not_before, for_server: false };
                 self.waiting.insert(uid.clone(), waiting);
             }
-            Wrote::Refused | Wrote::Failed => {
+            WriteOutcome::Refused | WriteOutcome::Failed => {
                 self.pause = None;
                 let change = meanwhile.unwrap_or(change);
-                self.wait(uid, change, wrote == Wrote::Failed, now);
+                self.wait(uid, change, wrote == WriteOutcome::Failed, now);
             }
-            Wrote::Panicked => self.wait(uid, meanwhile.unwrap_or(change), false, now),
-            Wrote::Away(least) => {
+            WriteOutcome::Panicked => self.wait(uid, meanwhile.unwrap_or(change), false, now),
+            WriteOutcome::Away(least) => {
                 let (until, next) = match &self.pause {
-                    // It was under way when another one failed: that counts once.
+                    // It was in progress when another one failed: that counts once.
                     Some(pause) if pause.until > now => (pause.until, pause.next),
                     pause => {
                         let wait = pause.as_ref().map_or(FIRST_PAUSE, |pause| pause.next);
@@ -178,8 +178,8 @@ impl Queue {
         }
     }
 
-    /// A pod was not written, for its own sake or for the server's. It is the pod's own if others were
-    /// written between this try and the one before.
+    /// Makes a pod wait that was not written. The failure counts as the pod's own if others were
+    /// written between this attempt and the one before.
     fn wait(&mut self, uid: &PodUid, change: u64, has_failed: bool, now: Duration) {
         let last = self.waits.get(uid);
         let time = last.map_or(FIRST_WAIT, |last| (last.time * 2).min(LONGEST_WAIT));
@@ -189,12 +189,12 @@ impl Queue {
         self.waiting.insert(uid.clone(), waiting);
     }
 
-    /// Whether a pod is to be written about that is not being.
+    /// Whether a pod waits to be written and is not being written.
     pub fn is_waiting(&self, uid: &PodUid) -> bool {
         self.waiting.contains_key(uid)
     }
 
-    /// Nothing more is to be written about a pod.
+    /// Drops a pod.
     pub fn forget(&mut self, uid: &PodUid) {
         self.waiting.remove(uid);
         self.waits.remove(uid);
@@ -202,7 +202,7 @@ impl Queue {
     }
 }
 
-/// Whether a pod became ready, or is not ready any more, since the API server got its status: services send traffic by it.
+/// Whether a pod's readiness differs from its status in the API server: services route traffic by it.
 pub fn changes_readiness(api: Option<&PodStatus>, ours: &PodStatus) -> bool {
     let is_ready = |status: Option<&PodStatus>| status_of(status, READY) == Some(TRUE);
     is_ready(api) != is_ready(Some(ours))
@@ -220,7 +220,7 @@ mod tests {
 
     // behaviour: STW-30
     #[test]
-    fn the_newest_goes_first_and_each_pod_once() {
+    fn newest_is_first_and_each_pod_is_queued_once() {
         let now = START;
         let mut queue = Queue::default();
         for (name, change) in [("a", 1), ("b", 2), ("c", 3), ("a", 4)] {
@@ -229,10 +229,10 @@ mod tests {
         let order: Vec<PodUid> = std::iter::from_fn(|| queue.take(now)).collect();
         assert_eq!(order, [uid("a"), uid("c"), uid("b")]);
         queue.mark(&uid("a"), 5);
-        assert_eq!(queue.take(now), None, "one at a time for each");
-        queue.done(&uid("a"), Wrote::Well, 4, now);
-        assert_eq!(queue.take(now), Some(uid("a")), "what came meanwhile is written too");
-        queue.done(&uid("a"), Wrote::Well, 5, now);
+        assert_eq!(queue.take(now), None, "each pod has one write at a time");
+        queue.done(&uid("a"), WriteOutcome::Well, 4, now);
+        assert_eq!(queue.take(now), Some(uid("a")), "a change during the write is written too");
+        queue.done(&uid("a"), WriteOutcome::Well, 5, now);
         assert_eq!(queue.take(now), None);
     }
 
@@ -248,8 +248,8 @@ mod tests {
         let order: Vec<PodUid> = std::iter::from_fn(|| queue.take(now)).collect();
         assert_eq!(order, [uid("unready"), uid("ready"), uid("b"), uid("a")]);
         // A pod that could not be written stays before others, one that was written does not.
-        queue.done(&uid("unready"), Wrote::Well, 3, now);
-        queue.done(&uid("ready"), Wrote::Refused, 1, now);
+        queue.done(&uid("unready"), WriteOutcome::Well, 3, now);
+        queue.done(&uid("ready"), WriteOutcome::Refused, 1, now);
         for (name, change) in [("unready", 5), ("c", 6)] {
             queue.mark(&uid(name), change);
         }
@@ -283,24 +283,28 @@ mod tests {
     }
 
     #[test]
-    fn panic_makes_a_pod_wait_and_says_nothing_of_the_server() {
+    fn panic_backs_off_the_pod_and_does_not_pause_the_queue() {
         let (mut queue, now) = (Queue::default(), START);
         queue.mark(&uid("a"), 1);
         queue.take(now).unwrap();
-        queue.done(&uid("a"), Wrote::Panicked, 1, now);
+        queue.done(&uid("a"), WriteOutcome::Panicked, 1, now);
         queue.mark(&uid("b"), 2);
         assert_eq!(queue.take(now), Some(uid("b")));
-        queue.done(&uid("b"), Wrote::Well, 2, now);
-        assert_eq!(queue.take(now), None, "that another one is written does not help it");
+        queue.done(&uid("b"), WriteOutcome::Well, 2, now);
+        assert_eq!(
+            queue.take(now),
+            None,
+            "a successful write of another pod does not end its wait"
+        );
         assert_eq!(queue.next_at(), Some(now + FIRST_WAIT));
         assert_eq!(queue.take(now + FIRST_WAIT), Some(uid("a")));
-        queue.done(&uid("a"), Wrote::Panicked, 1, now);
+        queue.done(&uid("a"), WriteOutcome::Panicked, 1, now);
         assert_eq!(queue.next_at(), Some(now + 2 * FIRST_WAIT));
     }
 
     // behaviour: STW-31
     #[test]
-    fn several_are_written_at_a_time_and_no_more() {
+    fn concurrent_writes_are_limited() {
         let now = START;
         let mut queue = Queue::default();
         for number in 0..20 {
@@ -311,17 +315,17 @@ mod tests {
 
     // behaviour: STW-32
     #[test]
-    fn one_that_is_refused_waits_ever_longer_and_holds_up_nobody() {
+    fn rejected_pod_backs_off_and_does_not_block_others() {
         let mut now = START;
         let mut queue = Queue::default();
         queue.mark(&uid("bad"), 1);
         let mut waits = Vec::new();
         for _ in 0..8 {
             assert_eq!(queue.take(now), Some(uid("bad")));
-            queue.done(&uid("bad"), Wrote::Refused, 1, now);
+            queue.done(&uid("bad"), WriteOutcome::Refused, 1, now);
             queue.mark(&uid("good"), 2);
             assert_eq!(queue.take(now), Some(uid("good")));
-            queue.done(&uid("good"), Wrote::Well, 2, now);
+            queue.done(&uid("good"), WriteOutcome::Well, 2, now);
             let next = queue.next_at().unwrap();
             waits.push(next.saturating_sub(now).as_secs());
             now = next;
@@ -331,21 +335,21 @@ mod tests {
 
     // behaviour: STW-32
     #[test]
-    fn one_that_was_refused_does_not_wait_with_something_newer() {
+    fn rejected_pod_with_a_new_change_does_not_wait() {
         let now = START;
         let mut queue = Queue::default();
         queue.mark(&uid("a"), 1);
         assert_eq!(queue.take(now), Some(uid("a")));
-        queue.done(&uid("a"), Wrote::Refused, 1, now);
+        queue.done(&uid("a"), WriteOutcome::Refused, 1, now);
         queue.mark(&uid("a"), 1);
-        assert_eq!(queue.take(now), None, "the same is refused again");
+        assert_eq!(queue.take(now), None, "the same status would be rejected again");
         queue.mark(&uid("a"), 2);
         assert_eq!(queue.take(now), Some(uid("a")));
     }
 
     // behaviour: STW-44
     #[test]
-    fn one_that_has_time_goes_when_it_is_over_or_with_something_newer() {
+    fn deferred_pod_is_written_after_its_delay_or_with_a_new_change() {
         let (now, time) = (START, Duration::from_millis(300));
         let mut queue = Queue::default();
         for newer in [None, Some(2), Some(3)] {
@@ -354,7 +358,7 @@ mod tests {
             if newer == Some(2) {
                 queue.mark(&uid("a"), 2);
             }
-            queue.done(&uid("a"), Wrote::Later(time), 1, now);
+            queue.done(&uid("a"), WriteOutcome::Later(time), 1, now);
             queue.mark(&uid("a"), 1);
             if newer == Some(3) {
                 queue.mark(&uid("a"), 3);
@@ -364,38 +368,38 @@ mod tests {
             }
             let at = if newer.is_none() { now + time } else { now };
             assert_eq!(queue.take(at), Some(uid("a")), "{newer:?}");
-            queue.done(&uid("a"), Wrote::Well, 3, at);
+            queue.done(&uid("a"), WriteOutcome::Well, 3, at);
         }
     }
 
     // behaviour: STW-39
     #[test]
-    fn those_that_the_server_failed_are_tried_again_when_one_gets_through() {
+    fn failed_pods_are_retried_when_a_write_succeeds() {
         let mut now = START;
         let mut queue = Queue::default();
         let all = ["a", "b", "c"].map(uid);
-        // Long enough for each to wait for as long as any does.
+        // Long enough for each to reach the maximum wait.
         for _ in 0..8 {
             for (change, one) in (1..).zip(&all) {
                 queue.mark(one, change);
             }
             while let Some(one) = queue.take(now) {
-                queue.done(&one, Wrote::Failed, 1, now);
+                queue.done(&one, WriteOutcome::Failed, 1, now);
             }
             now += LONGEST_WAIT;
         }
         let first = queue.take(now).unwrap();
         for other in std::iter::from_fn(|| queue.take(now)).collect::<Vec<_>>() {
-            queue.done(&other, Wrote::Failed, 1, now);
+            queue.done(&other, WriteOutcome::Failed, 1, now);
         }
         assert_eq!(queue.take(now), None, "they wait for 10 s");
-        queue.done(&first, Wrote::Well, 1, now);
-        assert_eq!(std::iter::from_fn(|| queue.take(now)).count(), 2, "the server is well");
+        queue.done(&first, WriteOutcome::Well, 1, now);
+        assert_eq!(std::iter::from_fn(|| queue.take(now)).count(), 2, "the server works");
     }
 
     // behaviour: STW-39
     #[test]
-    fn one_that_fails_while_others_do_not_waits_for_its_own_sake() {
+    fn pod_that_fails_alone_backs_off() {
         let mut now = START;
         let mut queue = Queue::default();
         queue.mark(&uid("bad"), 1);
@@ -403,20 +407,20 @@ mod tests {
         for change in 2..102 {
             if queue.take(now) == Some(uid("bad")) {
                 tries += 1;
-                queue.done(&uid("bad"), Wrote::Failed, 1, now);
+                queue.done(&uid("bad"), WriteOutcome::Failed, 1, now);
             }
             queue.mark(&uid("good"), change);
             assert_eq!(queue.take(now), Some(uid("good")));
-            queue.done(&uid("good"), Wrote::Well, change, now);
+            queue.done(&uid("good"), WriteOutcome::Well, change, now);
             now += Duration::from_millis(100);
         }
-        // At once, once more as one got through, and then after 2, 4 and so on.
+        // Immediately, once more after a success, and then after 2, 4 and so on.
         assert!((3..=5).contains(&tries), "{tries}");
     }
 
     // behaviour: STW-33
     #[test]
-    fn while_the_api_server_is_away_one_is_tried_now_and_then_and_the_newest_first() {
+    fn unreachable_server_is_probed_with_the_newest_pod() {
         let mut now = START;
         let mut queue = Queue::default();
         for number in 0..5 {
@@ -424,13 +428,9 @@ mod tests {
         }
         let all: Vec<PodUid> = std::iter::from_fn(|| queue.take(now)).collect();
         for one in &all {
-            queue.done(one, Wrote::Away(Duration::ZERO), 0, now);
+            queue.done(one, WriteOutcome::Away(Duration::ZERO), 0, now);
         }
-        assert_eq!(
-            queue.next_at(),
-            Some(now + FIRST_PAUSE),
-            "that they failed together counts once"
-        );
+        assert_eq!(queue.next_at(), Some(now + FIRST_PAUSE), "concurrent failures count once");
         let mut newest = 100;
         for name in ["2", "1", "2", "1", "2", "1"] {
             assert_eq!(queue.take(now), None);
@@ -440,39 +440,39 @@ mod tests {
             assert_eq!(queue.take(now), Some(uid(name)), "the newest");
             assert_eq!(queue.take(now), None, "and no other");
             assert_eq!(queue.next_at(), None);
-            queue.done(&uid(name), Wrote::Away(Duration::ZERO), newest, now);
+            queue.done(&uid(name), WriteOutcome::Away(Duration::ZERO), newest, now);
         }
         assert!(queue.next_at().unwrap().saturating_sub(now) <= LONGEST_PAUSE);
         now = queue.next_at().unwrap();
         let first = queue.take(now).unwrap();
-        queue.done(&first, Wrote::Well, newest, now);
+        queue.done(&first, WriteOutcome::Well, newest, now);
         assert_eq!(std::iter::from_fn(|| queue.take(now)).count(), 4, "all others follow");
     }
 
     // behaviour: STW-33
     #[test]
-    fn one_pod_that_always_fails_does_not_keep_the_others_from_being_tried() {
+    fn always_failing_pod_does_not_block_others() {
         let mut now = START;
         let mut queue = Queue::default();
         queue.mark(&uid("bad"), 9);
         assert_eq!(queue.take(now), Some(uid("bad")));
-        queue.done(&uid("bad"), Wrote::Away(Duration::ZERO), 9, now);
+        queue.done(&uid("bad"), WriteOutcome::Away(Duration::ZERO), 9, now);
         queue.mark(&uid("good"), 1);
         now = queue.next_at().unwrap();
-        assert_eq!(queue.take(now), Some(uid("good")), "although the other one is newer");
-        queue.done(&uid("good"), Wrote::Away(Duration::ZERO), 1, now);
+        assert_eq!(queue.take(now), Some(uid("good")), "although the other pod is newer");
+        queue.done(&uid("good"), WriteOutcome::Away(Duration::ZERO), 1, now);
         now = queue.next_at().unwrap();
         assert_eq!(queue.take(now), Some(uid("bad")), "each has its turn");
     }
 
     // behaviour: STW-34
     #[test]
-    fn a_server_that_wants_to_be_left_alone_is() {
+    fn retry_after_of_the_server_is_respected() {
         let now = START;
         let mut queue = Queue::default();
         queue.mark(&uid("a"), 1);
         queue.take(now);
-        queue.done(&uid("a"), Wrote::Away(Duration::from_secs(30)), 1, now);
+        queue.done(&uid("a"), WriteOutcome::Away(Duration::from_secs(30)), 1, now);
         assert_eq!(queue.next_at(), Some(now + Duration::from_secs(30)));
     }
 }

@@ -6,14 +6,14 @@ use model::probe::{InstanceProbes, PodProbes};
 
 use crate::decide::container_status::Kind;
 
-/// What decides about a container beside its own state.
+/// Inputs of readiness other than the container's own state.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadinessInput<'a> {
     pub(crate) kind: Kind,
     pub(crate) container: &'a Container,
     /// Results of the pod's probes.
     pub(crate) probes: &'a PodProbes,
-    /// The status before.
+    /// The previous status.
     pub(crate) old: Option<&'a ContainerStatus>,
 }
 
@@ -25,11 +25,11 @@ pub(crate) fn set(input: ReadinessInput<'_>, status: &mut ContainerStatus) {
         .and_then(|state| state.terminated.as_ref())
         .is_some_and(|terminated| terminated.exit_code == 0);
     (status.started, status.ready) = match input.kind {
-        // They have no probes.
+        // Init containers have no probes.
         Kind::Init => (Some(is_running), succeeded),
         Kind::Regular | Kind::Sidecar if is_running => probed(input, status),
         Kind::Regular | Kind::Sidecar => (Some(false), false),
-        // They are for debugging and do not count.
+        // Ephemeral containers are for debugging and do not count.
         Kind::Ephemeral => (None, false),
     };
 }

@@ -1,4 +1,4 @@
-//! What the next agent takes from a saved status.
+//! Prepares saved statuses for the next agent.
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use model::observed;
@@ -23,7 +23,7 @@ impl SavedPods {
     }
 }
 
-/// A saved status as the base of the next one. A terminal phase and its reasons are not kept: whether a static pod
+/// A saved status as the base of the next one. A terminal phase and its reasons are dropped: whether a static pod
 /// runs again is decided by its containers.
 pub(crate) fn restored(mut status: PodStatus) -> PodStatus {
     if Phase::of(&status).is_some_and(Phase::is_terminal) {
@@ -35,11 +35,11 @@ pub(crate) fn restored(mut status: PodStatus) -> PodStatus {
     status
 }
 
-/// The saved status, unless the runtime has no container of a pod that ran, as after a reboot, or when the manifest of a pod
-/// that had ended is back: then the pod starts from the beginning, as static pods do upstream.
+/// The saved status, unless the runtime has no container of a pod that ran, as after a reboot, or when the manifest
+/// of a terminated pod is back: then the pod starts from the beginning, as static pods do upstream.
 pub(crate) fn base<'a>(
     saved: Option<&'a PodStatus>,
-    observed: &observed::PodStatus,
+    observed: &observed::RuntimePodStatus,
 ) -> Option<&'a PodStatus> {
     saved.filter(|saved| !observed.containers.is_empty() || !has_run(saved))
 }
@@ -86,7 +86,7 @@ mod tests {
             terminated: Some(ContainerStateTerminated::default()),
             ..ContainerState::default()
         };
-        let empty = observed::PodStatus::empty("u1".into());
+        let empty = observed::RuntimePodStatus::empty("u1".into());
         let mut ended = empty.clone();
         ended.sandboxes.push(sandbox(SandboxState::NotReady));
         let mut present = ended.clone();

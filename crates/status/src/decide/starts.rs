@@ -1,4 +1,4 @@
-//! How long pods of the API take to start; upstream's `podStartupLatencyTracker`.
+//! Measures how long pods of the API take to start; upstream's `podStartupLatencyTracker`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,41 +8,41 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus, Volume};
 use model::ids::PodUid;
 use podspec::view;
 
-/// How long a pod took to start.
+/// The start latency of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Started {
-    /// From when it was made until the API server told that all its containers run.
+pub struct StartDuration {
+    /// From its creation until the API server showed that all its containers run.
     pub total: Duration,
-    /// Without pulling images and the work of init containers; not told of a pod with volumes that have to be
-    /// attached or are others' in another way.
+    /// Without image pulls and init containers; `None` for a pod with volumes that must be
+    /// attached or depend on other components.
     pub own: Option<Duration>,
-    /// Whether it has a network of its own.
+    /// Whether the pod has its own network.
     pub has_network: bool,
 }
 
-/// Pods that start.
+/// Starting pods.
 #[derive(Debug, Default)]
-pub struct Starts {
+pub struct StartTracker {
     pods: BTreeMap<PodUid, Start>,
 }
 
 #[derive(Debug)]
 enum Start {
-    /// It has not started, as far as was heard.
+    /// Not started yet, as far as it was observed.
     Begun(Pulls),
-    /// It could not be placed at first, which is not the node's business.
+    /// Initially unschedulable, which is not the node's fault.
     NotCounted,
 }
 
-impl Starts {
-    /// Something was heard of a pod. A pod is counted that was heard of before anything was done for it.
-    pub fn heard(&mut self, pod: &Pod, now: Timestamp) -> Option<Started> {
+impl StartTracker {
+    /// Processes the API server's copy of a pod. A pod is measured if it was seen before its start.
+    pub fn observe(&mut self, pod: &Pod, now: Timestamp) -> Option<StartDuration> {
         let uid = view::uid(pod);
         if view::is_mirror(pod) {
-            // It only shows what the node started by itself.
+            // A mirror pod only shows a pod that the node started by itself.
             return None;
         }
-        if view::is_over(pod) {
+        if view::is_terminal(pod) {
             self.pods.remove(&uid);
             return None;
         }
@@ -68,53 +68,53 @@ impl Starts {
         }
     }
 
-    /// An image is pulled for a pod, or was.
+    /// Records that an image pull for a pod began or ended.
     pub fn pulling(&mut self, uid: &PodUid, pull: Pull, now: Timestamp) {
         if let Some(Start::Begun(pulls)) = self.pods.get_mut(uid) {
-            pulls.hear(pull, now);
+            pulls.record(pull, now);
         }
     }
 
-    /// Only these pods are there.
+    /// Drops all other pods.
     pub fn retain(&mut self, mut is_there: impl FnMut(&PodUid) -> bool) {
         self.pods.retain(|uid, _| is_there(uid));
     }
 
-    /// How many pods start.
+    /// The number of starting pods.
     pub fn count(&self) -> usize {
         self.pods.len()
     }
 }
 
-/// What was heard of a pull.
+/// An event of an image pull.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pull {
-    /// It began.
+    /// The pull began.
     Began,
-    /// It ended well.
+    /// The pull succeeded.
     Ended,
 }
 
-/// When images were pulled for a pod.
+/// The image pulls of a pod.
 #[derive(Debug, Default)]
 struct Pulls {
-    /// Those that began and did not end, the oldest first.
+    /// Pulls in progress, the oldest first.
     open: Vec<Timestamp>,
-    /// From when to when, in the order of their ends.
+    /// Start and end times, in the order of their ends.
     done: Vec<(Timestamp, Timestamp)>,
 }
 
 impl Pulls {
-    fn hear(&mut self, pull: Pull, now: Timestamp) {
+    fn record(&mut self, pull: Pull, now: Timestamp) {
         match pull {
             Pull::Began => self.open.push(now),
-            // Those that fail are begun again; the time from the first try on counts.
+            // A failed pull is started again; the time counts from the first attempt.
             Pull::Ended if !self.open.is_empty() => self.done.push((self.open.remove(0), now)),
             Pull::Ended => {}
         }
     }
 
-    /// How long anything was pulled.
+    /// The total time of pulls, overlaps counted once.
     fn total(&self) -> Duration {
         let mut done = self.done.clone();
         done.sort_unstable();
@@ -131,16 +131,16 @@ fn between(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or_default()
 }
 
-fn started(pod: &Pod, pulling: Duration, now: Timestamp) -> Option<Started> {
+fn started(pod: &Pod, pulling: Duration, now: Timestamp) -> Option<StartDuration> {
     let total = between(pod.metadata.creation_timestamp.as_ref()?.0, now);
     let initializing = pod.status.as_ref().map(init_work).unwrap_or_default();
     let volumes = view::spec(pod).and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
     let is_counted = volumes.iter().all(is_of_the_node);
     let own = is_counted.then(|| total.saturating_sub(pulling).saturating_sub(initializing));
-    Some(Started { total, own, has_network: !view::host_network(pod) })
+    Some(StartDuration { total, own, has_network: !view::host_network(pod) })
 }
 
-/// How long init containers worked that have ended.
+/// The total run time of terminated init containers.
 fn init_work(status: &PodStatus) -> Duration {
     let ended = |one: &ContainerStatus| {
         let end = one.state.as_ref()?.terminated.as_ref()?;
@@ -163,7 +163,7 @@ fn is_unschedulable(status: &PodStatus) -> bool {
     conditions.any(|one| one.type_ == "PodScheduled" && one.status == "False")
 }
 
-/// Whether the node makes a volume by itself.
+/// Whether the node creates a volume by itself.
 fn is_of_the_node(volume: &Volume) -> bool {
     volume.secret.is_some()
         || volume.config_map.is_some()

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{
 use super::*;
 use crate::decide::test_pods::{at, own_by_node, pod, time};
 
-/// Made in the tenth second.
+/// Created in the tenth second.
 fn made() -> Pod {
     let mut pod = pod("Always", &["main"]);
     pod.metadata.creation_timestamp = Some(time(10));
@@ -33,28 +33,28 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// What is counted of a pod that is heard of as it is made and as it is when it runs.
-fn counted(first: &Pod, then: &Pod) -> Option<Started> {
-    let mut starts = Starts::default();
-    assert_eq!(starts.heard(first, at(12)), None);
-    let started = starts.heard(then, at(30));
+/// The measured start of a pod, from its copies at creation and when it runs.
+fn counted(first: &Pod, then: &Pod) -> Option<StartDuration> {
+    let mut starts = StartTracker::default();
+    assert_eq!(starts.observe(first, at(12)), None);
+    let started = starts.observe(then, at(30));
     if started.is_some() {
-        assert_eq!((starts.heard(then, at(40)), starts.count()), (None, 0), "once");
+        assert_eq!((starts.observe(then, at(40)), starts.count()), (None, 0), "once");
     }
     started
 }
 
 // behaviour: STW-38
 #[test]
-fn a_pod_has_started_when_it_is_heard_that_all_its_containers_run() {
-    let all = Started { total: seconds(20), own: Some(seconds(20)), has_network: true };
+fn pod_has_started_when_all_containers_are_seen_running() {
+    let all = StartDuration { total: seconds(20), own: Some(seconds(20)), has_network: true };
     assert_eq!(counted(&made(), &runs(made())), Some(all));
-    assert_eq!(counted(&made(), &made()), None, "it does not run");
-    assert_eq!(counted(&runs(made()), &runs(made())), None, "it ran before");
+    assert_eq!(counted(&made(), &made()), None, "not running");
+    assert_eq!(counted(&runs(made()), &runs(made())), None, "already running");
     let mut waits = runs(made());
     let more = ContainerStatus::default();
     status(&mut waits).container_statuses.as_mut().unwrap().push(more);
-    assert_eq!(counted(&made(), &waits), None, "not all run");
+    assert_eq!(counted(&made(), &waits), None, "not all containers run");
     let mut over = runs(made());
     status(&mut over).phase = Some("Failed".to_owned());
     assert_eq!(counted(&made(), &over), None);
@@ -69,7 +69,7 @@ fn a_pod_has_started_when_it_is_heard_that_all_its_containers_run() {
 
 // behaviour: STW-38
 #[test]
-fn who_could_not_be_placed_is_not_counted() {
+fn unschedulable_pod_is_not_measured() {
     let unplaced = |mut pod: Pod| {
         let condition = PodCondition {
             type_: "PodScheduled".to_owned(),
@@ -80,9 +80,9 @@ fn who_could_not_be_placed_is_not_counted() {
         pod
     };
     assert_eq!(counted(&unplaced(made()), &runs(made())), None);
-    let mut starts = Starts::default();
+    let mut starts = StartTracker::default();
     for pod in [made(), unplaced(made()), made(), runs(made())] {
-        assert_eq!(starts.heard(&pod, at(30)), None);
+        assert_eq!(starts.observe(&pod, at(30)), None);
     }
     starts.retain(|_| false);
     assert_eq!(starts.count(), 0);
@@ -90,7 +90,7 @@ fn who_could_not_be_placed_is_not_counted() {
 
 // behaviour: STW-38
 #[test]
-fn pulling_images_and_init_containers_are_not_the_nodes_time() {
+fn image_pulls_and_init_containers_are_excluded() {
     use Pull::{Began, Ended};
     let mut initialized = runs(made());
     let end = ContainerStateTerminated {
@@ -107,29 +107,29 @@ fn pulling_images_and_init_containers_are_not_the_nodes_time() {
         (&[(Began, 12), (Ended, 15)], 3),
         (&[(Began, 12), (Began, 13), (Ended, 15), (Ended, 17)], 5),
         (&[(Began, 12), (Ended, 14), (Began, 20), (Ended, 21)], 3),
-        // It failed first.
+        // The first pull failed.
         (&[(Began, 12), (Began, 20), (Ended, 21)], 9),
         (&[(Ended, 15)], 0),
         (&[(Began, 12)], 0),
     ];
     for (pulls, expected) in rows {
-        let mut starts = Starts::default();
-        starts.heard(&made(), at(12));
+        let mut starts = StartTracker::default();
+        starts.observe(&made(), at(12));
         for (pull, second) in pulls {
             starts.pulling(&view::uid(&made()), *pull, at(*second));
         }
-        let started = starts.heard(&runs(made()), at(30)).unwrap();
+        let started = starts.observe(&runs(made()), at(30)).unwrap();
         assert_eq!(started.own, Some(seconds(20 - expected)), "{pulls:?}");
         assert_eq!(started.total, seconds(20));
     }
-    let mut starts = Starts::default();
-    starts.pulling(&"nobody".into(), Began, at(1));
+    let mut starts = StartTracker::default();
+    starts.pulling(&"unknown".into(), Began, at(1));
     assert_eq!(starts.count(), 0);
 }
 
 // behaviour: STW-38
 #[test]
-fn volumes_that_others_make_are_not_the_nodes_time_either() {
+fn pods_with_external_volumes_have_no_own_time() {
     let with = |volume: Volume, host_network: bool| {
         let mut pod = runs(made());
         let spec = pod.spec.as_mut().unwrap();

@@ -1,4 +1,4 @@
-//! A pod in one line, as `kubectl get pods` prints it.
+//! A pod as a line of `kubectl get pods`.
 
 use std::fmt;
 
@@ -12,22 +12,22 @@ use podspec::view;
 use crate::decide::human_duration::human_duration;
 use crate::decide::phase::Phase;
 
-/// A pod in a list of pods.
+/// A line of a list of pods.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodSummary {
     /// Its name.
     pub name: String,
     /// Its namespace.
     pub namespace: String,
-    /// Ready containers of all that keep running: `1/2`.
+    /// Ready containers of all long-running ones: `1/2`.
     pub ready: String,
-    /// How it is, in one word: `Running`, `CrashLoopBackOff`, `Init:0/1`, `Terminating`, …
+    /// The status: `Running`, `CrashLoopBackOff`, `Init:0/1`, `Terminating`, …
     pub status: String,
     /// Restarts of its containers.
     pub restarts: Restarts,
-    /// How long it exists.
+    /// The age.
     pub age: Age,
-    /// Its address.
+    /// Its IP address.
     pub ip: Option<String>,
     /// Its node.
     pub node: Option<String>,
@@ -36,9 +36,9 @@ pub struct PodSummary {
 /// Restarts of a pod's containers; shown as `0`, or `3 (5m ago)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Restarts {
-    /// How many.
+    /// The number of restarts.
     pub count: i64,
-    /// How long ago the instance before the newest one ended.
+    /// The time since the instance before the newest one terminated.
     pub last: Option<SignedDuration>,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for Restarts {
     }
 }
 
-/// How long something exists, if that is known.
+/// An age, if it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Age(pub Option<SignedDuration>);
 
@@ -66,8 +66,8 @@ impl fmt::Display for Age {
     }
 }
 
-/// The line of a pod in a list; upstream's `printPod`. A pod of a manifest was not created by an API
-/// server: its age counts from its start.
+/// The line of a pod in a list; upstream's `printPod`. The age of a pod of a manifest, which was not created by an API
+/// server, counts from its start.
 pub fn summary(pod: &Pod, status: &PodStatus, now: Timestamp) -> PodSummary {
     let name = view::pod_name(pod);
     let mut line = Line { word: word_of_pod(status), ..Line::default() };
@@ -91,8 +91,8 @@ pub fn summary(pod: &Pod, status: &PodStatus, now: Timestamp) -> PodSummary {
     }
 }
 
-/// The word for a pod whose containers have nothing to add. An API server calls a pod without a
-/// phase pending.
+/// The status of a pod if its containers do not determine it. A pod without a phase is
+/// pending, as in an API server.
 fn word_of_pod(status: &PodStatus) -> String {
     const GATED: &str = "SchedulingGated";
     let gated = conditions(status)
@@ -114,13 +114,13 @@ fn word_of_deletion(pod: &Pod, status: &PodStatus) -> Option<&'static str> {
     }
 }
 
-/// A line while it is being made.
+/// A line in construction.
 #[derive(Debug, Default)]
 struct Line {
     word: String,
     ready: usize,
     restarts: i64,
-    /// When the instance before the newest one of any container ended, the latest of all.
+    /// The latest termination of an instance before the newest one, over all containers.
     last_end: Option<Time>,
 }
 
@@ -132,7 +132,7 @@ impl Line {
         self.last_end = self.last_end.take().max(ended);
     }
 
-    /// Adds init containers up to the one that holds up the pod; whether there is one.
+    /// Adds init containers up to the one that blocks the pod; returns whether there is one.
     fn add_init_containers(&mut self, pod: &Pod, status: &PodStatus) -> bool {
         let specified = view::init_containers(pod);
         let mut of_sidecars = Line::default();
@@ -158,7 +158,7 @@ impl Line {
             }
         }
         if !initializing || has_condition(status, "Initialized") {
-            // Init containers are history then.
+            // Restarts of init containers do not count then.
             self.restarts = of_sidecars.restarts;
             self.last_end = of_sidecars.last_end;
         }
@@ -168,7 +168,7 @@ impl Line {
     fn add_regular_containers(&mut self, status: &PodStatus) {
         let mut any_running = false;
         let mut error = None;
-        // From the last to the first, so that the first one has the last word.
+        // From the last to the first, so that the first one takes precedence.
         for one in status.container_statuses.iter().flatten().rev() {
             self.count_restarts(one);
             let Some(state) = &one.state else { continue };
@@ -184,7 +184,7 @@ impl Line {
                 self.ready += 1;
             }
         }
-        // One that completed beside one that runs or failed is not what matters.
+        // A completed container is ignored if another one runs or failed.
         if self.word == "Completed" {
             if any_running && has_condition(status, "Ready") {
                 "Running".clone_into(&mut self.word);
@@ -197,8 +197,8 @@ impl Line {
     }
 }
 
-/// The word for an init container that holds up the pod; `place` is its index and how many there
-/// are.
+/// The status for an init container that blocks the pod; `place` is its index and the number of
+/// init containers.
 fn word_of_init(
     status: &ContainerStatus,
     is_sidecar: bool,

@@ -1,4 +1,4 @@
-//! The last status of a pod of which nothing is left.
+//! The final status of a pod.
 
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodStatus,
@@ -8,8 +8,8 @@ use podspec::view;
 use crate::decide::container_status::{STATUS_UNKNOWN, UNSEEN_END, UNSEEN_EXIT_CODE};
 use crate::decide::phase::Phase;
 
-/// The status of a pod that was cleaned up after; upstream's `TerminatePod`. What is not known to have ended
-/// has ended somehow, and a pod that did not end by itself has failed. Static pods keep their phase.
+/// The status of a pod after its clean-up; upstream's `TerminatePod`. Containers without a known termination are shown
+/// as terminated, and a pod without a terminal phase has failed. Static pods keep their phase.
 pub fn terminated(pod: &Pod, mut status: PodStatus) -> PodStatus {
     if is_initialized(pod, &status) {
         for container in status.container_statuses.iter_mut().flatten() {
@@ -17,12 +17,12 @@ pub fn terminated(pod: &Pod, mut status: PodStatus) -> PodStatus {
         }
     }
     if let Some(init) = &mut status.init_container_statuses {
-        // The first has begun, and so has whatever stands before one that has.
+        // The first container has started, and so has every one before a started one.
         let begun = init.iter().rposition(has_begun).unwrap_or(0);
         init.iter_mut().take(begun + 1).for_each(end);
     }
-    let is_over = Phase::of(&status).is_some_and(Phase::is_terminal);
-    if !is_over && !view::is_static(pod) {
+    let is_terminal = Phase::of(&status).is_some_and(Phase::is_terminal);
+    if !is_terminal && !view::is_static(pod) {
         status.phase = Some(Phase::Failed.as_str().to_owned());
     }
     status
@@ -41,14 +41,14 @@ fn end(container: &mut ContainerStatus) {
     }
 }
 
-/// Whether a container ever left its wait.
+/// Whether a container was ever started.
 fn has_begun(container: &ContainerStatus) -> bool {
     let waits = container.state.as_ref().is_none_or(|state| state.waiting.is_some());
     let last = container.last_state.as_ref().and_then(|state| state.terminated.as_ref());
     !waits || last.is_some()
 }
 
-/// Whether the init containers have done their work.
+/// Whether the init containers have completed.
 fn is_initialized(pod: &Pod, status: &PodStatus) -> bool {
     let Some(last) = view::init_containers(pod).last() else { return true };
     if status.container_statuses.iter().flatten().any(has_begun) {
@@ -111,7 +111,7 @@ mod tests {
 
     // behaviour: STW-20
     #[test]
-    fn what_is_not_known_to_have_ended_ended_somehow_and_the_pod_failed() {
+    fn unknown_ends_are_terminated_and_the_pod_failed() {
         let plain = pod("Always", &["main"]);
         let end = terminated(&plain, status("Pending", vec![], waiting()));
         assert_eq!(end.phase.as_deref(), Some("Failed"));
@@ -119,12 +119,12 @@ mod tests {
         let ended = status("Succeeded", vec![], running());
         assert_eq!(terminated(&plain, ended).phase.as_deref(), Some("Succeeded"));
         let again = terminated(&plain, end.clone());
-        assert_eq!(again, end, "once is enough");
+        assert_eq!(again, end, "a second time changes nothing");
     }
 
     // behaviour: STW-21
     #[test]
-    fn of_init_containers_those_that_began_have_ended() {
+    fn started_init_containers_are_terminated() {
         let pod = with_init(
             pod("Always", &["main"]),
             vec![container("a"), container("b"), container("c")],
@@ -135,7 +135,7 @@ mod tests {
             reasons(end.init_container_statuses.as_ref()),
             [STATUS_UNKNOWN, STATUS_UNKNOWN, ""]
         );
-        assert_eq!(reasons(end.container_statuses.as_ref()), [""], "it never began");
+        assert_eq!(reasons(end.container_statuses.as_ref()), [""], "it never started");
         let none = vec![one("a", waiting()), one("b", waiting()), one("c", waiting())];
         let end = terminated(&pod, status("Pending", none, waiting()));
         assert_eq!(reasons(end.init_container_statuses.as_ref()), [STATUS_UNKNOWN, "", ""]);
@@ -143,7 +143,7 @@ mod tests {
 
     // behaviour: STW-22
     #[test]
-    fn a_static_pod_keeps_its_phase() {
+    fn static_pod_keeps_its_phase() {
         let mut fixed = pod("Always", &["main"]);
         let mark = ("kubernetes.io/config.source".to_owned(), "file".to_owned());
         fixed.metadata.annotations = Some([mark].into());

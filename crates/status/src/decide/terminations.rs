@@ -1,4 +1,4 @@
-//! Which containers terminated between two statuses.
+//! Finds containers that terminated between two statuses.
 
 use k8s_openapi::api::core::v1::{ContainerStatus, PodStatus};
 
@@ -13,7 +13,7 @@ pub(crate) struct Termination<'a> {
     pub(crate) reason: &'a str,
 }
 
-/// The containers that are terminated now and were not before. One that was seen running between two
+/// The containers that are terminated now and were not before. One that was observed running between two
 /// terminations counts twice.
 pub(crate) fn terminations<'a>(
     before: Option<&PodStatus>,

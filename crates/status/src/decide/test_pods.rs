@@ -1,4 +1,4 @@
-//! Pods, observations and statuses for the tables of this folder.
+//! Pods, observations and statuses for tests.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +70,7 @@ pub(crate) fn deleted(mut pod: Pod) -> Pod {
     pod
 }
 
-/// As only a mirror pod is.
+/// Gives a pod the owner of a mirror pod.
 pub(crate) fn own_by_node(pod: &mut Pod) {
     pod.spec.get_or_insert_default().node_name = Some("node".to_owned());
     let (api_version, kind, name) = ("v1".to_owned(), "Node".to_owned(), "node".to_owned());
@@ -92,7 +92,7 @@ pub(crate) fn sandbox(state: SandboxState) -> SandboxStatus {
     }
 }
 
-/// An instance with the restart count that is the number in its id: `main-3` was made with 3.
+/// An instance whose id ends with its restart count: `main-3` has 3.
 pub(crate) fn instance(
     id: &str,
     state: observed::ContainerState,
@@ -176,12 +176,12 @@ pub(crate) fn find<'a>(status: &'a PodStatus, type_: &str) -> Option<&'a PodCond
     status.conditions.iter().flatten().find(|one| one.type_ == type_)
 }
 
-/// What a status is made of, to be changed and asked for the status.
+/// Modifiable inputs of a status.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "facts that have nothing to do with one another")]
-pub(crate) struct World {
+pub(crate) struct Harness {
     pub(crate) pod: Pod,
-    pub(crate) observed: observed::PodStatus,
+    pub(crate) observed: observed::RuntimePodStatus,
     pub(crate) previous: Option<PodStatus>,
     pub(crate) start_failures: BTreeMap<String, Waiting>,
     pub(crate) has_new_sandbox: bool,
@@ -189,7 +189,7 @@ pub(crate) struct World {
     pub(crate) stopped_for_good: bool,
     pub(crate) pending: Option<PendingResize>,
     pub(crate) resizes: bool,
-    /// What is in the way of a resize.
+    /// The last error of a resize.
     pub(crate) resize_error: Option<&'static str>,
     pub(crate) cgroup: Option<model::cgroup::CgroupValues>,
     pub(crate) recursive_read_only: bool,
@@ -198,14 +198,14 @@ pub(crate) struct World {
     pub(crate) now: Timestamp,
 }
 
-impl World {
-    /// A pod whose sandbox is ready.
+impl Harness {
+    /// A pod with a ready sandbox.
     pub(crate) fn new(pod: Pod, instances: Vec<observed::ContainerStatus>) -> Self {
-        let observed = observed::PodStatus {
+        let observed = observed::RuntimePodStatus {
             ips: vec!["10.0.0.1".parse().unwrap()],
             sandboxes: vec![sandbox(SandboxState::Ready)],
             containers: instances,
-            ..observed::PodStatus::empty("uid".into())
+            ..observed::RuntimePodStatus::empty("uid".into())
         };
         let node = NodeFacts {
             runtime_name: "containerd".to_owned(),
@@ -236,7 +236,7 @@ impl World {
         self
     }
 
-    /// With these as the statuses of the regular containers before.
+    /// Sets the previous statuses of the regular containers.
     pub(crate) fn with_old(self, old: Vec<ContainerStatus>) -> Self {
         self.with_previous(PodStatus { container_statuses: Some(old), ..PodStatus::default() })
     }

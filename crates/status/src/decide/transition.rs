@@ -1,11 +1,11 @@
-//! Which changes of container states are impossible.
+//! Detects impossible changes of container states.
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodStatus};
 use podspec::{restart, view};
 
 type Statuses<'a> = Option<&'a Vec<ContainerStatus>>;
 
-/// The violation, if a container that ended for good is not terminated any more; upstream's
+/// The violation, if a container that terminated for good is not terminated any more; upstream's
 /// `checkContainerStateTransition`. A new instance is no violation here: it was observed, and hiding it would make
 /// the status wrong for as long as it runs.
 pub(crate) fn illegal_transition(

@@ -1,4 +1,4 @@
-//! What is to be written to the API server about a pod.
+//! Decides what is written to the API server about a pod.
 
 use std::time::Duration;
 
@@ -10,47 +10,47 @@ use crate::decide::merge::{MergeInput, is_same, merge};
 use crate::decide::patch::status_patch;
 use crate::decide::phase::Phase;
 
-/// How long a status waits that says nothing new to people, since another one mostly follows at once: that a pod
-/// is about to start, or is about to end.
+/// How long a status with no relevant change waits, since another change usually follows at once: when a pod
+/// is about to start, or about to terminate.
 pub(crate) const COMPANY: Duration = Duration::from_millis(500);
 
-/// What is told of a container that nothing is wrong with and that is still to be made.
+/// The waiting reasons of a container without problems that is not created yet.
 const UNTIL_MADE: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
-/// What is known of a pod.
+/// The inputs of the decision.
 #[derive(Debug, Clone, Copy)]
 pub struct WriteInput<'a> {
-    /// The pod as the API server has it; of a static pod its mirror.
+    /// The pod in the API server; for a static pod its mirror pod.
     pub api: &'a Pod,
-    /// How the pod is.
+    /// The computed status.
     pub ours: &'a PodStatus,
-    /// Whether containers of it may still run.
+    /// Whether its containers may still run.
     pub may_run: bool,
     /// Whether nothing of it is left on the node.
     pub finished: bool,
-    /// Whether just this was written and answered with just that.
+    /// Whether exactly this was written to exactly this copy.
     pub written: bool,
-    /// For how long its status is another one than the API server's.
+    /// For how long its status has differed from the API server's.
     pub waited: Duration,
     /// The time now.
     pub now: Timestamp,
 }
 
-/// What to write.
+/// The write to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Write {
     /// Nothing.
     Nothing,
-    /// Its status, by this patch.
+    /// Patch the status.
     Patch(String),
-    /// Nothing before so much time has passed, or it has another status.
+    /// Nothing before this time has passed, unless the status changes.
     Later(Duration),
-    /// That it is gone.
+    /// Delete the pod.
     Delete,
 }
 
-/// What is to be written about a pod: its status if the API server has another one, and after that its end
-/// if somebody wants it gone and nothing of it is left.
+/// Decides the write for a pod: its status if the API server's differs, and after that its deletion
+/// if the pod is being deleted and nothing of it is left.
 pub fn write(input: &WriteInput<'_>) -> Write {
     let none = PodStatus::default();
     let api = input.api.status.as_ref().unwrap_or(&none);
@@ -59,7 +59,7 @@ pub fn write(input: &WriteInput<'_>) -> Write {
         let merged = merge(&MergeInput { api: input.api, ours, may_run, now });
         let differs = !is_same(api, &merged);
         let left = COMPANY.saturating_sub(input.waited);
-        if differs && !left.is_zero() && says_nothing_new(api, &merged) {
+        if differs && !left.is_zero() && is_not_urgent(api, &merged) {
             return Write::Later(left);
         }
         if let Some(patch) =
@@ -68,28 +68,28 @@ pub fn write(input: &WriteInput<'_>) -> Write {
             return Write::Patch(patch);
         }
     }
-    let is_over = Phase::of(api).is_some_and(Phase::is_terminal);
-    let goes = view::is_being_deleted(input.api)
+    let is_terminal = Phase::of(api).is_some_and(Phase::is_terminal);
+    let must_be_deleted = view::is_being_deleted(input.api)
         && !view::is_mirror(input.api)
         && !only_finalizers_hold(input.api);
-    if goes && is_over && input.finished { Write::Delete } else { Write::Nothing }
+    if must_be_deleted && is_terminal && input.finished { Write::Delete } else { Write::Nothing }
 }
 
-/// Whether the API server's status of a pod differs from the one that it should have; upstream's `needsReconcile`.
+/// Whether the API server's status of a pod differs from the desired one; upstream's `needsReconcile`.
 pub fn needs_reconcile(api: &Pod, ours: &PodStatus, may_run: bool, now: Timestamp) -> bool {
     let none = PodStatus::default();
     let merged = merge(&MergeInput { api, ours, may_run, now });
     !is_same(api.status.as_ref().unwrap_or(&none), &merged)
 }
 
-/// Whether nobody waits for a status: a pod that has just come is about to start, or all that was seen is that
-/// its specification changed, as by its deletion.
-fn says_nothing_new(api: &PodStatus, merged: &PodStatus) -> bool {
+/// Whether a status is not urgent: a new pod is about to start, or only the observed generation
+/// changed, for example by its deletion.
+fn is_not_urgent(api: &PodStatus, merged: &PodStatus) -> bool {
     let is_new = api.start_time.is_none() && is_about_to_start(merged);
     let generation = api.observed_generation;
-    let is_over = Phase::of(merged).is_some_and(Phase::is_terminal);
-    // Only where the generation differs can it be all that does.
-    let is_seen = generation != merged.observed_generation && !is_over;
+    let is_terminal = Phase::of(merged).is_some_and(Phase::is_terminal);
+    // Only if the generation differs can it be the only difference.
+    let is_seen = generation != merged.observed_generation && !is_terminal;
     let is_old = || is_same(api, &PodStatus { observed_generation: generation, ..merged.clone() });
     is_new || (is_seen && is_old())
 }
@@ -106,7 +106,7 @@ fn is_about_to_start(status: &PodStatus) -> bool {
         && lists.into_iter().flatten().flatten().all(is_made)
 }
 
-/// Whether a pod is gone as soon as its finalizers let it: no time is left to it.
+/// Whether only finalizers hold the pod: its grace period is over.
 fn only_finalizers_hold(pod: &Pod) -> bool {
     pod.metadata.deletion_grace_period_seconds == Some(0)
 }
@@ -154,22 +154,15 @@ mod tests {
 
     // behaviour: STW-11, STW-12, STW-13, STW-14
     #[test]
-    fn a_status_is_written_and_then_the_end() {
+    fn status_is_written_before_the_deletion() {
         let rows = vec![
             ("new status", of_api("Pending"), "Running", true, false, "patch"),
             ("known", of_api("Running"), "Running", true, false, "nothing"),
             ("held back", of_api("Running"), "Failed", true, false, "nothing"),
             ("over", of_api("Running"), "Failed", false, false, "patch"),
-            ("nobody wants it gone", of_api("Failed"), "Failed", false, true, "nothing"),
+            ("not being deleted", of_api("Failed"), "Failed", false, true, "nothing"),
             ("runs", deleted(of_api("Running")), "Running", true, false, "nothing"),
-            (
-                "the API does not know yet",
-                deleted(of_api("Running")),
-                "Failed",
-                false,
-                true,
-                "patch",
-            ),
+            ("not written yet", deleted(of_api("Running")), "Failed", false, true, "patch"),
             ("something is left", deleted(of_api("Failed")), "Failed", false, false, "nothing"),
             ("gone", deleted(of_api("Failed")), "Failed", false, true, "delete"),
             (
@@ -189,7 +182,7 @@ mod tests {
 
     // behaviour: STW-15
     #[test]
-    fn what_was_written_and_changed_nothing_is_not_written_again() {
+    fn ineffective_write_is_not_repeated() {
         let (api, ours) = (of_api("Pending"), with_phase("Running"));
         let input = WriteInput {
             api: &api,
@@ -205,8 +198,8 @@ mod tests {
 
     // behaviour: STW-44
     #[test]
-    fn what_says_nothing_new_waits_for_what_does() {
-        let told = |phase: &str, reason: &str, generation: i64| {
+    fn status_that_is_not_urgent_waits() {
+        let with = |phase: &str, reason: &str, generation: i64| {
             let waiting = ContainerStateWaiting { reason: Some(reason.to_owned()), message: None };
             let state = ContainerState { waiting: Some(waiting), ..ContainerState::default() };
             let container = ContainerStatus { state: Some(state), ..ContainerStatus::default() };
@@ -219,18 +212,23 @@ mod tests {
         };
         let (none, made) = (PodStatus::default(), "ContainerCreating");
         let of_server = with_phase("Pending");
-        let refused = PodStatus { reason: Some("OutOfcpu".to_owned()), ..told("Failed", made, 1) };
+        let refused = PodStatus { reason: Some("OutOfcpu".to_owned()), ..with("Failed", made, 1) };
         let later = Write::Later(Duration::from_millis(400));
         let rows = [
-            ("it has just come", &of_server, told("Pending", made, 1), true),
-            ("or nothing is known of it", &none, told("Pending", "PodInitializing", 1), true),
-            ("it cannot start", &of_server, told("Pending", "ErrImagePull", 1), false),
-            ("it is not let in", &of_server, refused, false),
-            ("it runs", &of_server, told("Running", made, 1), false),
-            ("it is known to start", &told("Pending", made, 1), told("Running", made, 1), false),
-            ("its deletion was seen", &told("Running", made, 1), told("Running", made, 2), true),
-            ("of one that is over", &told("Failed", made, 1), told("Failed", made, 2), false),
-            ("and it has ended", &told("Running", made, 1), told("Failed", made, 2), false),
+            ("just created", &of_server, with("Pending", made, 1), true),
+            ("no status yet", &none, with("Pending", "PodInitializing", 1), true),
+            ("cannot start", &of_server, with("Pending", "ErrImagePull", 1), false),
+            ("rejected", &of_server, refused, false),
+            ("running", &of_server, with("Running", made, 1), false),
+            (
+                "pending is already published",
+                &with("Pending", made, 1),
+                with("Running", made, 1),
+                false,
+            ),
+            ("deletion observed", &with("Running", made, 1), with("Running", made, 2), true),
+            ("terminal pod", &with("Failed", made, 1), with("Failed", made, 2), false),
+            ("terminated", &with("Running", made, 1), with("Failed", made, 2), false),
         ];
         for (row, api, ours, waits) in rows {
             let api = Pod { status: Some(api.clone()), ..pod("Never", &["main"]) };

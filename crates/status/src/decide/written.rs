@@ -1,4 +1,4 @@
-//! Which copy of a pod counts, and whether it is what was written.
+//! Decides which copy of a pod is newer, and whether a status was written to it.
 
 use std::sync::Arc;
 
@@ -6,61 +6,71 @@ use k8s_openapi::api::core::v1::Pod;
 use model::cluster::Version;
 use podspec::view;
 
-/// What was written last about a pod.
+/// The last write for a pod.
 #[derive(Debug, Clone)]
-pub struct Written {
+pub struct LastWrite {
     /// The number of the status.
     pub status: u64,
     /// Whether the pod may have been running.
     pub may_run: bool,
-    /// The version that the pod had then.
+    /// The resource version of the pod before the write.
     pub version: String,
-    /// As in [`Answer`].
+    /// As in [`Response`].
     pub listings: u64,
-    /// The pod as the API server had it then, until the source has heard of it.
-    pub answer: Option<Answer>,
+    /// The pod in the response, until the source has delivered it.
+    pub answer: Option<Response>,
 }
 
-/// A pod as the API server answered with it.
+/// A pod in a response of the API server.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct Response {
     /// The pod.
     pub pod: Arc<Pod>,
-    /// How often the source had heard all pods from the beginning by then.
+    /// How many complete lists the source had received by then.
     pub listings: u64,
 }
 
-/// A pod whose deletion was asked for.
+/// A pod whose deletion was requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Deleted {
+pub struct RequestedDeletion {
     /// Its version.
     pub version: String,
-    /// As in [`Answer`].
+    /// As in [`Response`].
     pub listings: u64,
 }
 
-/// The newer of what was heard, in the last of so many lists or after it, and what was answered. Versions
-/// tell, but not across a list: it shows what is there, and a server whose store was put back to an older
-/// state counts anew. Of two that cannot be compared it is what was heard.
-pub fn newest<'a>(heard: &'a Arc<Pod>, listings: u64, answer: Option<&'a Answer>) -> &'a Arc<Pod> {
+/// The newer of the copy that was received, as of this number of lists, and the last response. Resource
+/// versions decide, but not across a list: it shows the current state, and a server restored from a backup
+/// restarts its versions. If they cannot be compared, the received copy is used.
+pub fn newest<'a>(
+    received: &'a Arc<Pod>,
+    listings: u64,
+    answer: Option<&'a Response>,
+) -> &'a Arc<Pod> {
     let newer = answer.filter(|answer| {
         answer.listings == listings
-            && view::uid(&answer.pod) == view::uid(heard)
-            && Version::from(view::version(&answer.pod)) > Version::from(view::version(heard))
+            && view::uid(&answer.pod) == view::uid(received)
+            && Version::from(view::version(&answer.pod)) > Version::from(view::version(received))
     });
-    newer.map_or(heard, |answer| &answer.pod)
+    newer.map_or(received, |answer| &answer.pod)
 }
 
-/// Whether just this status was written, and answered with just that copy. After another list the same version
+/// Whether exactly this status was written to exactly this copy. After another list the same resource version
 /// may be another copy.
-pub fn is_written(written: &Written, listings: u64, status: u64, may_run: bool, api: &Pod) -> bool {
+pub fn is_written(
+    written: &LastWrite,
+    listings: u64,
+    status: u64,
+    may_run: bool,
+    api: &Pod,
+) -> bool {
     let is_same = written.status == status && written.may_run == may_run;
     is_same && written.listings == listings && written.version == view::version(api)
 }
 
-/// Whether the deletion of just that pod was asked for, so that it only has to be heard of. One that is there
-/// in a later list is there again.
-pub fn is_deleted(deleted: &Deleted, listings: u64, api: &Pod) -> bool {
+/// Whether the deletion of exactly this pod was requested, so that only its event is outstanding. A pod in
+/// a later list exists again.
+pub fn is_deleted(deleted: &RequestedDeletion, listings: u64, api: &Pod) -> bool {
     deleted.listings == listings && deleted.version == view::version(api)
 }
 
@@ -78,32 +88,32 @@ mod tests {
 
     // behaviour: STW-16, STW-18, STW-36
     #[test]
-    fn an_answer_counts_until_as_much_is_heard_or_all_is_heard_anew() {
+    fn response_is_used_until_received_or_listed_again() {
         let rows = [
             ("newer", ("u1", "9"), ("u1", "8"), 3, true),
             ("by number, not by letter", ("u1", "10"), ("u1", "9"), 3, true),
-            ("heard", ("u1", "9"), ("u1", "9"), 3, false),
+            ("received", ("u1", "9"), ("u1", "9"), 3, false),
             ("overtaken", ("u1", "9"), ("u1", "12"), 3, false),
             ("of another pod of that name", ("u1", "9"), ("u2", "8"), 3, false),
             ("before the last list", ("u1", "9"), ("u1", "8"), 4, false),
             ("without a number", ("u1", "x"), ("u1", "8"), 3, false),
             ("both without a number", ("u1", "x"), ("u1", "y"), 3, false),
         ];
-        for (row, answer, heard, listings, answered) in rows {
-            let answer = Answer { pod: of(answer.0, answer.1), listings: 3 };
-            let heard = of(heard.0, heard.1);
-            let newest = newest(&heard, listings, Some(&answer));
-            let expected = if answered { &answer.pod } else { &heard };
+        for (row, answer, received, listings, answered) in rows {
+            let answer = Response { pod: of(answer.0, answer.1), listings: 3 };
+            let received = of(received.0, received.1);
+            let newest = newest(&received, listings, Some(&answer));
+            let expected = if answered { &answer.pod } else { &received };
             assert!(Arc::ptr_eq(newest, expected), "{row}");
         }
-        let heard = of("u1", "1");
-        assert!(Arc::ptr_eq(newest(&heard, 1, None), &heard));
+        let received = of("u1", "1");
+        assert!(Arc::ptr_eq(newest(&received, 1, None), &received));
     }
 
     // behaviour: STW-36
     #[test]
-    fn a_deletion_is_asked_for_once_for_each_time_that_a_pod_is_there() {
-        let deleted = Deleted { version: "9".to_owned(), listings: 3 };
+    fn deletion_is_requested_once_per_listed_pod() {
+        let deleted = RequestedDeletion { version: "9".to_owned(), listings: 3 };
         let rows = [("9", 3, true), ("9", 4, false), ("8", 3, false), ("10", 3, false)];
         for (version, listings, expected) in rows {
             let found = is_deleted(&deleted, listings, &of("u1", version));
@@ -113,16 +123,16 @@ mod tests {
 
     // behaviour: STW-15, STW-17, STW-36
     #[test]
-    fn what_was_written_is_so_until_anything_changes() {
+    fn write_is_current_until_anything_changes() {
         let version = "9".to_owned();
-        let written = Written { status: 4, may_run: true, version, listings: 3, answer: None };
+        let written = LastWrite { status: 4, may_run: true, version, listings: 3, answer: None };
         let rows = [
-            ("nothing", 3, 4, true, "9", true),
+            ("no change", 3, 4, true, "9", true),
             ("another status", 3, 5, true, "9", false),
-            ("it has stopped", 3, 4, false, "9", false),
-            ("somebody changed it", 3, 4, true, "10", false),
-            ("it is as it was before", 3, 4, true, "8", false),
-            ("all was told anew", 4, 4, true, "9", false),
+            ("stopped", 3, 4, false, "9", false),
+            ("changed by another client", 3, 4, true, "10", false),
+            ("restored from a backup", 3, 4, true, "8", false),
+            ("listed again", 4, 4, true, "9", false),
         ];
         for (row, listings, status, may_run, version, expected) in rows {
             let found = is_written(&written, listings, status, may_run, &of("u1", version));

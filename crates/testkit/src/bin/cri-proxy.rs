@@ -1,10 +1,11 @@
-//! The program `cri-proxy`: spoils calls between a node agent and its runtime. See `testkit::proxy`.
+//! The program `cri-proxy`: injects faults into calls between a node agent and its runtime. See
+//! `testkit::proxy`.
 
 use std::future::pending;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use testkit::proxy::{Options, Proxy, USAGE, answer_questions, serve};
+use testkit::proxy::{Options, Proxy, USAGE, serve, serve_control};
 use testkit::socket::{Ending, Sockets};
 
 fn main() -> ExitCode {
@@ -37,16 +38,16 @@ async fn run(options: Options) -> Result<()> {
     let questions = options.control.as_deref().map(|path| sockets.listen(path)).transpose()?;
     let answering = async {
         match questions {
-            Some(listener) => answer_questions(proxy.clone(), listener).await,
+            Some(listener) => serve_control(proxy.clone(), listener).await,
             None => pending().await,
         }
     };
     let (socket, runtime) = (options.socket.display(), options.runtime.display());
     println!("cri-proxy: ready on unix://{socket} before unix://{runtime}");
     tokio::select! {
-        // Being told to end comes first; the others never do by themselves.
+        // A signal to end comes first; the other futures never end by themselves.
         biased;
-        () = ending.told() => Ok(()),
+        () = ending.received() => Ok(()),
         result = serve(proxy.clone(), calls) => result,
         result = answering => result,
     }

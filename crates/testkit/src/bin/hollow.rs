@@ -4,7 +4,7 @@ use std::future::pending;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use testkit::hollow::{Hollow, Options, USAGE, answer_questions, serve};
+use testkit::hollow::{Hollow, Options, USAGE, serve, serve_control};
 use testkit::socket::{Ending, Sockets};
 
 fn main() -> ExitCode {
@@ -41,7 +41,7 @@ async fn run(options: Options) -> Result<()> {
     let serving = serve(hollow.clone(), calls);
     let answering = async {
         match questions {
-            Some(listener) => answer_questions(hollow, listener).await,
+            Some(listener) => serve_control(hollow, listener).await,
             None => pending().await,
         }
     };
@@ -52,9 +52,9 @@ async fn run(options: Options) -> Result<()> {
         options.population.containers(),
     );
     tokio::select! {
-        // Being told to end comes first; the others never do by themselves.
+        // A signal to end comes first; the other futures never end by themselves.
         biased;
-        () = ending.told() => Ok(()),
+        () = ending.received() => Ok(()),
         result = serving => result,
         result = answering => result,
     }

@@ -1,4 +1,4 @@
-//! Telling what changes.
+//! Watches: sending lists and changes.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use tokio::sync::watch;
 
 use super::{History, MemoryCluster, State};
 
-/// What is sent next.
+/// The next changes to send.
 struct Batch<T, K> {
     changes: Vec<Change<T, K>>,
-    /// After how many of them the list is held.
+    /// The number of objects after which the list pauses.
     held_after: Option<usize>,
-    /// How often those who follow had to begin anew before it.
+    /// The number of expirations before it.
     expired: u64,
 }
 
-/// Tells all from the beginning, and then what follows, for ever.
+/// Sends a list and then the changes. Never ends.
 pub(super) async fn follow<T: Clone, K: Clone + Ord>(
     cluster: &MemoryCluster,
     history: impl Fn(&mut State) -> &mut History<Change<T, K>>,
@@ -38,10 +38,10 @@ pub(super) async fn follow<T: Clone, K: Clone + Ord>(
                 await_change(&mut changed).await;
             }
             if history(&mut cluster.shared.state()).expired != batch.expired {
-                // The list breaks off; the next one begins.
+                // The list is interrupted; the next one begins.
                 break;
             }
-            sink.hear(change);
+            sink.receive(change);
         }
         if is_quiet {
             await_change(&mut changed).await;
@@ -51,7 +51,7 @@ pub(super) async fn follow<T: Clone, K: Clone + Ord>(
 
 async fn await_change(changed: &mut watch::Receiver<u64>) {
     if changed.changed().await.is_err() {
-        // The cluster is gone; there is nothing to hear.
+        // The cluster was dropped; no changes follow.
         std::future::pending::<()>().await;
     }
 }
@@ -85,7 +85,7 @@ fn next_batch<T: Clone, K: Clone + Ord>(
     batch
 }
 
-/// What is there after some changes.
+/// The objects after these changes.
 fn all<T: Clone, K: Clone + Ord>(
     changes: &[Change<T, K>],
     key: impl Fn(&T) -> K,
@@ -102,11 +102,11 @@ fn all<T: Clone, K: Clone + Ord>(
 }
 
 impl MemoryCluster {
-    pub(super) async fn tell_pods(&self, sink: &dyn Sink<PodRecord, Uid>) {
+    pub(super) async fn watch_pods(&self, sink: &dyn Sink<PodRecord, Uid>) {
         follow(self, |state| &mut state.pod_history, |pod| pod.uid.clone(), sink).await;
     }
 
-    pub(super) async fn tell_nodes(&self, sink: &dyn Sink<NodeRecord, String>) {
+    pub(super) async fn watch_nodes(&self, sink: &dyn Sink<NodeRecord, String>) {
         follow(self, |state| &mut state.node_history, |node| node.name.clone(), sink).await;
     }
 }

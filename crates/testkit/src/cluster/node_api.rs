@@ -1,4 +1,4 @@
-//! The API server in memory, as far as a node's own objects go: whole nodes and their leases.
+//! The API server in memory for the node's own objects: full nodes, leases and CSI nodes.
 
 use std::collections::BTreeMap;
 
@@ -11,30 +11,30 @@ use model::ports::cluster::{ApiError, Change, Sink};
 use model::ports::node_api::{CsiNodes, NodeApi, NodeLeases};
 use serde_json::Value;
 
+use super::call_faults::{CallFault, CallFaults, with_fault};
 use super::strategic_merge::patched;
-use super::troubles::{Trouble, Troubles, troubled};
 use super::watched::Watched;
 
-/// What can be asked about a node's own objects.
+/// The calls for the node's own objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum NodeAsk {
-    /// The node.
+pub enum NodeApiCall {
+    /// Reading the node.
     Get,
-    /// To make the node.
+    /// Creating the node.
     Create,
-    /// To change the node's status.
+    /// Patching the node's status.
     Patch,
-    /// The lease.
+    /// Reading the lease.
     GetLease,
-    /// To make the lease.
+    /// Creating the lease.
     CreateLease,
-    /// To replace the lease.
+    /// Replacing the lease.
     UpdateLease,
-    /// The CSI node.
+    /// Reading the CSI node.
     GetCsiNode,
-    /// To create the CSI node.
+    /// Creating the CSI node.
     CreateCsiNode,
-    /// To replace the CSI node.
+    /// Replacing the CSI node.
     UpdateCsiNode,
 }
 
@@ -45,18 +45,18 @@ struct State {
     nodes: BTreeMap<String, Node>,
     leases: BTreeMap<String, Lease>,
     csi_nodes: BTreeMap<String, CSINode>,
-    troubles: Troubles<NodeAsk>,
-    calls: Vec<(NodeAsk, Option<Value>)>,
+    faults: CallFaults<NodeApiCall>,
+    calls: Vec<(NodeApiCall, Option<Value>)>,
     is_frozen: bool,
-    /// How many follow, or did.
-    followers: u64,
-    /// How many of them hear nothing any more.
-    deaf: u64,
-    /// Counts how often those who follow must begin anew.
+    /// The number of watches so far.
+    watches: u64,
+    /// The number of the last watch that receives nothing any more.
+    broken_watches: u64,
+    /// The number of expirations: each makes the watches restart with a list.
     expired: u64,
 }
 
-/// Nodes and their leases. Clones are the same ones.
+/// Nodes, leases and CSI nodes. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryNodeApi {
     shared: Watched<State>,
@@ -67,7 +67,7 @@ fn name_of(metadata: &ObjectMeta) -> String {
 }
 
 impl State {
-    /// Gives an object a version of its own, and a uid if it is new.
+    /// Gives an object a new version, and a UID if it is new.
     fn stamp(&mut self, metadata: &mut ObjectMeta, is_new: bool) {
         self.version += 1;
         metadata.resource_version = Some(self.version.to_string());
@@ -79,22 +79,22 @@ impl State {
 }
 
 impl MemoryNodeApi {
-    /// A node, if it is there.
+    /// A node, if it exists.
     pub fn node(&self, name: &str) -> Option<Node> {
         self.shared.state().nodes.get(name).cloned()
     }
 
-    /// A lease, if it is there.
+    /// A lease, if it exists.
     pub fn lease(&self, name: &str) -> Option<Lease> {
         self.shared.state().leases.get(name).cloned()
     }
 
-    /// A CSI node, if it is there.
+    /// A CSI node, if it exists.
     pub fn csi_node_of(&self, name: &str) -> Option<CSINode> {
         self.shared.state().csi_nodes.get(name).cloned()
     }
 
-    /// Puts a node there, as somebody else would.
+    /// Creates or replaces a node, as another client would.
     pub fn put_node(&self, mut node: Node) {
         self.shared.change(|state| {
             let name = name_of(&node.metadata);
@@ -104,7 +104,7 @@ impl MemoryNodeApi {
         });
     }
 
-    /// Changes a node, as somebody else would.
+    /// Changes a node, as another client would.
     pub fn update_node(&self, name: &str, change: impl FnOnce(&mut Node)) {
         if let Some(mut node) = self.node(name) {
             change(&mut node);
@@ -117,7 +117,7 @@ impl MemoryNodeApi {
         self.shared.change(|state| state.nodes.remove(name));
     }
 
-    /// Changes a lease, as somebody else would.
+    /// Changes a lease, as another client would.
     pub fn update_lease(&self, name: &str, change: impl FnOnce(&mut Lease)) {
         self.shared.change(|state| {
             let Some(mut lease) = state.leases.get(name).cloned() else { return };
@@ -132,39 +132,39 @@ impl MemoryNodeApi {
         self.shared.change(|state| state.leases.remove(name));
     }
 
-    /// Nothing is told while it is frozen: a watch that was lost and nobody noticed.
+    /// Freezes or unfreezes the watches: frozen ones send nothing, as a lost connection that was not detected.
     pub fn freeze(&self, is_frozen: bool) {
         self.shared.change(|state| state.is_frozen = is_frozen);
     }
 
-    /// Those who follow now hear nothing any more; those who begin to follow do.
-    pub fn deafen(&self) {
-        self.shared.change(|state| state.deaf = state.followers);
+    /// Breaks the current watches: they receive nothing any more; new ones work.
+    pub fn break_watches(&self) {
+        self.shared.change(|state| state.broken_watches = state.watches);
     }
 
-    /// Those who follow must begin anew.
+    /// Makes the watches restart with a list.
     pub fn expire(&self) {
         self.shared.change(|state| state.expired += 1);
     }
 
-    /// From now on calls go wrong, so many times.
-    pub fn trouble(&self, ask: NodeAsk, trouble: Trouble, times: u32) {
-        self.shared.state().troubles.add(None, ask, trouble, times);
+    /// Makes the next calls of a kind fail, this many times.
+    pub fn inject_fault(&self, kind: NodeApiCall, fault: CallFault, times: u32) {
+        self.shared.state().faults.add(None, kind, fault, times);
     }
 
-    /// Nothing goes wrong any more.
-    pub fn end_troubles(&self) {
-        self.shared.state().troubles.clear();
+    /// Clears all call faults.
+    pub fn clear_faults(&self) {
+        self.shared.state().faults.clear();
     }
 
     /// All calls so far, in order.
-    pub fn calls(&self) -> Vec<NodeAsk> {
-        self.shared.state().calls.iter().map(|(ask, _)| *ask).collect()
+    pub fn calls(&self) -> Vec<NodeApiCall> {
+        self.shared.state().calls.iter().map(|(kind, _)| *kind).collect()
     }
 
-    /// How often something was asked.
-    pub fn count(&self, ask: NodeAsk) -> usize {
-        self.calls().into_iter().filter(|asked| *asked == ask).count()
+    /// The number of calls of a kind.
+    pub fn count(&self, kind: NodeApiCall) -> usize {
+        self.calls().into_iter().filter(|called| *called == kind).count()
     }
 
     /// The patches so far, in order.
@@ -172,24 +172,24 @@ impl MemoryNodeApi {
         self.shared.state().calls.iter().filter_map(|(_, body)| body.clone()).collect()
     }
 
-    /// Forgets which calls there were.
+    /// Clears the recorded calls.
     pub fn forget_calls(&self) {
         self.shared.state().calls.clear();
     }
 
-    /// Does a call, unless something goes wrong with it.
+    /// Runs a call with its fault, if any.
     async fn call<T>(
         &self,
-        ask: NodeAsk,
+        kind: NodeApiCall,
         body: Option<Value>,
         call: impl FnOnce(&mut State) -> Result<T, ApiError> + Send,
     ) -> Result<T, ApiError> {
-        let trouble = {
+        let fault = {
             let mut state = self.shared.state();
-            state.calls.push((ask, body));
-            state.troubles.next("", ask)
+            state.calls.push((kind, body));
+            state.faults.next("", kind)
         };
-        troubled(trouble, || self.shared.change(call)).await
+        with_fault(fault, || self.shared.change(call)).await
     }
 }
 
@@ -199,30 +199,30 @@ impl NodeApi for MemoryNodeApi {
         let mut changed = self.shared.subscribe();
         let number = {
             let mut state = self.shared.state();
-            state.followers += 1;
-            state.followers
+            state.watches += 1;
+            state.watches
         };
         let mut begun = None;
-        let mut told: Option<Node> = None;
+        let mut sent: Option<Node> = None;
         loop {
             let mut news = Vec::new();
             {
                 let state = self.shared.state();
                 let node = state.nodes.get(name).cloned();
-                let is_told = !state.is_frozen && number > state.deaf;
-                if is_told && begun != Some(state.expired) {
+                let receives = !state.is_frozen && number > state.broken_watches;
+                if receives && begun != Some(state.expired) {
                     begun = Some(state.expired);
                     news.push(Change::Restarted);
                     news.extend(node.clone().map(Change::Applied));
                     news.push(Change::Complete);
-                    told = node;
-                } else if is_told && told != node {
+                    sent = node;
+                } else if receives && sent != node {
                     news.push(node.clone().map_or(Change::Gone(()), Change::Applied));
-                    told = node;
+                    sent = node;
                 }
             }
             for change in news {
-                sink.hear(change);
+                sink.receive(change);
             }
             if changed.changed().await.is_err() {
                 std::future::pending::<()>().await;
@@ -231,7 +231,7 @@ impl NodeApi for MemoryNodeApi {
     }
 
     async fn own_node(&self, name: &str) -> Result<Option<Node>, ApiError> {
-        self.call(NodeAsk::Get, None, |state| Ok(state.nodes.get(name).cloned())).await
+        self.call(NodeApiCall::Get, None, |state| Ok(state.nodes.get(name).cloned())).await
     }
 
     async fn create_node(&self, node: &Node) -> Result<Node, ApiError> {
@@ -239,13 +239,13 @@ impl NodeApi for MemoryNodeApi {
             let mut node = node.clone();
             let name = name_of(&node.metadata);
             if state.nodes.contains_key(&name) {
-                return Err(ApiError::Conflict("it exists".to_owned()));
+                return Err(ApiError::Conflict("already exists".to_owned()));
             }
             state.stamp(&mut node.metadata, true);
             state.nodes.insert(name, node.clone());
             Ok(node)
         };
-        self.call(NodeAsk::Create, None, create).await
+        self.call(NodeApiCall::Create, None, create).await
     }
 
     async fn patch_node_status(&self, name: &str, patch: String) -> Result<Node, ApiError> {
@@ -255,20 +255,20 @@ impl NodeApi for MemoryNodeApi {
         let change = |state: &mut State| {
             let node = state.nodes.get(name).cloned().ok_or(ApiError::NotFound)?;
             let mut changed = patched(&node, &patch)?;
-            // What is patched is the status; labels and annotations may go along, all else does not.
+            // A status patch may include labels and annotations, but nothing else outside the status.
             changed.spec = node.spec;
             state.stamp(&mut changed.metadata, false);
             state.nodes.insert(name.to_owned(), changed.clone());
             Ok(changed)
         };
-        self.call(NodeAsk::Patch, Some(body), change).await
+        self.call(NodeApiCall::Patch, Some(body), change).await
     }
 }
 
 #[async_trait]
 impl NodeLeases for MemoryNodeApi {
     async fn node_lease(&self, name: &str) -> Result<Option<Lease>, ApiError> {
-        self.call(NodeAsk::GetLease, None, |state| Ok(state.leases.get(name).cloned())).await
+        self.call(NodeApiCall::GetLease, None, |state| Ok(state.leases.get(name).cloned())).await
     }
 
     async fn create_node_lease(&self, lease: &Lease) -> Result<Lease, ApiError> {
@@ -276,13 +276,13 @@ impl NodeLeases for MemoryNodeApi {
             let mut lease = lease.clone();
             let name = name_of(&lease.metadata);
             if state.leases.contains_key(&name) {
-                return Err(ApiError::Conflict("it exists".to_owned()));
+                return Err(ApiError::Conflict("already exists".to_owned()));
             }
             state.stamp(&mut lease.metadata, true);
             state.leases.insert(name, lease.clone());
             Ok(lease)
         };
-        self.call(NodeAsk::CreateLease, None, create).await
+        self.call(NodeApiCall::CreateLease, None, create).await
     }
 
     async fn update_node_lease(&self, lease: &Lease) -> Result<Lease, ApiError> {
@@ -291,20 +291,21 @@ impl NodeLeases for MemoryNodeApi {
             let name = name_of(&lease.metadata);
             let found = state.leases.get(&name).ok_or(ApiError::NotFound)?;
             if found.metadata.resource_version != lease.metadata.resource_version {
-                return Err(ApiError::Conflict("the version is another".to_owned()));
+                return Err(ApiError::Conflict("resource version mismatch".to_owned()));
             }
             state.stamp(&mut lease.metadata, false);
             state.leases.insert(name, lease.clone());
             Ok(lease)
         };
-        self.call(NodeAsk::UpdateLease, None, update).await
+        self.call(NodeApiCall::UpdateLease, None, update).await
     }
 }
 
 #[async_trait]
 impl CsiNodes for MemoryNodeApi {
     async fn csi_node(&self, name: &str) -> Result<Option<CSINode>, ApiError> {
-        self.call(NodeAsk::GetCsiNode, None, |state| Ok(state.csi_nodes.get(name).cloned())).await
+        self.call(NodeApiCall::GetCsiNode, None, |state| Ok(state.csi_nodes.get(name).cloned()))
+            .await
     }
 
     async fn create_csi_node(&self, node: &CSINode) -> Result<CSINode, ApiError> {
@@ -312,13 +313,13 @@ impl CsiNodes for MemoryNodeApi {
             let mut node = node.clone();
             let name = name_of(&node.metadata);
             if state.csi_nodes.contains_key(&name) {
-                return Err(ApiError::Conflict("it exists".to_owned()));
+                return Err(ApiError::Conflict("already exists".to_owned()));
             }
             state.stamp(&mut node.metadata, true);
             state.csi_nodes.insert(name, node.clone());
             Ok(node)
         };
-        self.call(NodeAsk::CreateCsiNode, None, create).await
+        self.call(NodeApiCall::CreateCsiNode, None, create).await
     }
 
     async fn update_csi_node(&self, node: &CSINode) -> Result<CSINode, ApiError> {
@@ -327,12 +328,12 @@ impl CsiNodes for MemoryNodeApi {
             let name = name_of(&node.metadata);
             let found = state.csi_nodes.get(&name).ok_or(ApiError::NotFound)?;
             if found.metadata.resource_version != node.metadata.resource_version {
-                return Err(ApiError::Conflict("the version is another".to_owned()));
+                return Err(ApiError::Conflict("resource version mismatch".to_owned()));
             }
             state.stamp(&mut node.metadata, false);
             state.csi_nodes.insert(name, node.clone());
             Ok(node)
         };
-        self.call(NodeAsk::UpdateCsiNode, None, update).await
+        self.call(NodeApiCall::UpdateCsiNode, None, update).await
     }
 }

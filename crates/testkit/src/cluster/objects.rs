@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use model::cluster::Version;
 use model::objects::{
-    DataObject, ObjectKey, RuntimeClassRecord, ServiceAccountToken, ServiceName, ServiceRecord,
-    TokenRequest, TrustBundleRecord,
+    DataObject, ObjectKey, RuntimeClassRecord, ServiceAccountRecord, ServiceAccountToken,
+    ServiceName, ServiceRecord, TokenRequest, TrustBundleRecord,
 };
 use model::pod_certificates::{
     CertificateAnswer, CertificateRequestRecord, CertificateSource, RequestedCertificate,
@@ -15,22 +15,23 @@ use model::pod_certificates::{
 use model::ports::clock::WallClock as _;
 use model::ports::cluster::{ApiError, Change, Sink};
 use model::ports::objects::{
-    CertificateRequests, Freshness, ObjectReads, RuntimeClassFeed, ServiceFeed, TokenRequests,
-    TrustBundleFeed,
+    CertificateRequests, Freshness, ObjectReads, RuntimeClassFeed, ServiceAccountReads,
+    ServiceFeed, TokenRequests, TrustBundleFeed,
 };
 
 use super::feed::follow;
-use super::{Ask, History, MemoryCluster, State};
+use super::{ApiCall, History, MemoryCluster, State};
 
-/// What is there, and who looks.
+/// The stored objects, and their watchers.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     stored: BTreeMap<ObjectKey, DataObject>,
     histories: BTreeMap<ObjectKey, History<Change<DataObject, ()>>>,
-    /// Nothing is told of any of them while they are.
+    /// Whether the watches send nothing.
     are_frozen: bool,
     followed: BTreeMap<ObjectKey, u32>,
     tokens: u32,
+    accounts: BTreeMap<(String, String), ServiceAccountRecord>,
     services: History<Change<ServiceRecord, ServiceName>>,
     classes: History<Change<RuntimeClassRecord, String>>,
     trust_bundles: History<Change<TrustBundleRecord, String>>,
@@ -46,13 +47,13 @@ impl Objects {
     }
 }
 
-/// A secret or config map to be put there.
+/// A secret or config map.
 pub fn object<const N: usize>(data: [(&str, &str); N]) -> DataObject {
     let pair = |(key, value): (&str, &str)| (key.into(), value.as_bytes().into());
     DataObject { data: data.into_iter().map(pair).collect(), ..DataObject::default() }
 }
 
-/// Counts who follows an object, for as long as they do.
+/// Counts the watchers of an object while it exists.
 struct Following<'a> {
     cluster: &'a MemoryCluster,
     key: &'a ObjectKey,
@@ -71,7 +72,7 @@ impl Drop for Following<'_> {
 }
 
 impl MemoryCluster {
-    /// Puts an object there, at a version of its own.
+    /// Creates or replaces an object, with a new version.
     pub fn put_object(&self, key: &ObjectKey, object: DataObject) {
         self.shared.change(|state| {
             state.version += 1;
@@ -92,17 +93,25 @@ impl MemoryCluster {
         });
     }
 
-    /// Nothing is heard of objects while they are frozen.
+    /// Puts a service account there.
+    pub fn put_service_account(&self, namespace: &str, name: &str, account: ServiceAccountRecord) {
+        let key = (namespace.to_owned(), name.to_owned());
+        self.shared.change(|state| {
+            state.objects.accounts.insert(key, account);
+        });
+    }
+
+    /// Freezes or unfreezes the watches of objects: frozen ones send nothing.
     pub fn freeze_objects(&self, are_frozen: bool) {
         self.shared.change(|state| state.objects.are_frozen = are_frozen);
     }
 
-    /// The objects that somebody follows now.
+    /// The objects that are watched now.
     pub fn followed(&self) -> Vec<ObjectKey> {
         self.shared.state().objects.followed.keys().cloned().collect()
     }
 
-    /// Waits until it is so, for a minute.
+    /// Waits up to a minute until a condition holds.
     pub async fn wait_followed(&self, expected: &[&ObjectKey]) {
         let mut changed = self.shared.subscribe();
         let wait = async {
@@ -114,7 +123,7 @@ impl MemoryCluster {
         assert!(waited.is_ok(), "followed: {:?}, expected: {expected:?}", self.followed());
     }
 
-    /// Puts a service there.
+    /// Creates or replaces a service.
     pub fn put_service(&self, service: ServiceRecord) {
         self.shared.change(|state| state.objects.services.changes.push(Change::Applied(service)));
     }
@@ -124,14 +133,14 @@ impl MemoryCluster {
         self.shared.change(|state| state.objects.services.changes.push(Change::Gone(name)));
     }
 
-    /// The requests for certificates so far.
+    /// The certificate requests so far.
     pub fn certificate_requests(&self) -> Vec<CertificateRequestRecord> {
         let mut requests = Vec::new();
         self.shared.change(|state| requests.clone_from(&state.objects.certificate_requests));
         requests
     }
 
-    /// Answers a request for a certificate.
+    /// Answers a certificate request.
     pub fn answer_certificate(&self, name: &str, answer: &CertificateAnswer) {
         self.shared.change(|state| {
             let objects = &mut state.objects;
@@ -144,13 +153,13 @@ impl MemoryCluster {
         });
     }
 
-    /// Puts a trust bundle there.
+    /// Creates or replaces a trust bundle.
     pub fn put_trust_bundle(&self, bundle: TrustBundleRecord) {
         let change = Change::Applied(bundle);
         self.shared.change(|state| state.objects.trust_bundles.changes.push(change));
     }
 
-    /// Puts a runtime class there.
+    /// Creates or replaces a runtime class.
     pub fn put_runtime_class(&self, name: &str, handler: &str) {
         let class = RuntimeClassRecord { name: name.to_owned(), handler: handler.to_owned() };
         self.shared.change(|state| state.objects.classes.changes.push(Change::Applied(class)));
@@ -167,7 +176,7 @@ impl MemoryCluster {
 impl ObjectReads for MemoryCluster {
     async fn follow_object(&self, key: &ObjectKey, sink: &dyn Sink<DataObject, ()>) {
         self.shared.change(|state| {
-            state.calls.push((Ask::Watch, key.to_string()));
+            state.calls.push((ApiCall::Watch, key.to_string()));
             *state.objects.followed.entry(key.clone()).or_default() += 1;
         });
         let _following = Following { cluster: self, key };
@@ -176,7 +185,20 @@ impl ObjectReads for MemoryCluster {
 
     async fn object(&self, key: &ObjectKey, _: Freshness) -> Result<Option<DataObject>, ApiError> {
         let read = |state: &mut State| Ok(state.objects.stored.get(key).cloned());
-        self.call(Ask::Object, &key.to_string(), read).await
+        self.call(ApiCall::Object, &key.to_string(), read).await
+    }
+}
+
+#[async_trait]
+impl ServiceAccountReads for MemoryCluster {
+    async fn service_account(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<ServiceAccountRecord>, ApiError> {
+        let key = (namespace.to_owned(), name.to_owned());
+        let read = |state: &mut State| Ok(state.objects.accounts.get(&key).cloned());
+        self.call(ApiCall::Object, &format!("serviceaccount {namespace}/{name}"), read).await
     }
 }
 
@@ -193,7 +215,7 @@ impl TokenRequests for MemoryCluster {
                 expires: now + Duration::from_secs(seconds),
             })
         };
-        self.call(Ask::Token, &request.service_account, give).await
+        self.call(ApiCall::Token, &request.service_account, give).await
     }
 }
 
@@ -207,7 +229,7 @@ impl ServiceFeed for MemoryCluster {
 #[async_trait]
 impl RuntimeClassFeed for MemoryCluster {
     async fn follow_runtime_classes(&self, sink: &dyn Sink<RuntimeClassRecord, String>) {
-        self.shared.change(|state| state.calls.push((Ask::Watch, "runtimeclasses".to_owned())));
+        self.shared.change(|state| state.calls.push((ApiCall::Watch, "runtimeclasses".to_owned())));
         follow(self, |state| &mut state.objects.classes, |one| one.name.clone(), sink).await;
     }
 }
@@ -216,7 +238,7 @@ impl RuntimeClassFeed for MemoryCluster {
 impl TrustBundleFeed for MemoryCluster {
     async fn follow_trust_bundles(&self, sink: &dyn Sink<TrustBundleRecord, String>) {
         self.shared
-            .change(|state| state.calls.push((Ask::Watch, "clustertrustbundles".to_owned())));
+            .change(|state| state.calls.push((ApiCall::Watch, "clustertrustbundles".to_owned())));
         follow(self, |state| &mut state.objects.trust_bundles, |one| one.name.clone(), sink).await;
     }
 }
@@ -238,7 +260,7 @@ impl CertificateRequests for MemoryCluster {
             objects.certificates.changes.push(Change::Applied(record));
             Ok(RequestedCertificate { name, key: format!("key {number}").into() })
         };
-        self.call(Ask::Token, &source.volume, request).await
+        self.call(ApiCall::Token, &source.volume, request).await
     }
 
     async fn follow_certificate_requests(

@@ -9,41 +9,41 @@ use model::ports::clock::WallClock as _;
 use model::ports::cluster::{ApiError, ClusterEvents, Leases, Nodes, PodFeed, PodWrites, Sink};
 use model::verdict::Verdict;
 
-use super::troubles::troubled;
-use super::{Ask, MemoryCluster, RemovedPod, State};
+use super::call_faults::with_fault;
+use super::{ApiCall, MemoryCluster, RemovedPod, State};
 
 impl MemoryCluster {
-    /// Does a call, unless something goes wrong with it.
+    /// Runs a call with its fault, if any.
     pub(super) async fn call<T>(
         &self,
-        ask: Ask,
+        kind: ApiCall,
         what: &str,
         call: impl FnOnce(&mut State) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
-        let trouble = {
+        let fault = {
             let mut state = self.shared.state();
-            state.calls.push((ask, what.to_owned()));
-            state.troubles.next(&self.who, ask)
+            state.calls.push((kind, what.to_owned()));
+            state.faults.next(&self.who, kind)
         };
-        troubled(trouble, || self.shared.change(call)).await
+        with_fault(fault, || self.shared.change(call)).await
     }
 }
 
 #[async_trait]
 impl PodFeed for MemoryCluster {
     async fn follow_pods(&self, sink: &dyn Sink<PodRecord, Uid>) {
-        self.tell_pods(sink).await;
+        self.watch_pods(sink).await;
     }
 }
 
 #[async_trait]
 impl Nodes for MemoryCluster {
     async fn follow_nodes(&self, sink: &dyn Sink<NodeRecord, String>) {
-        self.tell_nodes(sink).await;
+        self.watch_nodes(sink).await;
     }
 
     async fn node(&self, name: &str) -> Result<Option<NodeRecord>, ApiError> {
-        self.call(Ask::Node, name, |state| Ok(state.nodes.get(name).cloned())).await
+        self.call(ApiCall::Node, name, |state| Ok(state.nodes.get(name).cloned())).await
     }
 }
 
@@ -61,10 +61,10 @@ impl PodWrites for MemoryCluster {
         let fail = |state: &mut State| {
             let mut stored = state.pods.get(&key(pod)).cloned().ok_or(ApiError::NotFound)?;
             if stored.record.uid != pod.uid {
-                return Err(ApiError::Conflict("the uid is another".to_owned()));
+                return Err(ApiError::Conflict("uid mismatch".to_owned()));
             }
             if pod.version.0.is_some() && stored.record.version != pod.version {
-                return Err(ApiError::Conflict("the version is another".to_owned()));
+                return Err(ApiError::Conflict("resource version mismatch".to_owned()));
             }
             stored.record.phase = PodPhase::Failed;
             if let Some(generation) = status.observed_generation {
@@ -76,7 +76,7 @@ impl PodWrites for MemoryCluster {
             }
             Ok(state.put_pod(key(pod), stored))
         };
-        self.call(Ask::FailPod, &named(pod), fail).await
+        self.call(ApiCall::FailPod, &named(pod), fail).await
     }
 
     async fn remove_pod(&self, pod: &PodTarget, verdict: &Verdict) -> Result<PodRemoved, ApiError> {
@@ -84,10 +84,10 @@ impl PodWrites for MemoryCluster {
         let remove = |state: &mut State| {
             let mut stored = state.pods.get(&key(pod)).cloned().ok_or(ApiError::NotFound)?;
             if stored.record.uid != pod.uid {
-                return Err(ApiError::Conflict("the uid is another".to_owned()));
+                return Err(ApiError::Conflict("uid mismatch".to_owned()));
             }
             if pod.version.0.is_some() && stored.record.version != pod.version {
-                return Err(ApiError::Conflict("the version is another".to_owned()));
+                return Err(ApiError::Conflict("resource version mismatch".to_owned()));
             }
             if stored.has_finalizer {
                 if stored.record.deletion != Deletion::Forced {
@@ -102,21 +102,21 @@ impl PodWrites for MemoryCluster {
                 disruption: stored.disruption,
                 verdict: verdict.clone(),
                 at,
-                asked: pod.clone(),
+                target: pod.clone(),
                 by,
                 holders: state.leases.values().map(|lease| lease.record.holder.clone()).collect(),
             });
             state.drop_pod(&key(pod));
             Ok(PodRemoved::Gone)
         };
-        self.call(Ask::RemovePod, &named(pod), remove).await
+        self.call(ApiCall::RemovePod, &named(pod), remove).await
     }
 }
 
 #[async_trait]
 impl Leases for MemoryCluster {
     async fn lease(&self, name: &LeaseName) -> Result<Option<Lease>, ApiError> {
-        self.call(Ask::Lease, &name.name, |state| Ok(state.leases.get(name).cloned())).await
+        self.call(ApiCall::Lease, &name.name, |state| Ok(state.leases.get(name).cloned())).await
     }
 
     async fn create_lease(
@@ -126,7 +126,7 @@ impl Leases for MemoryCluster {
     ) -> Result<Lease, ApiError> {
         let create = |state: &mut State| {
             if state.leases.contains_key(name) {
-                return Err(ApiError::Conflict("it exists".to_owned()));
+                return Err(ApiError::Conflict("already exists".to_owned()));
             }
             state.version += 1;
             let version = state.version.to_string();
@@ -134,7 +134,7 @@ impl Leases for MemoryCluster {
             state.leases.insert(name.clone(), lease.clone());
             Ok(lease)
         };
-        self.call(Ask::Lease, &name.name, create).await
+        self.call(ApiCall::Lease, &name.name, create).await
     }
 
     async fn update_lease(
@@ -148,16 +148,16 @@ impl Leases for MemoryCluster {
             let version = state.version.to_string();
             let lease = state.leases.get_mut(name).ok_or(ApiError::NotFound)?;
             if lease.version != from.version {
-                return Err(ApiError::Conflict("the version is another".to_owned()));
+                return Err(ApiError::Conflict("resource version mismatch".to_owned()));
             }
             (lease.version, lease.record) = (version, record.clone());
             Ok(lease.clone())
         };
-        self.call(Ask::Lease, &name.name, update).await
+        self.call(ApiCall::Lease, &name.name, update).await
     }
 }
 
-/// Whether they have one name.
+/// Whether two leases have the same name.
 fn is_same(one: &ClusterEvent, other: &ClusterEvent) -> bool {
     let place = |event: &ClusterEvent| (event.about.namespace.clone(), event.about.name.clone());
     one.first == other.first && place(one) == place(other)
@@ -169,12 +169,12 @@ impl ClusterEvents for MemoryCluster {
         let name = event.about.name.clone();
         let write = |state: &mut State| {
             if state.events.iter().any(|one| is_same(one, event)) {
-                return Err(ApiError::Conflict("it exists".to_owned()));
+                return Err(ApiError::Conflict("already exists".to_owned()));
             }
             state.events.push(event.clone());
             Ok(())
         };
-        self.call(Ask::Event, &name, write).await
+        self.call(ApiCall::Event, &name, write).await
     }
 
     async fn count_event(&self, event: &ClusterEvent) -> Result<(), ApiError> {
@@ -186,7 +186,7 @@ impl ClusterEvents for MemoryCluster {
             written.message.clone_from(&event.message);
             Ok(())
         };
-        self.call(Ask::CountEvent, &name, count).await
+        self.call(ApiCall::CountEvent, &name, count).await
     }
 }
 
@@ -201,10 +201,10 @@ mod tests {
     use super::*;
     use crate::cluster::{node, pod};
     use crate::contract::assert_kept;
-    use crate::contract::cluster::{World, play_all};
+    use crate::contract::cluster::{Harness, play_all};
 
     #[async_trait]
-    impl World for MemoryCluster {
+    impl Harness for MemoryCluster {
         fn pods(&self) -> &dyn PodWrites {
             self
         }
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_api_server_in_memory_keeps_the_contract() {
+    async fn memory_api_server_passes_the_contract() {
         assert_eq!(assert_kept(&play_all(&MemoryCluster::default()).await), []);
     }
 }

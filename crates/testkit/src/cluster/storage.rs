@@ -7,7 +7,7 @@ use model::ports::cluster::ApiError;
 use model::ports::objects::StorageReads;
 use model::storage::{ClaimName, ClaimRecord, PersistentVolumeRecord};
 
-use super::{Ask, MemoryCluster};
+use super::{ApiCall, MemoryCluster};
 
 /// Claims and persistent volumes by name.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(super) struct Storage {
 }
 
 impl MemoryCluster {
-    /// Puts a claim there.
+    /// Creates or replaces a claim.
     pub fn put_claim(&self, name: &ClaimName, claim: ClaimRecord) {
         self.shared.change(|state| state.storage.claims.insert(name.clone(), claim));
     }
@@ -27,7 +27,7 @@ impl MemoryCluster {
         self.shared.change(|state| state.storage.claims.remove(name));
     }
 
-    /// Puts a persistent volume there.
+    /// Creates or replaces a persistent volume.
     pub fn put_persistent_volume(&self, name: &str, volume: PersistentVolumeRecord) {
         self.shared.change(|state| state.storage.volumes.insert(name.to_owned(), volume));
     }
@@ -42,7 +42,7 @@ impl MemoryCluster {
 impl StorageReads for MemoryCluster {
     async fn claim(&self, name: &ClaimName) -> Result<Option<ClaimRecord>, ApiError> {
         let read = |state: &mut super::State| Ok(state.storage.claims.get(name).cloned());
-        self.call(Ask::Claim, &name.to_string(), read).await
+        self.call(ApiCall::Claim, &name.to_string(), read).await
     }
 
     async fn persistent_volume(
@@ -50,6 +50,6 @@ impl StorageReads for MemoryCluster {
         name: &str,
     ) -> Result<Option<PersistentVolumeRecord>, ApiError> {
         let read = |state: &mut super::State| Ok(state.storage.volumes.get(name).cloned());
-        self.call(Ask::PersistentVolume, name, read).await
+        self.call(ApiCall::PersistentVolume, name, read).await
     }
 }

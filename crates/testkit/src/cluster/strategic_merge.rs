@@ -1,22 +1,21 @@
-//! Strategic merge patches, as far as statuses of pods and nodes need them.
+//! Strategic merge patches, as far as pod and node statuses need them.
 
 use model::ports::cluster::ApiError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// Lists that are merged by a key of their elements.
+/// Lists with the merge key of their elements.
 const KEYS: [(&str, &str); 4] =
     [("conditions", "type"), ("addresses", "type"), ("podIPs", "ip"), ("hostIPs", "ip")];
 
-/// Begins the name of what says in which order the elements of such a list are.
+/// The prefix of the directive with the order of such a list.
 const ORDER: &str = "$setElementOrder/";
 
-/// What of an object's metadata makes a patch one of that very object, and of that very version.
+/// The metadata of a patch that restricts it to one UID and version of an object.
 const PRECONDITIONS: [&str; 2] = ["uid", "resourceVersion"];
 
-/// An object after a patch. One that is meant for another object, or another version of it, is a
-/// conflict.
+/// An object after a patch. A patch for another UID or version of it is a conflict.
 pub(super) fn patched<T>(object: &T, patch: &Value) -> Result<T, ApiError>
 where
     T: Serialize + DeserializeOwned,
@@ -67,7 +66,7 @@ fn apply(to: &mut Map<String, Value>, patch: &Map<String, Value>) {
     }
 }
 
-/// A list in an order. Who is not named there stays before whom it was before.
+/// Reorders a list. An element that `order` does not contain stays before its next neighbour.
 fn ordered(list: &[Value], order: &[Value], key: &str) -> Vec<Value> {
     let place = |one: &Value, all: &[Value]| all.iter().position(|other| other[key] == one[key]);
     let named = order.iter().filter_map(|one| place(one, list).map(|at| list[at].clone()));
@@ -84,7 +83,7 @@ fn merged(mut there: Map<String, Value>, members: &Map<String, Value>) -> Map<St
     there
 }
 
-/// What is to be done with an element of a list, if not merged.
+/// The patch directive of a list element, if it is not merged.
 fn directive(members: &Map<String, Value>) -> Option<&str> {
     members.get("$patch").and_then(Value::as_str)
 }
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn members_lists_and_what_is_taken_away_are_as_the_patch_says() {
+    fn patch_sets_removes_and_merges_members_and_lists() {
         let pod = json!({ "status": {
             "phase": "Pending", "reason": "Old", "podIPs": [{ "ip": "a" }],
             "conditions": [
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_in_the_order_that_the_patch_says() {
+    fn patch_orders_lists() {
         let list = |types: &[&str]| -> Vec<Value> {
             types.iter().map(|name| json!({ "type": name, "status": "True" })).collect()
         };
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn maps_are_merged_and_other_lists_are_replaced() {
+    fn patch_merges_maps_and_replaces_atomic_lists() {
         let node = json!({
             "metadata": { "name": "n", "labels": { "a": "1", "b": "2" } },
             "status": {
@@ -180,12 +179,12 @@ mod tests {
         let after = after::<Node>(node, &patch);
         assert_eq!(after["metadata"]["labels"], json!({ "b": "2", "c": "3" }));
         let addresses = json!([{ "type": "Hostname", "address": "n" }]);
-        assert_eq!(after["status"]["addresses"], addresses, "wherever it says so");
+        assert_eq!(after["status"]["addresses"], addresses, "at every position of the directive");
         assert_eq!(after["status"]["volumesInUse"], json!(["z"]));
     }
 
     #[test]
-    fn a_patch_for_another_object_or_version_is_a_conflict() {
+    fn patch_for_another_uid_or_version_is_a_conflict() {
         let metadata = json!({ "name": "n", "uid": "u", "resourceVersion": "7" });
         let node: Node = serde_json::from_value(json!({ "metadata": metadata })).unwrap();
         patched(&node, &json!({ "metadata": { "uid": "u", "resourceVersion": "7" } })).unwrap();

@@ -1,15 +1,15 @@
-//! State that somebody follows.
+//! Observable state.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-/// State, and news of its changes. Clones are the same one.
+/// State with notifications of its changes. Clones share it.
 #[derive(Debug)]
 pub(super) struct Watched<T> {
     /// Never held across an await.
     state: Arc<Mutex<T>>,
-    /// Counts changes of anything; for those who follow.
+    /// The number of changes; observers wait for the next.
     changed: Arc<watch::Sender<u64>>,
 }
 
@@ -26,19 +26,19 @@ impl<T: Default> Default for Watched<T> {
 }
 
 impl<T> Watched<T> {
-    /// A look that nobody is told of.
+    /// The state, to be read or changed without a notification.
     pub(super) fn state(&self) -> MutexGuard<'_, T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes it, and tells those who follow that there is something to see.
+    /// Changes the state and notifies observers.
     pub(super) fn change<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
         let answer = change(&mut self.state());
         self.changed.send_modify(|count| *count += 1);
         answer
     }
 
-    /// News of changes from now on.
+    /// Notifications of changes from now on.
     pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }

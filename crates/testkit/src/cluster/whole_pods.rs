@@ -1,4 +1,4 @@
-//! The pods of nodes, whole: made, bound and deleted by a test, followed and written by an agent.
+//! The full pods of nodes: created, bound and deleted by a test, watched and patched by an agent.
 
 mod backup;
 
@@ -29,23 +29,23 @@ struct State {
     uids: u64,
     pods: BTreeMap<PodName, Arc<Pod>>,
     nodes: BTreeMap<String, String>,
-    /// Those that whoever follows cannot understand.
-    garbled: BTreeSet<PodName>,
+    /// Pods that a watch cannot decode.
+    undecodable: BTreeSet<PodName>,
     is_away: bool,
-    /// Counts how often those who follow must begin anew.
+    /// The number of expirations: each makes the watches restart with a list.
     expired: u64,
-    /// How many follow, or did.
-    followers: u64,
-    /// How many of them hear nothing any more.
-    deaf: u64,
+    /// The number of watches so far.
+    watches: u64,
+    /// The number of the last watch that receives nothing any more.
+    broken_watches: u64,
     calls: Vec<String>,
-    /// How many calls found nobody.
+    /// The number of calls while the server was unreachable.
     missed: usize,
     /// Calls that panic, written as in `calls`.
     panics: BTreeSet<String>,
 }
 
-/// An API server that has pods alone. Clones are the same one.
+/// An API server with pods only. Clones share it.
 #[derive(Debug, Clone)]
 pub struct MemoryPods {
     shared: Watched<State>,
@@ -64,7 +64,7 @@ impl MemoryPods {
         Self { shared: Watched::default(), clock }
     }
 
-    /// Registers a node, with a uid of its own.
+    /// Registers a node with a UID.
     pub fn register_node(&self, name: &str) {
         self.shared.change(|state| {
             state.uids += 1;
@@ -73,13 +73,13 @@ impl MemoryPods {
         });
     }
 
-    /// Makes a pod, as somebody who may do everything would: with a uid of its own.
+    /// Creates a pod with a UID, as an administrator would.
     pub fn make(&self, pod: Pod) -> PodUid {
         let now = Time(self.clock.now());
         self.shared.change(|state| state.make(pod, now)).expect("no other pod has this name")
     }
 
-    /// Changes a pod and what is asked of it.
+    /// Changes a pod, including its spec.
     pub fn update(&self, name: &PodName, change: impl FnOnce(&mut Pod)) {
         self.shared.change(|state| {
             let mut pod = Pod::clone(&state.pods[name]);
@@ -89,7 +89,7 @@ impl MemoryPods {
         });
     }
 
-    /// Asks for the end of a pod; without any grace it is gone.
+    /// Deletes a pod with a grace period; without one it is removed at once.
     pub fn delete(&self, name: &PodName, grace: Duration) {
         if grace.is_zero() {
             self.shared.change(|state| state.drop_pod(name));
@@ -103,18 +103,18 @@ impl MemoryPods {
         });
     }
 
-    /// From now on nobody who follows can understand a pod, or they can again.
-    pub fn garble(&self, name: &PodName, is_garbled: bool) {
+    /// Makes watches fail to decode a pod, or decode it again.
+    pub fn make_undecodable(&self, name: &PodName, is_garbled: bool) {
         self.shared.change(|state| {
             if is_garbled {
-                state.garbled.insert(name.clone());
+                state.undecodable.insert(name.clone());
             } else {
-                state.garbled.remove(name);
+                state.undecodable.remove(name);
             }
         });
     }
 
-    /// From now on the server is away, or back.
+    /// Makes the server unreachable or reachable.
     pub fn away(&self, is_away: bool) {
         self.shared.change(|state| {
             state.is_away = is_away;
@@ -122,12 +122,12 @@ impl MemoryPods {
         });
     }
 
-    /// Those who follow now hear nothing any more; those who begin to follow do.
-    pub fn deafen(&self) {
-        self.shared.change(|state| state.deaf = state.followers);
+    /// Breaks the current watches: they receive nothing any more; new ones work.
+    pub fn break_watches(&self) {
+        self.shared.change(|state| state.broken_watches = state.watches);
     }
 
-    /// A pod, if it is there.
+    /// A pod, if it exists.
     pub fn pod(&self, name: &PodName) -> Option<Arc<Pod>> {
         self.shared.state().pods.get(name).cloned()
     }
@@ -137,27 +137,27 @@ impl MemoryPods {
         self.shared.state().pods.values().cloned().collect()
     }
 
-    /// What was asked so far, in short: `PATCH default/web`.
+    /// The calls so far, in short: `PATCH default/web`.
     pub fn calls(&self) -> Vec<String> {
         self.shared.state().calls.clone()
     }
 
-    /// How often it was called in vain so far: it was away.
+    /// The number of calls so far that failed because the server was unreachable.
     pub fn missed(&self) -> usize {
         self.shared.state().missed
     }
 
-    /// From now on these calls panic, without an effect; written as in [`MemoryPods::calls`].
+    /// Makes these calls panic without an effect; written as in [`MemoryPods::calls`].
     pub fn panic_on<const N: usize>(&self, calls: [&str; N]) {
         self.shared.state().panics = calls.into_iter().map(ToOwned::to_owned).collect();
     }
 
-    /// Forgets what was asked.
+    /// Clears the recorded calls.
     pub fn forget_calls(&self) {
         self.shared.state().calls.clear();
     }
 
-    /// Does a call, unless the server is away.
+    /// Runs a call, unless the server is unreachable.
     fn call<T>(
         &self,
         what: String,
@@ -170,7 +170,7 @@ impl MemoryPods {
                 return Err(ApiError::Unreachable("away on purpose".into()));
             }
             state.calls.push(what);
-            assert!(!panics, "a test asked for this");
+            assert!(!panics, "injected by a test");
             call(state)
         })
     }
@@ -205,16 +205,16 @@ impl State {
         self.pods.remove(name);
     }
 
-    /// A pod with just this uid, and just this version if one is meant.
+    /// A pod with this UID, and with this version if one is given.
     fn meant(&self, target: &PodTarget, version: Version) -> Result<(PodName, Pod), ApiError> {
         let name = PodName::new(&*target.namespace, &*target.name);
         let pod = self.pods.get(&name).ok_or(ApiError::NotFound)?;
         if pod.metadata.uid != Some(target.uid.to_string()) {
-            return Err(ApiError::Conflict("the uid is another".to_owned()));
+            return Err(ApiError::Conflict("uid mismatch".to_owned()));
         }
         let there = Version::from(pod.metadata.resource_version.as_deref().unwrap_or_default());
         if version.0.is_some() && version != there {
-            return Err(ApiError::Conflict("the version is another".to_owned()));
+            return Err(ApiError::Conflict("resource version mismatch".to_owned()));
         }
         Ok((name, Pod::clone(pod)))
     }
@@ -235,13 +235,13 @@ impl PodApi for MemoryPods {
         let mut changed = self.shared.subscribe();
         let number = {
             let mut state = self.shared.state();
-            state.followers += 1;
-            state.followers
+            state.watches += 1;
+            state.watches
         };
-        let mut told: Option<(u64, There)> = None;
+        let mut sent: Option<(u64, There)> = None;
         loop {
             changed.mark_unchanged();
-            let (is_told, expired, there) = {
+            let (receives, expired, there) = {
                 let state = self.shared.state();
                 let of_node = |pod: &Arc<Pod>| {
                     pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node)
@@ -249,22 +249,22 @@ impl PodApi for MemoryPods {
                 let there = state.pods.iter().filter(|(_, pod)| of_node(pod));
                 let there: There = there
                     .map(|(name, pod)| {
-                        let understood = !state.garbled.contains(name);
+                        let understood = !state.undecodable.contains(name);
                         (uid_of(pod), understood.then(|| Arc::clone(pod)))
                     })
                     .collect();
-                (!state.is_away && number > state.deaf, state.expired, there)
+                (!state.is_away && number > state.broken_watches, state.expired, there)
             };
-            if is_told {
-                tell(
-                    told.as_ref().filter(|(seen, _)| *seen == expired).map(|(_, told)| told),
+            if receives {
+                send_changes(
+                    sent.as_ref().filter(|(seen, _)| *seen == expired).map(|(_, pods)| pods),
                     &there,
                     sink,
                 );
-                told = Some((expired, there));
+                sent = Some((expired, there));
             }
             if changed.changed().await.is_err() {
-                // The server is gone; there is nothing to hear.
+                // The server was dropped; no changes follow.
                 std::future::pending::<()>().await;
             }
         }
@@ -276,7 +276,7 @@ impl PodApi for MemoryPods {
             let patch: Value = serde_json::from_str(&patch).map_err(unreadable)?;
             let there = state.pods.get(pod).ok_or(ApiError::NotFound)?;
             let changed = patched(&**there, &patch)?;
-            // What is patched is the status alone.
+            // Only the status is patched.
             let changed = Pod { status: changed.status, ..Pod::clone(there) };
             Ok(state.put(pod.clone(), changed))
         })
@@ -295,29 +295,29 @@ impl PodApi for MemoryPods {
     }
 }
 
-/// Tells what is there and was not told.
-/// Pods as whoever follows hears of them: nothing but that they are there, if they cannot be understood.
+/// The pods of a watch; `None` for one that cannot be decoded.
 type There = BTreeMap<PodUid, Option<Arc<Pod>>>;
 
-fn tell(told: Option<&There>, there: &There, sink: &dyn Sink<Arc<Pod>, PodUid>) {
-    let tell_one = |(uid, pod): (&PodUid, &Option<Arc<Pod>>)| {
+/// Sends the differences between the last sent pods and the current ones.
+fn send_changes(sent: Option<&There>, there: &There, sink: &dyn Sink<Arc<Pod>, PodUid>) {
+    let apply = |(uid, pod): (&PodUid, &Option<Arc<Pod>>)| {
         let unread = || Change::Unread(uid.clone());
-        sink.hear(pod.as_ref().map_or_else(unread, |pod| Change::Applied(Arc::clone(pod))));
+        sink.receive(pod.as_ref().map_or_else(unread, |pod| Change::Applied(Arc::clone(pod))));
     };
-    let Some(told) = told else {
-        sink.hear(Change::Restarted);
-        there.iter().for_each(tell_one);
-        sink.hear(Change::Complete);
+    let Some(sent) = sent else {
+        sink.receive(Change::Restarted);
+        there.iter().for_each(apply);
+        sink.receive(Change::Complete);
         return;
     };
-    for uid in told.keys().filter(|uid| !there.contains_key(*uid)) {
-        sink.hear(Change::Gone(uid.clone()));
+    for uid in sent.keys().filter(|uid| !there.contains_key(*uid)) {
+        sink.receive(Change::Gone(uid.clone()));
     }
-    let is_told = |uid: &PodUid, pod: &Option<Arc<Pod>>| {
-        told.get(uid)
-            .is_some_and(|told| told.as_ref().map(Arc::as_ptr) == pod.as_ref().map(Arc::as_ptr))
+    let is_sent = |uid: &PodUid, pod: &Option<Arc<Pod>>| {
+        sent.get(uid)
+            .is_some_and(|last| last.as_ref().map(Arc::as_ptr) == pod.as_ref().map(Arc::as_ptr))
     };
-    there.iter().filter(|(uid, pod)| !is_told(uid, pod)).for_each(tell_one);
+    there.iter().filter(|(uid, pod)| !is_sent(uid, pod)).for_each(apply);
 }
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! The contract of an API server: how pods are marked and deleted, nodes asked for, and leases written.
+//! The contract of an API server: marking and deleting pods, reading nodes, and writing leases.
 
 use std::time::Duration;
 
@@ -15,64 +15,64 @@ use model::verdict::Subject;
 use super::{Play, Report};
 use crate::wanted::removal;
 
-/// An API server, and how to look at it from beside.
+/// The API server under test, with access beside the port.
 #[async_trait]
-pub trait World: Send + Sync {
+pub trait Harness: Send + Sync {
     /// Writes pods.
     fn pods(&self) -> &dyn PodWrites;
-    /// Tells of nodes.
+    /// Reads nodes.
     fn nodes(&self) -> &dyn Nodes;
-    /// Keeps leases.
+    /// Reads and writes leases.
     fn leases(&self) -> &dyn Leases;
-    /// Makes a pod that runs, in place of any of that name, with or without a finalizer.
+    /// Creates or replaces a running pod, with or without a finalizer.
     async fn make_pod(&self, name: &str, is_held: bool) -> Result<PodTarget>;
-    /// The phase of a pod, if it is there.
+    /// The phase of a pod, if it exists.
     async fn phase(&self, name: &str) -> Result<Option<PodPhase>>;
-    /// Makes a node that is not ready.
+    /// Creates a node that is not ready.
     async fn make_node(&self, name: &str) -> Result<()>;
     /// Reads claims and persistent volumes.
     fn storage(&self) -> &dyn StorageReads;
-    /// Makes a claim, and a local persistent volume `/disk` for it, both of that name: the volume refers to the claim,
-    /// and the claim to the volume. Nothing has bound them yet.
+    /// Creates a claim, and a local persistent volume `/disk` for it, both with this name: the volume refers to
+    /// the claim, and the claim to the volume. They are not bound yet.
     async fn make_claim(&self, name: &str) -> Result<ClaimName>;
 }
 
-/// A part of the contract.
+/// A case of the contract.
 #[derive(Debug)]
 pub struct Case {
-    /// What it says.
+    /// Its name.
     pub name: &'static str,
-    play: for<'a> fn(&'a dyn World) -> Play<'a>,
+    play: for<'a> fn(&'a dyn Harness) -> Play<'a>,
 }
 
 cases! {
-    a_pod_is_marked_and_has_another_version_then
-    a_pod_of_another_uid_is_not_marked
-    a_pod_goes_at_once
-    a_pod_of_another_uid_or_version_does_not_go
-    a_pod_with_a_finalizer_stays_and_is_another_version
-    what_is_not_there_is_not_found
-    a_node_is_there_or_not
-    a_lease_is_made_once_and_changed_from_what_was_seen
-    a_claim_and_its_volume_are_read
+    patched_pod_has_a_new_resource_version
+    pod_with_another_uid_is_not_patched
+    pod_is_deleted_at_once_with_grace_zero
+    pod_with_another_uid_or_version_is_not_deleted
+    pod_with_a_finalizer_stays_with_a_new_version
+    removed_pod_is_not_found
+    node_is_found_or_missing
+    lease_is_created_once_and_updated_from_its_last_version
+    claim_and_its_volume_are_read
 }
 
-/// Plays all cases.
-pub async fn play_all(world: &dyn World) -> Vec<Report> {
+/// Runs all cases.
+pub async fn play_all(harness: &dyn Harness) -> Vec<Report> {
     let mut reports = Vec::new();
     for case in CASES {
-        reports.push(Report::of(case.name, (case.play)(world).await));
+        reports.push(Report::of(case.name, (case.play)(harness).await));
     }
     reports
 }
 
-async fn fail(world: &dyn World, pod: &PodTarget) -> Result<Version, ApiError> {
-    world.pods().fail_pod(pod, &FailedStatus::default()).await
+async fn fail(harness: &dyn Harness, pod: &PodTarget) -> Result<Version, ApiError> {
+    harness.pods().fail_pod(pod, &FailedStatus::default()).await
 }
 
-async fn remove(world: &dyn World, pod: &PodTarget) -> Result<PodRemoved, ApiError> {
+async fn remove(harness: &dyn Harness, pod: &PodTarget) -> Result<PodRemoved, ApiError> {
     let verdict = removal(Subject::Pod(pod.uid.to_string().into()));
-    world.pods().remove_pod(pod, &verdict).await
+    harness.pods().remove_pod(pod, &verdict).await
 }
 
 /// The same pod with another uid.
@@ -80,99 +80,101 @@ fn another(pod: &PodTarget) -> PodTarget {
     PodTarget { uid: "00112233-4455-6677-8899-aabbccddeeff".into(), ..pod.clone() }
 }
 
-async fn a_pod_is_marked_and_has_another_version_then(world: &dyn World) -> Result<()> {
-    let pod = world.make_pod("marked", false).await?;
-    let version = fail(world, &pod).await?;
+async fn patched_pod_has_a_new_resource_version(harness: &dyn Harness) -> Result<()> {
+    let pod = harness.make_pod("marked", false).await?;
+    let version = fail(harness, &pod).await?;
     ensure!(version > pod.version, "{version:?} after {:?}", pod.version);
-    let again = fail(world, &pod).await;
-    ensure!(matches!(again, Err(ApiError::Conflict(_))), "marked as it was before: {again:?}");
-    ensure!(world.phase("marked").await? == Some(PodPhase::Failed), "it failed");
-    let old = remove(world, &pod).await;
-    ensure!(matches!(old, Err(ApiError::Conflict(_))), "the version before: {old:?}");
-    let new = remove(world, &PodTarget { version, ..pod }).await?;
+    let again = fail(harness, &pod).await;
+    ensure!(matches!(again, Err(ApiError::Conflict(_))), "marked with the old version: {again:?}");
+    ensure!(harness.phase("marked").await? == Some(PodPhase::Failed), "it failed");
+    let old = remove(harness, &pod).await;
+    ensure!(matches!(old, Err(ApiError::Conflict(_))), "the old version: {old:?}");
+    let new = remove(harness, &PodTarget { version, ..pod }).await?;
     ensure!(new == PodRemoved::Gone, "{new:?}");
     Ok(())
 }
 
-async fn a_pod_of_another_uid_is_not_marked(world: &dyn World) -> Result<()> {
-    let pod = world.make_pod("other-uid", false).await?;
-    let refused = fail(world, &another(&pod)).await;
+async fn pod_with_another_uid_is_not_patched(harness: &dyn Harness) -> Result<()> {
+    let pod = harness.make_pod("other-uid", false).await?;
+    let refused = fail(harness, &another(&pod)).await;
     ensure!(matches!(refused, Err(ApiError::Conflict(_))), "{refused:?}");
-    ensure!(world.phase("other-uid").await? == Some(PodPhase::Running), "it runs on");
+    ensure!(harness.phase("other-uid").await? == Some(PodPhase::Running), "unchanged");
     Ok(())
 }
 
-async fn a_pod_goes_at_once(world: &dyn World) -> Result<()> {
-    let pod = world.make_pod("goes", false).await?;
-    ensure!(remove(world, &pod).await? == PodRemoved::Gone, "it is gone");
-    ensure!(world.phase("goes").await?.is_none(), "and cannot be seen");
+async fn pod_is_deleted_at_once_with_grace_zero(harness: &dyn Harness) -> Result<()> {
+    let pod = harness.make_pod("goes", false).await?;
+    ensure!(remove(harness, &pod).await? == PodRemoved::Gone, "deleted");
+    ensure!(harness.phase("goes").await?.is_none(), "and not found");
     Ok(())
 }
 
-async fn a_pod_of_another_uid_or_version_does_not_go(world: &dyn World) -> Result<()> {
-    let first = world.make_pod("again", false).await?;
-    let second = world.make_pod("again", false).await?;
+async fn pod_with_another_uid_or_version_is_not_deleted(harness: &dyn Harness) -> Result<()> {
+    let first = harness.make_pod("again", false).await?;
+    let second = harness.make_pod("again", false).await?;
     let newer = PodTarget { version: second.version, ..first.clone() };
     let older = PodTarget { version: first.version, ..second.clone() };
     for wrong in [&first, &newer, &older, &another(&second)] {
-        let refused = remove(world, wrong).await;
+        let refused = remove(harness, wrong).await;
         ensure!(matches!(refused, Err(ApiError::Conflict(_))), "{wrong:?}: {refused:?}");
     }
-    ensure!(world.phase("again").await? == Some(PodPhase::Running), "it runs on");
+    ensure!(harness.phase("again").await? == Some(PodPhase::Running), "unchanged");
     Ok(())
 }
 
-async fn a_pod_with_a_finalizer_stays_and_is_another_version(world: &dyn World) -> Result<()> {
-    let pod = world.make_pod("held", true).await?;
-    ensure!(remove(world, &pod).await? == PodRemoved::Held, "something holds it");
-    ensure!(world.phase("held").await?.is_some(), "it is there");
-    let again = remove(world, &pod).await;
-    ensure!(matches!(again, Err(ApiError::Conflict(_))), "the version before: {again:?}");
+async fn pod_with_a_finalizer_stays_with_a_new_version(harness: &dyn Harness) -> Result<()> {
+    let pod = harness.make_pod("held", true).await?;
+    ensure!(remove(harness, &pod).await? == PodRemoved::Held, "a finalizer holds it");
+    ensure!(harness.phase("held").await?.is_some(), "it still exists");
+    let again = remove(harness, &pod).await;
+    ensure!(matches!(again, Err(ApiError::Conflict(_))), "the old version: {again:?}");
     Ok(())
 }
 
-async fn what_is_not_there_is_not_found(world: &dyn World) -> Result<()> {
-    let pod = world.make_pod("short-lived", false).await?;
-    remove(world, &pod).await?;
-    let marked = fail(world, &pod).await;
+async fn removed_pod_is_not_found(harness: &dyn Harness) -> Result<()> {
+    let pod = harness.make_pod("short-lived", false).await?;
+    remove(harness, &pod).await?;
+    let marked = fail(harness, &pod).await;
     ensure!(matches!(marked, Err(ApiError::NotFound)), "{marked:?}");
-    let deleted = remove(world, &pod).await;
+    let deleted = remove(harness, &pod).await;
     ensure!(matches!(deleted, Err(ApiError::NotFound)), "{deleted:?}");
     Ok(())
 }
 
-async fn a_node_is_there_or_not(world: &dyn World) -> Result<()> {
-    ensure!(world.nodes().node("contract").await?.is_none(), "nobody made it yet");
-    world.make_node("contract").await?;
-    let node = world.nodes().node("contract").await?.context("it was made")?;
+async fn node_is_found_or_missing(harness: &dyn Harness) -> Result<()> {
+    ensure!(harness.nodes().node("contract").await?.is_none(), "not created yet");
+    harness.make_node("contract").await?;
+    let node = harness.nodes().node("contract").await?.context("created")?;
     ensure!(node.name == "contract" && !node.is_ready && !node.is_out_of_service, "{node:?}");
     Ok(())
 }
 
-async fn a_lease_is_made_once_and_changed_from_what_was_seen(world: &dyn World) -> Result<()> {
+async fn lease_is_created_once_and_updated_from_its_last_version(
+    harness: &dyn Harness,
+) -> Result<()> {
     let name = LeaseName { namespace: "kube-system".to_owned(), name: "contract".to_owned() };
-    let leases = world.leases();
+    let leases = harness.leases();
     let record = |holder: &str| LeaseRecord {
         holder: holder.to_owned(),
         duration: Duration::from_secs(15),
         ..LeaseRecord::default()
     };
-    ensure!(leases.lease(&name).await?.is_none(), "nobody made it yet");
+    ensure!(leases.lease(&name).await?.is_none(), "not created yet");
     let first = leases.create_lease(&name, &record("a")).await?;
     let again = leases.create_lease(&name, &record("b")).await;
-    ensure!(matches!(again, Err(ApiError::Conflict(_))), "it exists: {again:?}");
+    ensure!(matches!(again, Err(ApiError::Conflict(_))), "already exists: {again:?}");
     let second = leases.update_lease(&name, &first, &record("c")).await?;
     ensure!(second.version != first.version, "{second:?}");
     let late = leases.update_lease(&name, &first, &record("d")).await;
-    ensure!(matches!(late, Err(ApiError::Conflict(_))), "it is another version: {late:?}");
-    let seen = leases.lease(&name).await?.context("it was made")?;
+    ensure!(matches!(late, Err(ApiError::Conflict(_))), "an old version: {late:?}");
+    let seen = leases.lease(&name).await?.context("created")?;
     ensure!(seen == second && seen.record == record("c"), "{seen:?}");
     Ok(())
 }
 
-async fn a_claim_and_its_volume_are_read(world: &dyn World) -> Result<()> {
-    let storage = world.storage();
-    let name = world.make_claim("data").await?;
+async fn claim_and_its_volume_are_read(harness: &dyn Harness) -> Result<()> {
+    let storage = harness.storage();
+    let name = harness.make_claim("data").await?;
     let claim = storage.claim(&name).await?.context("the claim")?;
     ensure!(&*claim.volume == "data" && !claim.uid.is_empty(), "{claim:?}");
     ensure!(!claim.is_bound && !claim.is_being_deleted, "{claim:?}");

@@ -16,43 +16,44 @@ use model::verdict::Subject;
 use super::{Impossible, Play, Report};
 use crate::wanted::removal;
 use changes::{
-    a_file_is_read_with_its_version, a_look_tells_versions_apart, a_special_file_is_not_read,
-    a_watch_ends_when_its_directory_goes, all_who_listen_hear, entries_are_looked_at_in_order,
-    only_a_directory_is_watched, what_happens_in_a_directory_is_heard,
+    entries_are_inspected_in_order, every_watch_sees_the_changes, file_is_read_with_its_version,
+    file_versions_differ_after_a_write, only_a_directory_is_watched, reading_a_special_file_fails,
+    watch_ends_when_its_directory_is_removed, watch_reports_changes_in_a_directory,
 };
 use of_pods::{
-    a_file_is_made_empty_with_its_mode_and_only_once, a_file_is_not_made_outside_its_root,
-    a_log_is_removed_with_its_rotated_parts_and_no_other, no_link_is_followed_to_the_end_of_a_file,
-    one_rotated_file_is_removed_alone, the_directory_of_a_pod_is_removed_with_what_is_in_it,
-    the_end_of_a_file_is_read,
+    end_of_a_file_is_read, file_is_created_empty_with_its_mode_and_only_once,
+    file_is_not_created_outside_its_root, log_is_removed_with_its_rotated_files_only,
+    no_link_is_followed_to_the_end_of_a_file, one_rotated_file_is_removed_alone,
+    pod_directory_is_removed_recursively,
 };
 use written::{
-    a_draft_is_no_obstacle, a_written_file_is_for_the_agent_alone, a_written_file_is_removed,
-    a_written_file_replaces_the_one_before, an_overwritten_file_stays_the_same_file,
-    nothing_but_a_file_is_replaced_or_removed, only_files_are_overwritten,
+    leftover_draft_does_not_prevent_a_write, only_files_are_overwritten,
+    only_files_are_replaced_or_removed, overwritten_file_stays_the_same_file,
+    written_file_is_private_to_the_agent, written_file_is_removed,
+    written_file_replaces_the_old_one,
 };
 
-/// What a case needs beside the port. Made anew for every case.
-pub trait World: Debug + Send + Sync {
-    /// The files to look at.
+/// The environment of a case, created for each one.
+pub trait Harness: Debug + Send + Sync {
+    /// The files under test.
     fn files(&self) -> Arc<dyn HostFiles>;
 
-    /// An empty directory for one case alone.
+    /// An empty directory of this case.
     fn directory(&self) -> PathBuf;
 
-    /// Writes a file into a directory that exists.
+    /// Writes a file into an existing directory.
     fn write(&self, path: &Path, content: &[u8]);
 
-    /// Makes a link to a target, which need not exist.
+    /// Creates a link to a target, which need not exist.
     fn put_link(&self, path: &Path, target: &Path);
 
-    /// Makes something that is neither file nor directory. False if this world cannot.
+    /// Creates a special file. Returns false if this is not supported.
     fn special(&self, path: &Path) -> bool;
 
-    /// Removes a file, or a directory with all that is in it.
+    /// Removes a file, or a directory with its content.
     fn remove(&self, path: &Path);
 
-    /// Moves a file or directory in place of what is there.
+    /// Renames a file or directory, replacing the target.
     fn rename(&self, from: &Path, to: &Path);
 
     /// Mode bits of a file or directory.
@@ -62,20 +63,20 @@ pub trait World: Debug + Send + Sync {
 /// A case of the contract.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
-    /// What it says, in a sentence.
+    /// Its name.
     pub name: &'static str,
-    play: for<'a> fn(&'a dyn World) -> Play<'a>,
+    play: for<'a> fn(&'a dyn Harness) -> Play<'a>,
 }
 
 impl Case {
-    /// Plays the case in a world of its own.
-    pub async fn run(&self, world: &dyn World) -> Report {
-        Report::of(self.name, (self.play)(world).await)
+    /// Runs the case in its own harness.
+    pub async fn run(&self, harness: &dyn Harness) -> Report {
+        Report::of(self.name, (self.play)(harness).await)
     }
 }
 
-/// Runs all cases, each in a new world.
-pub async fn run<W: World>(mut new_world: impl FnMut() -> W) -> Vec<Report> {
+/// Runs all cases, each in a new harness.
+pub async fn run<W: Harness>(mut new_world: impl FnMut() -> W) -> Vec<Report> {
     let mut reports = Vec::new();
     for case in CASES {
         reports.push(case.run(&new_world()).await);
@@ -84,84 +85,84 @@ pub async fn run<W: World>(mut new_world: impl FnMut() -> W) -> Vec<Report> {
 }
 
 cases! {
-    a_path_is_a_file_or_a_directory
+    path_kind_is_file_or_directory
     links_are_followed
-    a_special_file_is_neither
-    what_is_missing_is_not_found
+    special_file_is_neither_file_nor_directory
+    missing_file_is_not_found
     names_are_listed_in_order
     only_a_directory_is_listed
-    a_file_is_read_whole
-    a_file_beyond_the_limit_is_not_read
-    a_directory_is_not_read
-    a_directory_is_made_with_its_parents
-    a_directory_that_exists_is_left_as_it_is
-    a_file_in_the_way_of_a_directory_is_an_error
-    a_directory_is_not_made_outside_its_root
-    a_directory_is_not_made_through_a_link_out_of_its_root
-    a_link_is_made_with_its_directory
-    a_link_that_is_there_is_replaced
-    without_a_file_there_is_no_link
-    a_directory_is_removed_with_what_is_in_it_but_not_what_its_links_lead_to
-    a_link_is_removed_and_not_what_it_leads_to
-    what_is_not_there_is_removed_already
-    only_what_the_verdict_names_and_where_it_may_be_is_removed
-    a_special_file_is_not_read
-    a_look_tells_versions_apart
-    entries_are_looked_at_in_order
-    a_file_is_read_with_its_version
-    what_happens_in_a_directory_is_heard
-    all_who_listen_hear
-    a_watch_ends_when_its_directory_goes
+    file_is_read_whole
+    file_over_the_limit_is_not_read
+    reading_a_directory_fails
+    directory_is_created_with_its_parents
+    existing_directory_is_left_unchanged
+    file_at_the_path_of_a_new_directory_is_an_error
+    directory_is_not_created_outside_its_root
+    directory_is_not_created_through_a_link_out_of_its_root
+    link_is_created_with_its_directory
+    existing_link_is_replaced
+    link_to_a_missing_file_is_not_created
+    directory_is_removed_recursively_without_following_links
+    removing_a_link_keeps_its_target
+    removing_a_missing_path_succeeds
+    only_the_subject_of_the_verdict_is_removed
+    reading_a_special_file_fails
+    file_versions_differ_after_a_write
+    entries_are_inspected_in_order
+    file_is_read_with_its_version
+    watch_reports_changes_in_a_directory
+    every_watch_sees_the_changes
+    watch_ends_when_its_directory_is_removed
     only_a_directory_is_watched
-    a_written_file_is_for_the_agent_alone
-    a_written_file_replaces_the_one_before
-    a_draft_is_no_obstacle
-    nothing_but_a_file_is_replaced_or_removed
-    a_written_file_is_removed
-    a_file_is_made_empty_with_its_mode_and_only_once
-    a_file_is_not_made_outside_its_root
-    the_end_of_a_file_is_read
+    written_file_is_private_to_the_agent
+    written_file_replaces_the_old_one
+    leftover_draft_does_not_prevent_a_write
+    only_files_are_replaced_or_removed
+    written_file_is_removed
+    file_is_created_empty_with_its_mode_and_only_once
+    file_is_not_created_outside_its_root
+    end_of_a_file_is_read
     no_link_is_followed_to_the_end_of_a_file
-    a_log_is_removed_with_its_rotated_parts_and_no_other
+    log_is_removed_with_its_rotated_files_only
     one_rotated_file_is_removed_alone
-    the_directory_of_a_pod_is_removed_with_what_is_in_it
-    an_overwritten_file_stays_the_same_file
+    pod_directory_is_removed_recursively
+    overwritten_file_stays_the_same_file
     only_files_are_overwritten
 }
 
-/// The error of a call that must fail, about the path it was made with.
+/// The error of a call that must fail; it must name the path of the call.
 fn refused<T: Debug>(result: Result<T, FileError>, path: &Path) -> Result<ErrorKind> {
     match result {
         Ok(answer) => bail!("expected an error about {}, got {answer:?}", path.display()),
         Err(error) => {
             ensure!(error.path == path, "{error:?} is not about {}", path.display());
-            ensure!(!error.operation.is_empty(), "{error:?} does not say what was tried");
+            ensure!(!error.operation.is_empty(), "{error:?} has no operation");
             Ok(error.source.kind())
         }
     }
 }
 
-/// What a path is.
+/// The kind of a path.
 async fn kind_of(files: &dyn HostFiles, path: &Path) -> Result<FileKind, FileError> {
     Ok(files.look(path).await?.kind)
 }
 
-async fn a_path_is_a_file_or_a_directory(world: &dyn World) -> Result<()> {
-    let (files, directory) = (world.files(), world.directory());
+async fn path_kind_is_file_or_directory(harness: &dyn Harness) -> Result<()> {
+    let (files, directory) = (harness.files(), harness.directory());
     let file = directory.join("file");
-    world.write(&file, b"text");
+    harness.write(&file, b"text");
     ensure!(kind_of(&*files, &file).await? == FileKind::File);
     ensure!(kind_of(&*files, &directory).await? == FileKind::Directory);
     Ok(())
 }
 
-async fn links_are_followed(world: &dyn World) -> Result<()> {
-    let (files, directory) = (world.files(), world.directory());
-    world.write(&directory.join("file"), b"text");
-    world.put_link(&directory.join("to-file"), Path::new("file"));
-    world.put_link(&directory.join("to-link"), Path::new("to-file"));
-    world.put_link(&directory.join("to-directory"), &directory);
-    world.put_link(&directory.join("to-nothing"), Path::new("nothing"));
+async fn links_are_followed(harness: &dyn Harness) -> Result<()> {
+    let (files, directory) = (harness.files(), harness.directory());
+    harness.write(&directory.join("file"), b"text");
+    harness.put_link(&directory.join("to-file"), Path::new("file"));
+    harness.put_link(&directory.join("to-link"), Path::new("to-file"));
+    harness.put_link(&directory.join("to-directory"), &directory);
+    harness.put_link(&directory.join("to-nothing"), Path::new("nothing"));
     ensure!(kind_of(&*files, &directory.join("to-link")).await? == FileKind::File);
     ensure!(kind_of(&*files, &directory.join("to-directory")).await? == FileKind::Directory);
     let through = directory.join("to-directory/to-file");
@@ -172,15 +173,15 @@ async fn links_are_followed(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn a_special_file_is_neither(world: &dyn World) -> Result<()> {
-    let path = world.directory().join("special");
-    ensure!(world.special(&path), Impossible("make special files"));
-    ensure!(kind_of(&*world.files(), &path).await? == FileKind::Special);
+async fn special_file_is_neither_file_nor_directory(harness: &dyn Harness) -> Result<()> {
+    let path = harness.directory().join("special");
+    ensure!(harness.special(&path), Impossible("create special files"));
+    ensure!(kind_of(&*harness.files(), &path).await? == FileKind::Special);
     Ok(())
 }
 
-async fn what_is_missing_is_not_found(world: &dyn World) -> Result<()> {
-    let (files, missing) = (world.files(), world.directory().join("missing"));
+async fn missing_file_is_not_found(harness: &dyn Harness) -> Result<()> {
+    let (files, missing) = (harness.files(), harness.directory().join("missing"));
     for kind in [
         refused(kind_of(&*files, &missing).await, &missing)?,
         refused(files.list(&missing).await, &missing)?,
@@ -188,16 +189,16 @@ async fn what_is_missing_is_not_found(world: &dyn World) -> Result<()> {
     ] {
         ensure!(kind == ErrorKind::NotFound, "{kind}");
     }
-    let error = kind_of(&*files, &missing).await.err().context("expected an error")?;
+    let error = kind_of(&*files, &missing).await.err().context("no error")?;
     ensure!(error.is_not_found());
     Ok(())
 }
 
-async fn names_are_listed_in_order(world: &dyn World) -> Result<()> {
-    let (files, directory) = (world.files(), world.directory());
+async fn names_are_listed_in_order(harness: &dyn Harness) -> Result<()> {
+    let (files, directory) = (harness.files(), harness.directory());
     ensure!(files.list(&directory).await?.is_empty());
     for name in ["b", "a.yaml", ".hidden", "B", "a"] {
-        world.write(&directory.join(name), b"");
+        harness.write(&directory.join(name), b"");
     }
     files.create_directory(&directory, Path::new("c/deeper"), 0o755).await?;
     let names = files.list(&directory).await?;
@@ -205,80 +206,80 @@ async fn names_are_listed_in_order(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn only_a_directory_is_listed(world: &dyn World) -> Result<()> {
-    let file = world.directory().join("file");
-    world.write(&file, b"text");
-    let kind = refused(world.files().list(&file).await, &file)?;
+async fn only_a_directory_is_listed(harness: &dyn Harness) -> Result<()> {
+    let file = harness.directory().join("file");
+    harness.write(&file, b"text");
+    let kind = refused(harness.files().list(&file).await, &file)?;
     ensure!(kind == ErrorKind::NotADirectory, "{kind}");
     let below = file.join("below");
-    let kind = refused(kind_of(&*world.files(), &below).await, &below)?;
+    let kind = refused(kind_of(&*harness.files(), &below).await, &below)?;
     ensure!(kind == ErrorKind::NotADirectory, "{kind}");
     Ok(())
 }
 
-async fn a_file_is_read_whole(world: &dyn World) -> Result<()> {
-    let (files, path) = (world.files(), world.directory().join("file"));
+async fn file_is_read_whole(harness: &dyn Harness) -> Result<()> {
+    let (files, path) = (harness.files(), harness.directory().join("file"));
     for content in [&b""[..], b"text\n", &[0, 255, b'\r', b'\n']] {
-        world.write(&path, content);
+        harness.write(&path, content);
         let read = files.read(&path, 5).await?;
         ensure!(read == content, "{read:?} instead of {content:?}");
     }
     Ok(())
 }
 
-async fn a_file_beyond_the_limit_is_not_read(world: &dyn World) -> Result<()> {
-    let (files, path) = (world.files(), world.directory().join("file"));
-    world.write(&path, b"12345");
+async fn file_over_the_limit_is_not_read(harness: &dyn Harness) -> Result<()> {
+    let (files, path) = (harness.files(), harness.directory().join("file"));
+    harness.write(&path, b"12345");
     let kind = refused(files.read(&path, 4).await, &path)?;
     ensure!(kind != ErrorKind::NotFound, "{kind}");
     ensure!(files.read(&path, 5).await? == b"12345");
     Ok(())
 }
 
-async fn a_directory_is_not_read(world: &dyn World) -> Result<()> {
-    let directory = world.directory();
-    let kind = refused(world.files().read(&directory, 10).await, &directory)?;
+async fn reading_a_directory_fails(harness: &dyn Harness) -> Result<()> {
+    let directory = harness.directory();
+    let kind = refused(harness.files().read(&directory, 10).await, &directory)?;
     ensure!(kind == ErrorKind::IsADirectory, "{kind}");
     Ok(())
 }
 
-async fn a_directory_is_made_with_its_parents(world: &dyn World) -> Result<()> {
-    let (files, root) = (world.files(), world.directory().join("new/root"));
-    // No bit of this mode is one that a usual umask takes away.
+async fn directory_is_created_with_its_parents(harness: &dyn Harness) -> Result<()> {
+    let (files, root) = (harness.files(), harness.directory().join("new/root"));
+    // No usual umask removes a bit of this mode.
     files.create_directory(&root, Path::new("one/two/three"), 0o750).await?;
     ensure!(kind_of(&*files, &root.join("one/two/three")).await? == FileKind::Directory);
     for path in ["one", "one/two", "one/two/three"] {
-        let mode = world.mode(&root.join(path)) & 0o777;
+        let mode = harness.mode(&root.join(path)) & 0o777;
         ensure!(mode == 0o750, "{path}: {mode:o}");
     }
     Ok(())
 }
 
-async fn a_directory_that_exists_is_left_as_it_is(world: &dyn World) -> Result<()> {
-    let (files, root) = (world.files(), world.directory());
+async fn existing_directory_is_left_unchanged(harness: &dyn Harness) -> Result<()> {
+    let (files, root) = (harness.files(), harness.directory());
     let (here, path) = (Path::new("here"), root.join("here"));
     files.create_directory(&root, here, 0o750).await?;
-    world.write(&path.join("file"), b"text");
+    harness.write(&path.join("file"), b"text");
     files.create_directory(&root, here, 0o700).await?;
     files.create_directory(&root, &here.join("below"), 0o700).await?;
-    ensure!(world.mode(&path) & 0o777 == 0o750, "{:o}", world.mode(&path));
+    ensure!(harness.mode(&path) & 0o777 == 0o750, "{:o}", harness.mode(&path));
     ensure!(files.list(&path).await? == ["below", "file"]);
     Ok(())
 }
 
-async fn a_file_in_the_way_of_a_directory_is_an_error(world: &dyn World) -> Result<()> {
-    let (files, root) = (world.files(), world.directory());
-    world.write(&root.join("file"), b"text");
+async fn file_at_the_path_of_a_new_directory_is_an_error(harness: &dyn Harness) -> Result<()> {
+    let (files, root) = (harness.files(), harness.directory());
+    harness.write(&root.join("file"), b"text");
     for below in ["file", "file/below"] {
         let made = files.create_directory(&root, Path::new(below), 0o755).await;
-        ensure!(made.is_err(), "{below}: made over a file");
+        ensure!(made.is_err(), "{below}: created over a file");
     }
     ensure!(files.read(&root.join("file"), 10).await? == b"text");
     Ok(())
 }
 
-async fn a_directory_is_not_made_outside_its_root(world: &dyn World) -> Result<()> {
-    let (files, directory) = (world.files(), world.directory());
+async fn directory_is_not_created_outside_its_root(harness: &dyn Harness) -> Result<()> {
+    let (files, directory) = (harness.files(), harness.directory());
     let root = directory.join("root");
     files.create_directory(&root, Path::new("inside"), 0o755).await?;
     let absolute = directory.join("out");
@@ -290,14 +291,16 @@ async fn a_directory_is_not_made_outside_its_root(world: &dyn World) -> Result<(
     Ok(())
 }
 
-async fn a_directory_is_not_made_through_a_link_out_of_its_root(world: &dyn World) -> Result<()> {
-    let (files, directory) = (world.files(), world.directory());
+async fn directory_is_not_created_through_a_link_out_of_its_root(
+    harness: &dyn Harness,
+) -> Result<()> {
+    let (files, directory) = (harness.files(), harness.directory());
     let (root, outside) = (directory.join("root"), directory.join("outside"));
     for path in [&root, &outside] {
         files.create_directory(path, Path::new("inside"), 0o755).await?;
     }
-    world.put_link(&root.join("relative"), Path::new("../outside"));
-    world.put_link(&root.join("absolute"), &outside);
+    harness.put_link(&root.join("relative"), Path::new("../outside"));
+    harness.put_link(&root.join("absolute"), &outside);
     for below in ["relative/new", "absolute/new", "inside/../relative/new"] {
         let made = files.create_directory(&root, Path::new(below), 0o755).await;
         ensure!(made.is_err(), "{below}: made");
@@ -306,62 +309,62 @@ async fn a_directory_is_not_made_through_a_link_out_of_its_root(world: &dyn Worl
     Ok(())
 }
 
-async fn a_link_is_made_with_its_directory(world: &dyn World) -> Result<()> {
-    let (files, directory) = (world.files(), world.directory());
+async fn link_is_created_with_its_directory(harness: &dyn Harness) -> Result<()> {
+    let (files, directory) = (harness.files(), harness.directory());
     let (target, link) = (directory.join("file"), directory.join("links/link"));
-    world.write(&target, b"text");
+    harness.write(&target, b"text");
     files.link(&target, &link).await?;
     ensure!(files.read(&link, 10).await? == b"text");
-    world.write(&target, b"changed");
+    harness.write(&target, b"changed");
     ensure!(files.read(&link, 10).await? == b"changed", "a copy, not a link");
     Ok(())
 }
 
-async fn a_link_that_is_there_is_replaced(world: &dyn World) -> Result<()> {
-    let (files, directory) = (world.files(), world.directory());
+async fn existing_link_is_replaced(harness: &dyn Harness) -> Result<()> {
+    let (files, directory) = (harness.files(), harness.directory());
     let (old, new, link) = (directory.join("old"), directory.join("new"), directory.join("link"));
-    world.write(&old, b"old");
-    world.write(&new, b"new");
+    harness.write(&old, b"old");
+    harness.write(&new, b"new");
     files.link(&old, &link).await?;
     files.link(&new, &link).await?;
     ensure!(files.read(&link, 10).await? == b"new");
     ensure!(files.read(&old, 10).await? == b"old", "the old target was changed");
 
-    world.put_link(&directory.join("dangling"), &directory.join("nothing"));
+    harness.put_link(&directory.join("dangling"), &directory.join("nothing"));
     files.link(&new, &directory.join("dangling")).await?;
     ensure!(files.read(&directory.join("dangling"), 10).await? == b"new");
     ensure!(files.list(&directory).await? == ["dangling", "link", "new", "old"]);
     Ok(())
 }
 
-async fn without_a_file_there_is_no_link(world: &dyn World) -> Result<()> {
-    let (files, directory) = (world.files(), world.directory());
+async fn link_to_a_missing_file_is_not_created(harness: &dyn Harness) -> Result<()> {
+    let (files, directory) = (harness.files(), harness.directory());
     files.link(&directory.join("nothing"), &directory.join("link")).await?;
     ensure!(files.list(&directory).await?.is_empty());
     Ok(())
 }
 
-async fn a_directory_is_removed_with_what_is_in_it_but_not_what_its_links_lead_to(
-    world: &dyn World,
+async fn directory_is_removed_recursively_without_following_links(
+    harness: &dyn Harness,
 ) -> Result<()> {
-    let (files, root) = (world.files(), world.directory());
+    let (files, root) = (harness.files(), harness.directory());
     for path in ["kept/below", "logs/main"] {
         files.create_directory(&root, Path::new(path), 0o755).await?;
     }
-    world.write(&root.join("kept/file"), b"text");
-    world.write(&root.join("logs/main/0.log"), b"text");
-    world.put_link(&root.join("logs/main/link"), &root.join("kept"));
+    harness.write(&root.join("kept/file"), b"text");
+    harness.write(&root.join("logs/main/0.log"), b"text");
+    harness.put_link(&root.join("logs/main/link"), &root.join("kept"));
     files.remove(&root, &removal(Subject::PodLogs(root.join("logs")))).await?;
     ensure!(files.list(&root).await? == ["kept"]);
     ensure!(files.list(&root.join("kept")).await? == ["below", "file"]);
     Ok(())
 }
 
-async fn a_link_is_removed_and_not_what_it_leads_to(world: &dyn World) -> Result<()> {
-    let (files, root) = (world.files(), world.directory());
-    world.write(&root.join("file"), b"text");
+async fn removing_a_link_keeps_its_target(harness: &dyn Harness) -> Result<()> {
+    let (files, root) = (harness.files(), harness.directory());
+    harness.write(&root.join("file"), b"text");
     for (name, target) in [("link", "file"), ("dangling", "nothing")] {
-        world.put_link(&root.join(name), &root.join(target));
+        harness.put_link(&root.join(name), &root.join(target));
         let removed = files.remove(&root, &removal(Subject::LogLink(root.join(name)))).await?;
         ensure!(removed == Removed::Now);
     }
@@ -369,8 +372,8 @@ async fn a_link_is_removed_and_not_what_it_leads_to(world: &dyn World) -> Result
     Ok(())
 }
 
-async fn what_is_not_there_is_removed_already(world: &dyn World) -> Result<()> {
-    let (files, root) = (world.files(), world.directory());
+async fn removing_a_missing_path_succeeds(harness: &dyn Harness) -> Result<()> {
+    let (files, root) = (harness.files(), harness.directory());
     for root in [root.clone(), root.join("missing")] {
         for subject in [
             Subject::PodLogs(root.join("logs")),
@@ -384,13 +387,11 @@ async fn what_is_not_there_is_removed_already(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn only_what_the_verdict_names_and_where_it_may_be_is_removed(
-    world: &dyn World,
-) -> Result<()> {
-    let (files, root) = (world.files(), world.directory());
+async fn only_the_subject_of_the_verdict_is_removed(harness: &dyn Harness) -> Result<()> {
+    let (files, root) = (harness.files(), harness.directory());
     files.create_directory(&root, Path::new("logs/below"), 0o755).await?;
-    world.write(&root.join("file"), b"text");
-    world.put_link(&root.join("link"), &root.join("logs"));
+    harness.write(&root.join("file"), b"text");
+    harness.put_link(&root.join("link"), &root.join("logs"));
     let rows = [
         Subject::PodLogs(root.join("file")),
         Subject::PodLogs(root.join("link")),

@@ -1,4 +1,4 @@
-//! The contract of the port to the web.
+//! The contract of the HTTP port.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -10,142 +10,150 @@ use model::ports::http::{Get, Headers, HttpError, HttpGet};
 use super::{Play, Report};
 use crate::http::Page;
 
-/// What a case needs beside the port. Made anew for every case.
-pub trait World: Debug + Send + Sync {
-    /// Who asks.
+/// The environment of a case, created for each one.
+pub trait Harness: Debug + Send + Sync {
+    /// The client under test.
     fn http(&self) -> Arc<dyn HttpGet>;
 
-    /// The URL of a page on the world's server.
+    /// The URL of a page on the harness's server.
     fn url(&self, page: &str) -> String;
 
-    /// A URL where nobody listens.
+    /// A URL without a server.
     fn nowhere(&self) -> String;
 
-    /// Puts a page on the server.
+    /// Adds a page to the server.
     fn put(&self, page: &str, content: Page);
 
     /// The values of a header in all requests for a page.
-    fn asked(&self, page: &str, header: &str) -> Vec<Vec<String>>;
+    fn request_headers(&self, page: &str, header: &str) -> Vec<Vec<String>>;
 }
 
 /// A case of the contract.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
-    /// What it says, in a sentence.
+    /// Its name.
     pub name: &'static str,
-    play: for<'a> fn(&'a dyn World) -> Play<'a>,
+    play: for<'a> fn(&'a dyn Harness) -> Play<'a>,
 }
 
-/// Runs all cases, each in a new world.
-pub async fn run<W: World>(mut new_world: impl AsyncFnMut() -> W) -> Vec<Report> {
+/// Runs all cases, each in a new harness.
+pub async fn run<W: Harness>(mut new_world: impl AsyncFnMut() -> W) -> Vec<Report> {
     let mut reports = Vec::new();
     for case in CASES {
-        let world = new_world().await;
-        reports.push(Report::of(case.name, (case.play)(&world).await));
+        let harness = new_world().await;
+        reports.push(Report::of(case.name, (case.play)(&harness).await));
     }
     reports
 }
 
 cases! {
-    a_page_is_got
-    every_status_is_an_answer
-    a_body_beyond_the_limit_is_refused
+    page_is_fetched
+    every_status_code_is_returned
+    response_body_over_the_limit_is_refused
     headers_are_sent
-    a_redirect_is_followed
-    a_circle_of_redirects_ends
+    redirect_is_followed
+    redirect_loop_ends
     silence_ends
-    an_answer_that_breaks_off_is_none
-    nobody_there_is_an_error
-    what_is_no_url_is_refused
+    truncated_response_is_an_error
+    unreachable_server_is_an_error
+    invalid_url_is_refused
 }
 
 fn get(url: String) -> Get {
     Get { url, headers: Headers::default(), limit: 1000, timeout: Duration::from_secs(10) }
 }
 
-async fn a_page_is_got(world: &dyn World) -> Result<()> {
+async fn page_is_fetched(harness: &dyn Harness) -> Result<()> {
     for body in [&b"text\n"[..], b"", &[0, 255, b'\r', b'\n'], &[b'x'; 1000]] {
-        world.put("page", Page::ok(body));
-        let answer = world.http().get(&get(world.url("page"))).await?;
+        harness.put("page", Page::ok(body));
+        let answer = harness.http().get(&get(harness.url("page"))).await?;
         ensure!(answer.status == 200 && answer.body == body, "{answer:?}");
     }
     Ok(())
 }
 
-async fn every_status_is_an_answer(world: &dyn World) -> Result<()> {
+async fn every_status_code_is_returned(harness: &dyn Harness) -> Result<()> {
     for status in [201, 304, 404, 500, 503] {
         let body = if status == 304 { "" } else { "sorry" };
-        world.put("page", Page::Answer(status, body.into()));
-        let answer = world.http().get(&get(world.url("page"))).await?;
+        harness.put("page", Page::Answer(status, body.into()));
+        let answer = harness.http().get(&get(harness.url("page"))).await?;
         ensure!(answer.status == status && answer.body == body.as_bytes(), "{answer:?}");
     }
     Ok(())
 }
 
-async fn a_body_beyond_the_limit_is_refused(world: &dyn World) -> Result<()> {
-    world.put("page", Page::ok(vec![b'x'; 1001]));
-    match world.http().get(&get(world.url("page"))).await {
+async fn response_body_over_the_limit_is_refused(harness: &dyn Harness) -> Result<()> {
+    harness.put("page", Page::ok(vec![b'x'; 1001]));
+    match harness.http().get(&get(harness.url("page"))).await {
         Err(HttpError::TooLarge(1000)) => Ok(()),
         other => bail!("{other:?}"),
     }
 }
 
-async fn headers_are_sent(world: &dyn World) -> Result<()> {
-    world.put("page", Page::ok("text"));
+async fn headers_are_sent(harness: &dyn Harness) -> Result<()> {
+    harness.put("page", Page::ok("text"));
     let headers = Headers(vec![
         ("X-One".to_owned(), vec!["1".to_owned()]),
         ("X-Two".to_owned(), vec!["2".to_owned(), "zwei".to_owned()]),
     ]);
-    world.http().get(&Get { headers, ..get(world.url("page")) }).await?;
-    ensure!(world.asked("page", "X-One") == [["1"]], "{:?}", world.asked("page", "X-One"));
-    ensure!(world.asked("page", "X-Two") == [["2", "zwei"]], "{:?}", world.asked("page", "X-Two"));
+    harness.http().get(&Get { headers, ..get(harness.url("page")) }).await?;
+    ensure!(
+        harness.request_headers("page", "X-One") == [["1"]],
+        "{:?}",
+        harness.request_headers("page", "X-One")
+    );
+    ensure!(
+        harness.request_headers("page", "X-Two") == [["2", "zwei"]],
+        "{:?}",
+        harness.request_headers("page", "X-Two")
+    );
     Ok(())
 }
 
-async fn a_redirect_is_followed(world: &dyn World) -> Result<()> {
-    world.put("old", Page::Redirect(world.url("new")));
-    world.put("new", Page::ok("text"));
-    let answer = world.http().get(&get(world.url("old"))).await?;
+async fn redirect_is_followed(harness: &dyn Harness) -> Result<()> {
+    harness.put("old", Page::Redirect(harness.url("new")));
+    harness.put("new", Page::ok("text"));
+    let answer = harness.http().get(&get(harness.url("old"))).await?;
     ensure!(answer.status == 200 && answer.body == b"text", "{answer:?}");
     Ok(())
 }
 
-async fn a_circle_of_redirects_ends(world: &dyn World) -> Result<()> {
-    world.put("one", Page::Redirect(world.url("other")));
-    world.put("other", Page::Redirect(world.url("one")));
-    match world.http().get(&get(world.url("one"))).await {
+async fn redirect_loop_ends(harness: &dyn Harness) -> Result<()> {
+    harness.put("one", Page::Redirect(harness.url("other")));
+    harness.put("other", Page::Redirect(harness.url("one")));
+    match harness.http().get(&get(harness.url("one"))).await {
         Err(HttpError::TooManyRedirects(10)) => Ok(()),
         other => bail!("{other:?}"),
     }
 }
 
-async fn silence_ends(world: &dyn World) -> Result<()> {
-    world.put("page", Page::Silence);
+async fn silence_ends(harness: &dyn Harness) -> Result<()> {
+    harness.put("page", Page::Silence);
     let timeout = Duration::from_millis(50);
-    match world.http().get(&Get { timeout, ..get(world.url("page")) }).await {
+    match harness.http().get(&Get { timeout, ..get(harness.url("page")) }).await {
         Err(HttpError::TooSlow(time)) if time == timeout => Ok(()),
         other => bail!("{other:?}"),
     }
 }
 
-async fn an_answer_that_breaks_off_is_none(world: &dyn World) -> Result<()> {
-    world.put("page", Page::CutOff);
-    match world.http().get(&get(world.url("page"))).await {
+async fn truncated_response_is_an_error(harness: &dyn Harness) -> Result<()> {
+    harness.put("page", Page::CutOff);
+    match harness.http().get(&get(harness.url("page"))).await {
         Err(HttpError::CutOff { .. }) => Ok(()),
         other => bail!("{other:?}"),
     }
 }
 
-async fn nobody_there_is_an_error(world: &dyn World) -> Result<()> {
-    match world.http().get(&get(world.nowhere())).await {
+async fn unreachable_server_is_an_error(harness: &dyn Harness) -> Result<()> {
+    match harness.http().get(&get(harness.nowhere())).await {
         Err(HttpError::Failed { .. }) => Ok(()),
         other => bail!("{other:?}"),
     }
 }
 
-async fn what_is_no_url_is_refused(world: &dyn World) -> Result<()> {
+async fn invalid_url_is_refused(harness: &dyn Harness) -> Result<()> {
     for url in ["", "page", "/page", "ftp://host/page"] {
-        match world.http().get(&get(url.to_owned())).await {
+        match harness.http().get(&get(url.to_owned())).await {
             Err(HttpError::Url(_)) => {}
             other => bail!("{url:?}: {other:?}"),
         }

@@ -16,27 +16,27 @@ use super::{Play, Report};
 /// How long a watch may take to fire.
 const SOON: Duration = Duration::from_secs(5);
 
-/// What a case needs beside the port. Made anew for every case.
-pub trait World: Debug + Send + Sync {
-    /// The files to look at.
+/// The environment of a case, created for each one.
+pub trait Harness: Debug + Send + Sync {
+    /// The files under test.
     fn files(&self) -> Arc<dyn LogFiles>;
 
-    /// An empty directory for one case alone.
+    /// An empty directory of this case.
     fn directory(&self) -> PathBuf;
 
-    /// Writes a file, and makes its directories.
+    /// Writes a file, and creates its directories.
     fn write(&self, path: &Path, content: &[u8]);
 
     /// Appends to a file.
     fn append(&self, path: &Path, content: &[u8]);
 
-    /// Makes a link to a target.
+    /// Creates a link to a target.
     fn put_link(&self, path: &Path, target: &Path);
 
-    /// The content of a file, if there is one.
+    /// The content of a file, if it exists.
     fn content(&self, path: &Path) -> Option<Vec<u8>>;
 
-    /// The text of a gzip.
+    /// The decompressed text of a gzip.
     fn unzipped(&self, path: &Path) -> Result<Vec<u8>>;
 
     /// Mode bits of a file.
@@ -46,17 +46,17 @@ pub trait World: Debug + Send + Sync {
 /// A case of the contract.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
-    /// What it says, in a sentence.
+    /// Its name.
     pub name: &'static str,
-    play: for<'a> fn(&'a dyn World) -> Play<'a>,
+    play: for<'a> fn(&'a dyn Harness) -> Play<'a>,
 }
 
-/// Runs all cases, each in a new world.
-pub async fn run<W: World>(mut new_world: impl FnMut() -> W) -> Vec<Report> {
+/// Runs all cases, each in a new harness.
+pub async fn run<W: Harness>(mut new_world: impl FnMut() -> W) -> Vec<Report> {
     let mut reports = Vec::new();
     for case in CASES {
-        let world = new_world();
-        reports.push(Report::of(case.name, (case.play)(&world).await));
+        let harness = new_world();
+        reports.push(Report::of(case.name, (case.play)(&harness).await));
     }
     reports
 }
@@ -76,8 +76,8 @@ cases! {
 
 const ROTATED: &str = "0.log.20260101-000000";
 
-fn log(world: &dyn World) -> PathBuf {
-    world.directory().join("ns_pod_uid/main/0.log")
+fn log(harness: &dyn Harness) -> PathBuf {
+    harness.directory().join("ns_pod_uid/main/0.log")
 }
 
 fn kind<T: Debug>(result: Result<T, FileError>) -> Result<ErrorKind> {
@@ -87,82 +87,82 @@ fn kind<T: Debug>(result: Result<T, FileError>) -> Result<ErrorKind> {
     }
 }
 
-async fn sizes_are_those_of_regular_files(world: &dyn World) -> Result<()> {
-    let (files, log) = (world.files(), log(world));
-    world.write(&log, b"12345");
+async fn sizes_are_those_of_regular_files(harness: &dyn Harness) -> Result<()> {
+    let (files, log) = (harness.files(), log(harness));
+    harness.write(&log, b"12345");
     ensure!(files.size(&log).await? == 5);
-    world.append(&log, b"67");
+    harness.append(&log, b"67");
     ensure!(files.size(&log).await? == 7);
     let error = files.size(&log.with_file_name("1.log")).await;
     ensure!(kind(error)? == ErrorKind::NotFound);
     let directory = log.parent().context("it has a directory")?;
-    world.write(&directory.join("below/x"), b"");
+    harness.write(&directory.join("below/x"), b"");
     ensure!(files.size(&directory.join("below")).await.is_err());
     ensure!(files.size(Path::new("0.log")).await.is_err());
     Ok(())
 }
 
-async fn files_are_listed_by_name_with_their_sizes(world: &dyn World) -> Result<()> {
-    let (files, log) = (world.files(), log(world));
+async fn files_are_listed_by_name_with_their_sizes(harness: &dyn Harness) -> Result<()> {
+    let (files, log) = (harness.files(), log(harness));
     for (name, content) in [("1.log", "1"), ("0.log.x", "123"), ("0.log", "12"), ("below/x", "")] {
-        world.write(&log.with_file_name(name), content.as_bytes());
+        harness.write(&log.with_file_name(name), content.as_bytes());
     }
     let listed = files.list(&log).await?;
     let listed: Vec<_> = listed.iter().map(|file| (file.name.as_str(), file.size)).collect();
     ensure!(listed == [("0.log", 2), ("0.log.x", 3), ("1.log", 1)], "{listed:?}");
-    let missing = world.directory().join("ns_pod_uid/other/0.log");
+    let missing = harness.directory().join("ns_pod_uid/other/0.log");
     ensure!(kind(files.list(&missing).await)? == ErrorKind::NotFound);
     Ok(())
 }
 
-async fn rename_moves_a_file_within_its_directory(world: &dyn World) -> Result<()> {
-    let (files, log) = (world.files(), log(world));
+async fn rename_moves_a_file_within_its_directory(harness: &dyn Harness) -> Result<()> {
+    let (files, log) = (harness.files(), log(harness));
     let rotated = log.with_file_name(ROTATED);
-    world.write(&log, b"text");
+    harness.write(&log, b"text");
     files.rename(&log, &rotated).await?;
-    ensure!(world.content(&log).is_none());
-    ensure!(world.content(&rotated).as_deref() == Some(b"text".as_slice()));
+    ensure!(harness.content(&log).is_none());
+    ensure!(harness.content(&rotated).as_deref() == Some(b"text".as_slice()));
     ensure!(kind(files.rename(&log, &rotated).await)? == ErrorKind::NotFound);
-    let elsewhere = world.directory().join("ns_pod_uid/other/0.log");
-    world.write(&elsewhere.with_file_name("1.log"), b"");
+    let elsewhere = harness.directory().join("ns_pod_uid/other/0.log");
+    harness.write(&elsewhere.with_file_name("1.log"), b"");
     ensure!(files.rename(&rotated, &elsewhere).await.is_err());
     Ok(())
 }
 
-async fn rename_never_replaces_a_file(world: &dyn World) -> Result<()> {
-    let (files, log) = (world.files(), log(world));
+async fn rename_never_replaces_a_file(harness: &dyn Harness) -> Result<()> {
+    let (files, log) = (harness.files(), log(harness));
     let rotated = log.with_file_name(ROTATED);
-    world.write(&log, b"new");
-    world.write(&rotated, b"old");
+    harness.write(&log, b"new");
+    harness.write(&rotated, b"old");
     ensure!(kind(files.rename(&log, &rotated).await)? == ErrorKind::AlreadyExists);
-    ensure!(world.content(&log).as_deref() == Some(b"new".as_slice()));
-    ensure!(world.content(&rotated).as_deref() == Some(b"old".as_slice()));
+    ensure!(harness.content(&log).as_deref() == Some(b"new".as_slice()));
+    ensure!(harness.content(&rotated).as_deref() == Some(b"old".as_slice()));
     Ok(())
 }
 
-async fn compression_replaces_a_file_by_its_gzip(world: &dyn World) -> Result<()> {
-    let (files, log) = (world.files(), log(world));
+async fn compression_replaces_a_file_by_its_gzip(harness: &dyn Harness) -> Result<()> {
+    let (files, log) = (harness.files(), log(harness));
     let rotated = log.with_file_name(ROTATED);
     let text: Vec<u8> = (0..20_000).flat_map(|n: u32| format!("line {n}\n").into_bytes()).collect();
-    world.write(&rotated, &text);
-    let mode = world.mode(&rotated);
-    // What an earlier agent left half done is no obstacle.
-    world.write(&log.with_file_name(format!("{ROTATED}.tmp")), b"half");
+    harness.write(&rotated, &text);
+    let mode = harness.mode(&rotated);
+    // The unfinished file of an earlier agent is replaced.
+    harness.write(&log.with_file_name(format!("{ROTATED}.tmp")), b"half");
     let size = files.compress(&rotated, &Cancel::default()).await?;
     let gzip = log.with_file_name(format!("{ROTATED}.gz"));
-    ensure!(world.unzipped(&gzip)? == text);
-    ensure!(world.mode(&gzip) == mode);
-    let content = world.content(&gzip).context("the gzip is there")?;
+    ensure!(harness.unzipped(&gzip)? == text);
+    ensure!(harness.mode(&gzip) == mode);
+    let content = harness.content(&gzip).context("the gzip exists")?;
     ensure!(content.len() as u64 == size);
-    ensure!(world.content(&rotated).is_none());
+    ensure!(harness.content(&rotated).is_none());
     ensure!(kind(files.compress(&rotated, &Cancel::default()).await)? == ErrorKind::NotFound);
     Ok(())
 }
 
-async fn cancelled_compression_leaves_the_file(world: &dyn World) -> Result<()> {
-    let (files, log) = (world.files(), log(world));
+async fn cancelled_compression_leaves_the_file(harness: &dyn Harness) -> Result<()> {
+    let (files, log) = (harness.files(), log(harness));
     let rotated = log.with_file_name(ROTATED);
-    world.write(&rotated, b"text");
+    harness.write(&rotated, b"text");
     let cancel = Cancel::default();
     cancel.cancel();
     ensure!(kind(files.compress(&rotated, &cancel).await)? == ErrorKind::Interrupted);
@@ -171,68 +171,68 @@ async fn cancelled_compression_leaves_the_file(world: &dyn World) -> Result<()> 
     Ok(())
 }
 
-async fn compression_keeps_an_existing_gzip(world: &dyn World) -> Result<()> {
-    let (files, log) = (world.files(), log(world));
+async fn compression_keeps_an_existing_gzip(harness: &dyn Harness) -> Result<()> {
+    let (files, log) = (harness.files(), log(harness));
     let rotated = log.with_file_name(ROTATED);
     let gzip = log.with_file_name(format!("{ROTATED}.gz"));
-    world.write(&rotated, b"text");
-    world.write(&gzip, b"other");
+    harness.write(&rotated, b"text");
+    harness.write(&gzip, b"other");
     let error = files.compress(&rotated, &Cancel::default()).await;
     ensure!(kind(error)? == ErrorKind::AlreadyExists);
-    ensure!(world.content(&rotated).as_deref() == Some(b"text".as_slice()));
-    ensure!(world.content(&gzip).as_deref() == Some(b"other".as_slice()));
+    ensure!(harness.content(&rotated).as_deref() == Some(b"text".as_slice()));
+    ensure!(harness.content(&gzip).as_deref() == Some(b"other".as_slice()));
     ensure!(files.list(&log).await?.len() == 2);
     Ok(())
 }
 
-async fn watch_fires_at_the_next_write(world: &dyn World) -> Result<()> {
-    let (files, log) = (world.files(), log(world));
-    world.write(&log, b"");
+async fn watch_fires_at_the_next_write(harness: &dyn Harness) -> Result<()> {
+    let (files, log) = (harness.files(), log(harness));
+    harness.write(&log, b"");
     for _ in 0..3 {
         let mut written = files.watch(&log).await?;
         tokio::select! {
             biased;
-            () = &mut written => bail!("it fired without a write"),
+            () = &mut written => bail!("fired without a write"),
             () = std::future::ready(()) => {}
         }
-        world.append(&log, b"text");
+        harness.append(&log, b"text");
         timeout(SOON, written).await?;
     }
-    // A watch that is dropped disturbs no other.
+    // Dropping a watch does not disturb others.
     let (dropped, written) = (files.watch(&log).await?, files.watch(&log).await?);
     drop(dropped);
     drop(written);
     let written = files.watch(&log).await?;
-    world.append(&log, b"text");
+    harness.append(&log, b"text");
     timeout(SOON, written).await?;
     ensure!(files.watch(&log.with_file_name("1.log")).await.is_err());
     Ok(())
 }
 
-async fn watch_follows_a_renamed_file(world: &dyn World) -> Result<()> {
-    let (files, log) = (world.files(), log(world));
+async fn watch_follows_a_renamed_file(harness: &dyn Harness) -> Result<()> {
+    let (files, log) = (harness.files(), log(harness));
     let rotated = log.with_file_name(ROTATED);
-    world.write(&log, b"");
+    harness.write(&log, b"");
     let written = files.watch(&log).await?;
     files.rename(&log, &rotated).await?;
-    world.append(&rotated, b"text");
+    harness.append(&rotated, b"text");
     timeout(SOON, written).await?;
     Ok(())
 }
 
-async fn links_are_not_followed(world: &dyn World) -> Result<()> {
-    let (files, log) = (world.files(), log(world));
-    let secret = world.directory().join("outside/secret/file");
-    world.write(&secret, b"secret");
-    world.write(&log.with_file_name("1.log"), b"");
-    world.put_link(&log, &secret);
-    let container = world.directory().join("ns_pod_uid/linked");
-    world.put_link(&container, secret.parent().context("it has a directory")?);
+async fn links_are_not_followed(harness: &dyn Harness) -> Result<()> {
+    let (files, log) = (harness.files(), log(harness));
+    let secret = harness.directory().join("outside/secret/file");
+    harness.write(&secret, b"secret");
+    harness.write(&log.with_file_name("1.log"), b"");
+    harness.put_link(&log, &secret);
+    let container = harness.directory().join("ns_pod_uid/linked");
+    harness.put_link(&container, secret.parent().context("it has a directory")?);
     for path in [log.clone(), container.join("file")] {
         ensure!(files.size(&path).await.is_err(), "{}", path.display());
         ensure!(files.compress(&path, &Cancel::default()).await.is_err());
         ensure!(files.rename(&path, &path.with_file_name("x")).await.is_err());
     }
-    ensure!(world.content(&secret).as_deref() == Some(b"secret".as_slice()));
+    ensure!(harness.content(&secret).as_deref() == Some(b"secret".as_slice()));
     Ok(())
 }

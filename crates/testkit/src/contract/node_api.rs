@@ -1,4 +1,4 @@
-//! What every API server does with a node's own objects, for the user that is the node.
+//! The contract of an API server for the node's own objects, for the user of the node.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use jiff::Timestamp;
@@ -57,9 +57,9 @@ fn second_patch(uid: &str) -> Value {
     })
 }
 
-/// Holds for a node that is not there yet.
+/// Checks the calls for a node that does not exist yet.
 pub async fn node_contract(api: &dyn NodeApi, name: &str) -> Result<()> {
-    ensure!(api.own_node(name).await?.is_none(), "a node that nobody made");
+    ensure!(api.own_node(name).await?.is_none(), "the node exists before its creation");
     let patch = |body: Value| api.patch_node_status(name, body.to_string());
     let missing = patch(json!({ "status": {} })).await;
     ensure!(matches!(missing, Err(ApiError::NotFound)), "{missing:?}");
@@ -79,8 +79,8 @@ pub async fn node_contract(api: &dyn NodeApi, name: &str) -> Result<()> {
     ensure!(found["metadata"]["labels"] == json!({ "b": "2" }), "{found}");
     ensure!(status["capacity"] == json!({ "cpu": "2", "memory": "1Ki" }), "{status}");
     let ready = status["conditions"].as_array().into_iter().flatten();
-    let told: Vec<&str> = ready.filter_map(|one| one["reason"].as_str()).collect();
-    ensure!(told == ["theirs", "two"] || told == ["two", "theirs"], "{status}");
+    let reasons: Vec<&str> = ready.filter_map(|one| one["reason"].as_str()).collect();
+    ensure!(reasons == ["theirs", "two"] || reasons == ["two", "theirs"], "{status}");
     let addresses = json!([
         { "type": "InternalIP", "address": "10.0.0.2" },
         { "type": "InternalIP", "address": "fd00::2" },
@@ -94,34 +94,34 @@ pub async fn node_contract(api: &dyn NodeApi, name: &str) -> Result<()> {
 }
 
 #[derive(Debug)]
-struct Heard(mpsc::UnboundedSender<Change<Node, ()>>);
+struct ChangeSender(mpsc::UnboundedSender<Change<Node, ()>>);
 
-impl Sink<Node, ()> for Heard {
-    fn hear(&self, change: Change<Node, ()>) {
-        // Nobody listens any more when the case is over.
+impl Sink<Node, ()> for ChangeSender {
+    fn receive(&self, change: Change<Node, ()>) {
+        // The receiver is dropped at the end of the case.
         drop(self.0.send(change));
     }
 }
 
-/// Who follows is told what there is, and then what changes.
+/// A watch sends the existing node, and then its changes.
 async fn follow_contract(api: &dyn NodeApi, name: &str) -> Result<()> {
-    let (sender, mut heard) = mpsc::unbounded_channel();
-    let sink = Heard(sender);
+    let (sender, mut changes) = mpsc::unbounded_channel();
+    let sink = ChangeSender(sender);
     let changes = async {
-        let mut told = false;
+        let mut is_complete = false;
         loop {
-            match heard.recv().await.context("the feed goes on")? {
+            match changes.recv().await.context("the watch ended")? {
                 Change::Applied(node) if node.metadata.name.as_deref() != Some(name) => {
                     bail!("{:?} is not this node", node.metadata.name)
                 }
-                Change::Applied(node) if told => {
+                Change::Applied(node) if is_complete => {
                     let labels = node.metadata.labels.unwrap_or_default();
                     if labels.get("b").is_some_and(|value| value == "3") {
                         return Ok(());
                     }
                 }
                 Change::Complete => {
-                    told = true;
+                    is_complete = true;
                     let patch = json!({ "metadata": { "labels": { "b": "3" } } });
                     api.patch_node_status(name, patch.to_string()).await?;
                 }
@@ -131,15 +131,15 @@ async fn follow_contract(api: &dyn NodeApi, name: &str) -> Result<()> {
     };
     tokio::select! {
         biased;
-        () = api.follow_own_node(name, &sink) => bail!("the feed ended"),
+        () = api.follow_own_node(name, &sink) => bail!("the watch ended"),
         outcome = changes => outcome,
-        () = tokio::time::sleep(std::time::Duration::from_secs(30)) => bail!("nothing was told"),
+        () = tokio::time::sleep(std::time::Duration::from_secs(30)) => bail!("no change arrived"),
     }
 }
 
-/// Holds for a lease that is not there yet.
+/// Checks the calls for a lease that does not exist yet.
 pub async fn lease_contract(leases: &dyn NodeLeases, name: &str) -> Result<()> {
-    ensure!(leases.node_lease(name).await?.is_none(), "a lease that nobody made");
+    ensure!(leases.node_lease(name).await?.is_none(), "the lease exists before its creation");
     let renewed = MicroTime(Timestamp::constant(1_767_225_600, 123_456_000));
     let mut lease = Lease { metadata: named(name), ..Lease::default() };
     lease.metadata.namespace = Some(NODE_LEASES.to_owned());
@@ -165,9 +165,9 @@ pub async fn lease_contract(leases: &dyn NodeLeases, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Holds for a CSI node that is not there yet.
+/// Checks the calls for a CSI node that does not exist yet.
 pub async fn csi_node_contract(api: &dyn CsiNodes, name: &str) -> Result<()> {
-    ensure!(api.csi_node(name).await?.is_none(), "a CSI node before it was created");
+    ensure!(api.csi_node(name).await?.is_none(), "the CSI node exists before its creation");
     let owner = |uid: &str| OwnerReference {
         api_version: "v1".to_owned(),
         kind: "Node".to_owned(),
@@ -198,7 +198,7 @@ mod tests {
     use crate::cluster::node_api::MemoryNodeApi;
 
     #[tokio::test(start_paused = true)]
-    async fn nodes_in_memory_keep_it() {
+    async fn memory_nodes_pass_the_contract() {
         let api = MemoryNodeApi::default();
         node_contract(&api, "n").await.unwrap();
         lease_contract(&api, "n").await.unwrap();

@@ -1,4 +1,4 @@
-//! What every API server does with the pods of a node.
+//! The contract of an API server for the pods of a node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::wanted::removal;
 pub struct Server<'a> {
     /// The pods of a node.
     pub pods: &'a dyn PodApi,
-    /// Those of all nodes.
+    /// The pods of all nodes.
     pub writes: &'a dyn PodWrites,
     /// A namespace that exists.
     pub namespace: &'a str,
@@ -40,7 +40,7 @@ fn version(pod: &Pod) -> Result<&str> {
     pod.metadata.resource_version.as_deref().context("a version")
 }
 
-/// How the server would be asked to remove a pod as it was seen.
+/// The request to delete a pod in its current version.
 fn target(pod: &Pod) -> Result<PodTarget> {
     let text = |field: &Option<String>| field.clone().unwrap_or_default();
     Ok(PodTarget {
@@ -52,7 +52,7 @@ fn target(pod: &Pod) -> Result<PodTarget> {
 }
 
 impl Server<'_> {
-    /// A pod of a node, to be made.
+    /// A pod to create on a node.
     fn pod(&self, name: &str, node: &str) -> Pod {
         let pod = crate::pods::pod(name).namespace(self.namespace).on_node(node);
         let pod = pod.container("main", "ferrolet.test/workload:1", []);
@@ -70,10 +70,10 @@ impl Server<'_> {
     }
 }
 
-/// Holds for an API server.
+/// Checks an API server.
 pub async fn pod_contract(server: &Server<'_>) -> Result<()> {
-    let nobody = server.pods.node_uid("nobody").await?;
-    ensure!(nobody.is_none(), "a node that nobody made: {nobody:?}");
+    let missing = server.pods.node_uid("missing").await?;
+    ensure!(missing.is_none(), "the UID of a missing node: {missing:?}");
     let node = server.pods.node_uid(server.node).await?;
     ensure!(node.is_some_and(|uid| !uid.is_empty()), "the uid of a node");
     let made = making(server).await?;
@@ -93,7 +93,7 @@ async fn making(server: &Server<'_>) -> Result<Arc<Pod>> {
     Ok(made)
 }
 
-/// What a status is patched with is merged: by their keys the elements of those lists that have some, in the order that is said.
+/// A status patch is merged: lists with a merge key by element, in the order of the directive.
 async fn patching(server: &Server<'_>, made: &Pod) -> Result<Arc<Pod>> {
     let first = json!({
         "metadata": { "uid": uid(made)? },
@@ -129,28 +129,28 @@ async fn patching(server: &Server<'_>, made: &Pod) -> Result<Arc<Pod>> {
     let after = server.patch("contract", &second).await?;
     let versions = [version(made)?, version(&before)?, version(&after)?].map(Version::from);
     ensure!(versions[0] < versions[1] && versions[1] < versions[2], "{versions:?}");
-    let told = serde_json::to_value(&after.status)?;
-    ensure!(told["phase"] == "Running" && told.get("message").is_none(), "{told}");
-    ensure!(told["podIPs"] == json!([{ "ip": "10.0.0.2" }]), "{told}");
-    let conditions = told["conditions"].as_array().context("conditions")?;
+    let status = serde_json::to_value(&after.status)?;
+    ensure!(status["phase"] == "Running" && status.get("message").is_none(), "{status}");
+    ensure!(status["podIPs"] == json!([{ "ip": "10.0.0.2" }]), "{status}");
+    let conditions = status["conditions"].as_array().context("conditions")?;
     let of = |kind: &str| conditions.iter().find(|one| one["type"] == kind);
     let (one, two) = (of("ferrolet.test/one").context("one")?, of("ferrolet.test/two"));
-    ensure!(one["status"] == "True" && one.get("reason").is_none(), "{told}");
-    ensure!(two.is_some_and(|two| two["status"] == "True"), "{told}");
+    ensure!(one["status"] == "True" && one.get("reason").is_none(), "{status}");
+    ensure!(two.is_some_and(|two| two["status"] == "True"), "{status}");
     let types =
         conditions.iter().filter_map(|one| one["type"].as_str()?.strip_prefix("ferrolet.test/"));
     let types: Vec<&str> = types.collect();
-    ensure!(types == ["three", "two", "one"], "{told}");
+    ensure!(types == ["three", "two", "one"], "{status}");
     Ok(after)
 }
 
-/// Nothing is written to another pod, or another version of it, than was meant.
+/// A patch for another UID or version of a pod changes nothing.
 async fn refusals(server: &Server<'_>, made: &Pod, last: &Pod) -> Result<()> {
     const ANOTHER: &str = "00112233-4455-6677-8899-aabbccddeeff";
     for metadata in
         [json!({ "uid": ANOTHER }), json!({ "uid": uid(made)?, "resourceVersion": version(made)? })]
     {
-        let body = json!({ "metadata": metadata, "status": { "message": "not meant" } });
+        let body = json!({ "metadata": metadata, "status": { "message": "for another version" } });
         let refused = server.patch("contract", &body).await;
         ensure!(is_conflict(&refused), "{metadata}: {refused:?}");
     }
@@ -164,40 +164,40 @@ async fn refusals(server: &Server<'_>, made: &Pod, last: &Pod) -> Result<()> {
 }
 
 #[derive(Debug)]
-struct Heard(mpsc::UnboundedSender<Change<Arc<Pod>, PodUid>>);
+struct ChangeSender(mpsc::UnboundedSender<Change<Arc<Pod>, PodUid>>);
 
-impl Sink<Arc<Pod>, PodUid> for Heard {
-    fn hear(&self, change: Change<Arc<Pod>, PodUid>) {
-        // Nobody listens any more when the case is over.
+impl Sink<Arc<Pod>, PodUid> for ChangeSender {
+    fn receive(&self, change: Change<Arc<Pod>, PodUid>) {
+        // The receiver is dropped at the end of the case.
         drop(self.0.send(change));
     }
 }
 
-/// Who follows the pods of a node is told those of that node, and then what changes, until they are gone.
+/// A watch of a node's pods sends those of that node, and then their changes until their removal.
 async fn following(server: &Server<'_>, pod: &Pod) -> Result<()> {
     server.pods.create_pod(&server.pod("elsewhere", "another-node")).await?;
-    let (sender, mut heard) = mpsc::unbounded_channel();
-    let sink = Heard(sender);
+    let (sender, mut changes) = mpsc::unbounded_channel();
+    let sink = ChangeSender(sender);
     let story = async {
-        let (mut told, mut is_removed) = (Vec::new(), false);
+        let (mut applied, mut is_removed) = (Vec::new(), false);
         loop {
-            match heard.recv().await.context("the feed goes on")? {
-                Change::Restarted => told.clear(),
+            match changes.recv().await.context("the watch ended")? {
+                Change::Restarted => applied.clear(),
                 Change::Applied(one) => {
                     ensure!(uid(&one)? == uid(pod)?, "{:?} is not of this node", one.metadata.name);
                     let message = one.status.as_ref().and_then(|status| status.message.as_deref());
-                    // A server may tell of its end before it is gone.
-                    if message == Some("heard") && !is_removed {
+                    // A server may send the deletion before the pod is removed.
+                    if message == Some("seen") && !is_removed {
                         let removed = server.remove(&target(&one)?).await?;
-                        ensure!(removed == PodRemoved::Gone, "it goes");
+                        ensure!(removed == PodRemoved::Gone, "removed");
                         is_removed = true;
                     }
-                    told.push(one);
+                    applied.push(one);
                 }
-                Change::Unread(uid) => bail!("{uid} is not understood"),
+                Change::Unread(uid) => bail!("{uid} cannot be decoded"),
                 Change::Complete => {
-                    ensure!(told.len() == 1, "{told:?}");
-                    let status = json!({ "message": "heard" });
+                    ensure!(applied.len() == 1, "{applied:?}");
+                    let status = json!({ "message": "seen" });
                     server.patch("contract", &json!({ "status": status })).await?;
                 }
                 Change::Gone(gone) => {
@@ -212,9 +212,9 @@ async fn following(server: &Server<'_>, pod: &Pod) -> Result<()> {
     };
     tokio::select! {
         biased;
-        () = server.pods.follow_pods_of(server.node, &sink) => bail!("the feed ended"),
+        () = server.pods.follow_pods_of(server.node, &sink) => bail!("the watch ended"),
         outcome = story => outcome,
-        () = tokio::time::sleep(Duration::from_secs(30)) => bail!("nothing was told"),
+        () = tokio::time::sleep(Duration::from_secs(30)) => bail!("no change arrived"),
     }
 }
 
@@ -224,7 +224,7 @@ mod tests {
     use crate::cluster::MemoryPods;
 
     #[tokio::test(start_paused = true)]
-    async fn pods_in_memory_keep_it() {
+    async fn memory_pods_pass_the_contract() {
         let pods = MemoryPods::default();
         pods.register_node("n");
         let (pods, namespace) = (&pods, "default");

@@ -1,24 +1,24 @@
-//! What became of the cases of a contract.
+//! The results of a contract's cases.
 
 use std::fmt::Write;
 
-/// How a case ended.
+/// The result of a case.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The contract is kept.
+    /// It passed.
     Kept,
-    /// The world cannot do what the case needs.
+    /// The harness lacks a feature.
     Skipped(&'static str),
-    /// The contract is broken.
+    /// It failed.
     Broken(anyhow::Error),
 }
 
-/// What became of a case.
+/// The report of a case.
 #[derive(Debug)]
 pub struct Report {
-    /// The case.
+    /// The name of the case.
     pub case: &'static str,
-    /// How it ended.
+    /// Its result.
     pub outcome: Outcome,
 }
 
@@ -35,19 +35,19 @@ impl Report {
     }
 }
 
-/// A case needs what its world cannot do.
+/// The harness lacks a feature that the case needs.
 #[derive(Debug)]
 pub(super) struct Impossible(pub(super) &'static str);
 
 impl std::fmt::Display for Impossible {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "this world cannot {}", self.0)
+        write!(f, "this harness cannot {}", self.0)
     }
 }
 
 impl std::error::Error for Impossible {}
 
-/// Panics with every broken case, and gives the skipped ones with what was missing for them.
+/// Panics with every failed case, and returns the skipped ones with the missing features.
 pub fn assert_kept(reports: &[Report]) -> Vec<(&'static str, &'static str)> {
     let mut broken = String::new();
     let mut skipped = Vec::new();
@@ -57,11 +57,11 @@ pub fn assert_kept(reports: &[Report]) -> Vec<(&'static str, &'static str)> {
             Outcome::Skipped(missing) => skipped.push((report.case, *missing)),
             Outcome::Broken(error) => {
                 let case = report.case;
-                writeln!(broken, "{case}: {error:#}").expect("a string takes every text");
+                writeln!(broken, "{case}: {error:#}").expect("writing to a string succeeds");
             }
         }
     }
-    assert!(broken.is_empty(), "the contract is broken:\n{broken}");
+    assert!(broken.is_empty(), "failed cases of the contract:\n{broken}");
     skipped
 }
 
@@ -73,13 +73,13 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "second: it rains: no umbrella")]
-    fn a_broken_case_is_named_with_its_cause() {
+    fn failed_case_is_reported_with_its_cause() {
         let error = anyhow!("no umbrella").context("it rains");
         assert_kept(&[Report::of("first", Ok(())), Report::of("second", Err(error))]);
     }
 
     #[test]
-    fn a_case_that_the_world_cannot_play_is_skipped() {
+    fn unsupported_case_is_skipped() {
         let skipped = assert_kept(&[Report::of("first", Err(Impossible("rain").into()))]);
         assert_eq!(skipped, [("first", "rain")]);
     }

@@ -46,24 +46,24 @@ use subpaths::{
     subpath_mounts_are_cleaned_with_their_places, subpath_that_changed_is_mounted_again,
 };
 
-/// What a case needs beside the port. Made anew for every case.
-pub trait World: Debug + Send + Sync {
+/// The environment of a case, created for each one.
+pub trait Harness: Debug + Send + Sync {
     /// The volumes.
     fn volumes(&self) -> Arc<dyn VolumeHost>;
 
     /// The files of the same host.
     fn files(&self) -> Arc<dyn HostFiles>;
 
-    /// An empty directory for one case alone, by a path without links.
+    /// An empty directory of this case, with a path without links.
     fn directory(&self) -> PathBuf;
 
-    /// Writes a file, and its directories where there are none.
+    /// Writes a file, and creates its directories.
     fn write(&self, path: &Path, content: &[u8]);
 
-    /// Makes a link to a target, which need not exist.
+    /// Creates a link to a target, which need not exist.
     fn put_link(&self, path: &Path, target: &Path);
 
-    /// Makes a socket.
+    /// Creates a socket.
     fn put_socket(&self, path: &Path);
 
     /// Removes a file or link.
@@ -79,17 +79,17 @@ pub trait World: Debug + Send + Sync {
 /// A case of the contract.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
-    /// What it says, in a sentence.
+    /// Its name.
     pub name: &'static str,
-    play: for<'a> fn(&'a dyn World) -> Play<'a>,
+    play: for<'a> fn(&'a dyn Harness) -> Play<'a>,
 }
 
-/// Runs all cases, each in a new world.
-pub async fn run<W: World>(mut new_world: impl FnMut() -> W) -> Vec<Report> {
+/// Runs all cases, each in a new harness.
+pub async fn run<W: Harness>(mut new_world: impl FnMut() -> W) -> Vec<Report> {
     let mut reports = Vec::new();
     for case in CASES {
-        let world = new_world();
-        reports.push(Report::of(case.name, (case.play)(&world).await));
+        let harness = new_world();
+        reports.push(Report::of(case.name, (case.play)(&harness).await));
     }
     reports
 }
@@ -97,7 +97,7 @@ pub async fn run<W: World>(mut new_world: impl FnMut() -> W) -> Vec<Report> {
 cases! {
     directory_is_made_with_exactly_its_mode
     special_bits_of_a_directory_stay
-    place_that_leads_out_of_its_root_is_refused
+    mount_point_outside_its_root_is_refused
     directories_are_listed_without_files_and_links
     host_path_must_be_of_its_kind
     host_path_is_made_where_its_kind_says_so
@@ -132,65 +132,65 @@ cases! {
     pod_directory_with_a_foreign_file_is_kept_whole
 }
 
-/// A place below the directory of a case.
-fn place(world: &dyn World, below: &str) -> Place {
-    Place { root: world.directory(), below: below.into() }
+/// A mount point below the directory of a case.
+fn place(harness: &dyn Harness, below: &str) -> Place {
+    Place { root: harness.directory(), below: below.into() }
 }
 
-/// The same, made a directory.
-async fn made(world: &dyn World, below: &str) -> Result<Place> {
-    let place = place(world, below);
-    world.volumes().make_directory(&place, 0o755).await?;
+/// The same, with its directory created.
+async fn made(harness: &dyn Harness, below: &str) -> Result<Place> {
+    let place = place(harness, below);
+    harness.volumes().make_directory(&place, 0o755).await?;
     Ok(place)
 }
 
-/// The error of a call that must fail, about the path it was made with.
+/// The error of a call that must fail; it must name the path of the call.
 fn refused<T: Debug>(result: Result<T, FileError>, path: &Path) -> Result<FileError> {
     match result {
         Ok(answer) => bail!("expected an error about {}, got {answer:?}", path.display()),
         Err(error) => {
             ensure!(error.path == path, "{error:?} is not about {}", path.display());
-            ensure!(!error.operation.is_empty(), "{error:?} does not say what was tried");
+            ensure!(!error.operation.is_empty(), "{error:?} has no operation");
             Ok(error)
         }
     }
 }
 
-async fn directory_is_made_with_exactly_its_mode(world: &dyn World) -> Result<()> {
-    let (volumes, place) = (world.volumes(), place(world, "uid/volumes/plugin/data"));
+async fn directory_is_made_with_exactly_its_mode(harness: &dyn Harness) -> Result<()> {
+    let (volumes, place) = (harness.volumes(), place(harness, "uid/volumes/plugin/data"));
     for mode in [0o777, 0o700, 0o700] {
         volumes.make_directory(&place, mode).await?;
-        let found = world.mode(&place.path()) & 0o7777;
+        let found = harness.mode(&place.path()) & 0o7777;
         ensure!(found == mode, "{found:o}");
     }
     for parent in ["uid", "uid/volumes", "uid/volumes/plugin"] {
-        let found = world.mode(&world.directory().join(parent)) & 0o7777;
+        let found = harness.mode(&harness.directory().join(parent)) & 0o7777;
         ensure!(found == 0o750, "{parent}: {found:o}");
     }
     Ok(())
 }
 
-async fn special_bits_of_a_directory_stay(world: &dyn World) -> Result<()> {
-    let (volumes, place) = (world.volumes(), made(world, "data").await?);
+async fn special_bits_of_a_directory_stay(harness: &dyn Harness) -> Result<()> {
+    let (volumes, place) = (harness.volumes(), made(harness, "data").await?);
     volumes.make_directory(&place, 0o2777).await?;
     volumes.make_directory(&place, 0o777).await?;
-    let found = world.mode(&place.path()) & 0o7777;
+    let found = harness.mode(&place.path()) & 0o7777;
     ensure!(found == 0o2777, "{found:o}");
     Ok(())
 }
 
-async fn place_that_leads_out_of_its_root_is_refused(world: &dyn World) -> Result<()> {
-    let volumes = world.volumes();
-    made(world, "outside/data").await?;
-    made(world, "root").await?;
-    let root = world.directory().join("root");
-    world.put_link(&root.join("link"), &world.directory().join("outside"));
+async fn mount_point_outside_its_root_is_refused(harness: &dyn Harness) -> Result<()> {
+    let volumes = harness.volumes();
+    made(harness, "outside/data").await?;
+    made(harness, "root").await?;
+    let root = harness.directory().join("root");
+    harness.put_link(&root.join("link"), &harness.directory().join("outside"));
     for below in ["../outside/data", "link/data", "/outside/data"] {
         let place = Place { root: root.clone(), below: below.into() };
         let path = place.path();
         refused(volumes.make_directory(&place, 0o700).await, &path)?;
         refused(volumes.directories(&place).await, &path)?;
-        refused(volumes.bind(&world.directory(), &place, false).await, &path)?;
+        refused(volumes.bind(&harness.directory(), &place, false).await, &path)?;
         refused(volumes.unmount(&place).await, &path)?;
         let memory = model::ports::volumes::FileSystem::Tmpfs { size: Some(65536), no_swap: false };
         refused(volumes.mount(&place, &memory).await, &path)?;
@@ -199,31 +199,31 @@ async fn place_that_leads_out_of_its_root_is_refused(world: &dyn World) -> Resul
             &path,
         )?;
     }
-    ensure!(volumes.mounts(&world.directory()).await?.is_empty());
-    let data = world.directory().join("outside/data");
-    ensure!(world.mode(&data) & 0o777 == 0o755);
-    ensure!(world.files().list(&data).await?.is_empty());
+    ensure!(volumes.mounts(&harness.directory()).await?.is_empty());
+    let data = harness.directory().join("outside/data");
+    ensure!(harness.mode(&data) & 0o777 == 0o755);
+    ensure!(harness.files().list(&data).await?.is_empty());
     Ok(())
 }
 
-async fn directories_are_listed_without_files_and_links(world: &dyn World) -> Result<()> {
-    let (volumes, top) = (world.volumes(), place(world, "top"));
+async fn directories_are_listed_without_files_and_links(harness: &dyn Harness) -> Result<()> {
+    let (volumes, top) = (harness.volumes(), place(harness, "top"));
     ensure!(volumes.directories(&top).await?.is_empty());
     for below in ["top/b", "top/a"] {
-        made(world, below).await?;
+        made(harness, below).await?;
     }
-    world.write(&top.path().join("file"), b"text");
-    world.put_link(&top.path().join("link"), Path::new("a"));
+    harness.write(&top.path().join("file"), b"text");
+    harness.put_link(&top.path().join("link"), Path::new("a"));
     ensure!(volumes.directories(&top).await? == ["a", "b"]);
     Ok(())
 }
 
-async fn host_path_must_be_of_its_kind(world: &dyn World) -> Result<()> {
-    let (volumes, root) = (world.volumes(), world.directory());
-    made(world, "directory").await?;
-    world.write(&root.join("file"), b"text");
-    world.put_socket(&root.join("socket"));
-    world.put_link(&root.join("link"), Path::new("directory"));
+async fn host_path_must_be_of_its_kind(harness: &dyn Harness) -> Result<()> {
+    let (volumes, root) = (harness.volumes(), harness.directory());
+    made(harness, "directory").await?;
+    harness.write(&root.join("file"), b"text");
+    harness.put_socket(&root.join("socket"));
+    harness.put_link(&root.join("link"), Path::new("directory"));
     let rows = [
         ("directory", HostPathKind::Directory, None),
         ("directory", HostPathKind::DirectoryOrCreate, None),
@@ -258,18 +258,18 @@ async fn host_path_must_be_of_its_kind(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-async fn host_path_is_made_where_its_kind_says_so(world: &dyn World) -> Result<()> {
-    let (volumes, root) = (world.volumes(), world.directory());
+async fn host_path_is_made_where_its_kind_says_so(harness: &dyn Harness) -> Result<()> {
+    let (volumes, root) = (harness.volumes(), harness.directory());
     let (directory, file) = (root.join("new/directory"), root.join("new/file"));
     let without_parent = root.join("missing/file");
     volumes.check_host_path(&directory, HostPathKind::DirectoryOrCreate).await?;
     volumes.check_host_path(&file, HostPathKind::FileOrCreate).await?;
-    ensure!(world.mode(&directory) & 0o7777 == 0o755, "{:o}", world.mode(&directory));
-    ensure!(world.mode(&file) & 0o7777 == 0o644, "{:o}", world.mode(&file));
-    ensure!(world.files().read(&file, 10).await?.is_empty());
+    ensure!(harness.mode(&directory) & 0o7777 == 0o755, "{:o}", harness.mode(&directory));
+    ensure!(harness.mode(&file) & 0o7777 == 0o644, "{:o}", harness.mode(&file));
+    ensure!(harness.files().read(&file, 10).await?.is_empty());
     match volumes.check_host_path(&without_parent, HostPathKind::FileOrCreate).await {
         Err(HostPathError::File(error)) => ensure!(error.source.kind() == ErrorKind::NotFound),
-        other => bail!("made without its directory: {other:?}"),
+        other => bail!("created without its directory: {other:?}"),
     }
     Ok(())
 }

@@ -16,25 +16,25 @@ use tokio::sync::oneshot;
 use super::tree::{Node, Tree};
 use super::{MemoryFiles, failed};
 
-/// What a file begins with that stands for a gzip.
+/// The prefix of a file that stands for a gzip.
 const GZIP: &[u8] = b"gzip:";
 
-/// How many names of a log's path come from a pod.
+/// The number of path components of a log that come from a pod.
 const NAMES_OF_A_LOG: usize = 3;
 
-/// A file of a log that was found.
+/// A log file that was found.
 struct Found {
     content: Vec<u8>,
     mode: u32,
 }
 
 impl MemoryFiles {
-    /// The inode of a file: what has it open writes there, whatever its name is by then.
+    /// The inode of a file: a writer that has it open writes there, whatever its name.
     pub fn inode(&self, path: impl AsRef<Path>) -> Option<u64> {
         self.tree().placed(path.as_ref()).map(|placed| placed.inode)
     }
 
-    /// Appends to the file of an inode; a file that was removed takes nothing. Watches of the file fire.
+    /// Appends to the file of an inode; a removed file is ignored. Watches of the file fire.
     pub fn append(&self, inode: u64, text: &[u8]) {
         let mut tree = self.tree();
         let placed = tree.nodes.values_mut().find(|placed| placed.inode == inode);
@@ -44,29 +44,29 @@ impl MemoryFiles {
         drop(tree);
         let watches = &mut *self.log_watches();
         for (_, watch) in watches.extract_if(.., |(watched, _)| *watched == inode) {
-            // Its receiver may be gone.
+            // The receiver may be dropped.
             watch.send(()).ok();
         }
     }
 
-    /// The names in a directory, in order; none if it is not there.
+    /// The names in a directory, in order; empty if it does not exist.
     pub fn names(&self, directory: impl AsRef<Path>) -> Vec<String> {
         self.tree().list(directory.as_ref()).unwrap_or_default()
     }
 
-    /// How many logs are watched for a write.
+    /// The number of watches for a write.
     pub fn watched_logs(&self) -> usize {
         let mut watches = self.log_watches();
         watches.retain(|(_, watch)| !watch.is_closed());
         watches.len()
     }
 
-    /// How often sizes of log files were looked at.
+    /// The number of size checks of log files.
     pub fn log_looks(&self) -> usize {
         self.tree().log_looks
     }
 
-    /// The text of a file that was compressed; `None` if it was not.
+    /// The text of a compressed file; `None` if it is not compressed.
     pub fn unzipped(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         self.content(path)?.strip_prefix(GZIP).map(<[u8]>::to_vec)
     }
@@ -81,7 +81,7 @@ fn error(operation: &'static str, path: &Path, kind: ErrorKind) -> FileError {
     FileError { operation, path: path.to_owned(), source: io::Error::from(kind) }
 }
 
-/// A regular file of a log, reached through no link.
+/// A regular log file, reached without following a link.
 fn found(tree: &Tree, file: &Path) -> Result<Found, ErrorKind> {
     if let Some(kind) = tree.broken.get(file) {
         return Err(*kind);
@@ -103,7 +103,7 @@ impl LogFiles for MemoryFiles {
     async fn size(&self, file: &Path) -> Result<u64, FileError> {
         let mut tree = self.tree();
         tree.log_looks += 1;
-        let found = found(&tree, file).map_err(failed("look at the log", file))?;
+        let found = found(&tree, file).map_err(failed("stat log", file))?;
         Ok(found.content.len() as u64)
     }
 
@@ -134,7 +134,7 @@ impl LogFiles for MemoryFiles {
 
     async fn compress(&self, file: &Path, cancel: &Cancel) -> Result<u64, FileError> {
         let failed = |kind| error("compress the rotated log", file, kind);
-        // A caller can cancel it here.
+        // A caller can cancel the call here.
         tokio::task::yield_now().await;
         let mut tree = self.tree();
         let Found { content, mode } = found(&tree, file).map_err(failed)?;

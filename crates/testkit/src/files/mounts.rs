@@ -11,18 +11,18 @@ use super::tree::{Node, Placed, Tree};
 /// The mode of the root of a file system in memory.
 const MEMORY_MODE: u32 = 0o1777;
 
-/// Something that is mounted.
+/// A mount.
 #[derive(Debug, Clone)]
 pub(crate) struct MemoryMount {
     pub(crate) mount: MountPoint,
-    /// What is mounted; nothing for a file system of its own.
+    /// The mounted path; `None` for a file system of its own.
     pub(crate) source: Option<PathBuf>,
-    /// What was there before, by its paths.
+    /// The covered nodes by path.
     covered: Vec<(PathBuf, Placed)>,
 }
 
 impl Tree {
-    /// Where the node of a path is kept: bind mounts show that of their source.
+    /// Where the node of a path is stored: bind mounts show that of their source.
     pub(crate) fn stored<'a>(&self, path: &'a Path) -> Cow<'a, Path> {
         for mount in self.mounts.iter().rev() {
             let Some(source) = &mount.source else { continue };
@@ -39,7 +39,7 @@ impl Tree {
         self.nodes.get(&*self.stored(path))
     }
 
-    /// The same, to be changed.
+    /// The same, mutable.
     pub(crate) fn placed_mut(&mut self, path: &Path) -> Option<&mut Placed> {
         let path = self.stored(path).into_owned();
         self.nodes.get_mut(&path)
@@ -51,12 +51,12 @@ impl Tree {
         self.nodes.keys().filter(move |path| path.parent() == Some(&*directory))
     }
 
-    /// What is mounted on exactly this path, on top of all else.
+    /// The top mount on exactly this path.
     pub(crate) fn mount_at(&self, path: &Path) -> Option<&MemoryMount> {
         self.mounts.iter().rfind(|mount| mount.mount.path == path)
     }
 
-    /// Whether something is mounted on a path or below it.
+    /// Whether there is a mount on a path or below it.
     pub(crate) fn has_mounts(&self, path: &Path) -> bool {
         self.mounts.iter().any(|mount| mount.mount.path.starts_with(path))
     }
@@ -69,13 +69,13 @@ impl Tree {
         self.mounts.push(MemoryMount { mount, source: None, covered });
     }
 
-    /// Mounts something also at a place.
+    /// Bind-mounts a path at a mount point.
     pub(crate) fn mount_bound(&mut self, mount: MountPoint, source: &Path) {
         let source = Some(self.stored(source).into_owned());
         self.mounts.push(MemoryMount { mount, source, covered: Vec::new() });
     }
 
-    /// Ends the mounts on a path and below it, the latest first.
+    /// Unmounts a path and everything below it, the latest first.
     pub(crate) fn end_mounts(&mut self, path: &Path) {
         while let Some(last) =
             self.mounts.iter().rposition(|mount| mount.mount.path.starts_with(path))
@@ -89,7 +89,7 @@ impl Tree {
         }
     }
 
-    /// The path without links of something that lies below a path without links, links followed.
+    /// Resolves a path below a path without links, following links.
     pub(crate) fn resolve_within(&self, root: &Path, path: &Path) -> Result<PathBuf, ErrorKind> {
         let root = self.resolve(root)?;
         let resolved = self.resolve(&root.join(path))?;

@@ -1,4 +1,4 @@
-//! What a verdict removes from the files in memory.
+//! Removes the subjects of verdicts from the files in memory.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use model::verdict::Subject;
 
 use super::tree::{Node, Tree};
 
-/// How many names lead from the directories of pods to a volume.
+/// The number of path components from the directories of pods to a volume.
 const NAMES_OF_A_VOLUME: usize = 4;
 
 /// A removal.
@@ -30,7 +30,7 @@ enum Kind {
 }
 
 impl<'a> Removal<'a> {
-    /// Nothing for what is no file.
+    /// `None` for a subject that is not a file.
     pub(super) fn of(subject: &'a Subject) -> Option<Self> {
         let (path, kind) = match subject {
             Subject::PodLogs(path) => (path, Kind::Directory),
@@ -75,7 +75,7 @@ fn is_mounted(tree: &Tree, path: &Path) -> bool {
     tree.resolve(path).is_ok_and(|path| tree.has_mounts(&path))
 }
 
-/// The directory in which a volume lies.
+/// The directory of a volume.
 fn volume_root(root: &Path, path: &Path) -> io::Result<PathBuf> {
     let below = path.strip_prefix(root).map_err(|_| ErrorKind::InvalidInput)?;
     let names: Vec<_> = below.iter().collect();
@@ -85,7 +85,7 @@ fn volume_root(root: &Path, path: &Path) -> io::Result<PathBuf> {
     Ok(path.parent().ok_or(ErrorKind::InvalidInput)?.to_owned())
 }
 
-/// The directory of a pod with something in it that is not known stays.
+/// A pod directory with an unknown entry is kept.
 fn refuse_foreign(tree: &Tree, pod: &Path) -> io::Result<()> {
     let pod = match tree.resolve(pod) {
         Err(ErrorKind::NotFound) => return Ok(()),

@@ -5,15 +5,15 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
-use model::ports::files::{FileKind, FileVersion, Found, Heard, Removed, draft_of};
+use model::ports::files::{DirectoryChange, FileKind, FileVersion, Found, Removed, draft_of};
 use model::rotated_log::is_rotated_name;
 use tokio::sync::mpsc;
 
 use super::mounts::MemoryMount;
 
-/// As many links as Linux follows before it gives up.
+/// The number of links that Linux follows before it gives up.
 const MOST_LINKS: usize = 40;
-/// How a path fails that leads out of where it must stay, as on Linux.
+/// The error of a path that leaves its root, as on Linux.
 const OUTSIDE: ErrorKind = ErrorKind::CrossesDevices;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,50 +28,50 @@ pub(crate) enum Node {
 #[derive(Debug, Clone)]
 pub(crate) struct Placed {
     pub(crate) node: Node,
-    /// The number of the change that made it.
+    /// The number of the change that created it.
     pub(crate) inode: u64,
     /// The number of the last change to it.
     changed: u64,
-    /// The user and the group that it belongs to.
+    /// Its user and group.
     pub(crate) owner: u32,
     pub(crate) group: u32,
 }
 
 #[derive(Debug)]
 pub(crate) struct Tree {
-    /// By path, free of links and bind mounts.
+    /// By path, without links and bind mounts.
     pub(crate) nodes: BTreeMap<PathBuf, Placed>,
-    /// In the order in which they were made.
+    /// In the order of their creation.
     pub(crate) mounts: Vec<MemoryMount>,
-    /// What fails whatever there is.
+    /// Paths that fail even if they exist.
     pub(crate) broken: BTreeMap<PathBuf, ErrorKind>,
-    /// Directories that can be used, and not listed.
+    /// Directories that can be used, but not listed.
     pub(crate) unlisted: BTreeMap<PathBuf, ErrorKind>,
-    /// How often each file was read.
+    /// The number of reads by file.
     pub(crate) reads: BTreeMap<PathBuf, usize>,
-    /// Why directories cannot be watched, if so.
+    /// The error of watching directories, if set.
     pub(crate) no_watches: Option<ErrorKind>,
-    /// Whether changes are told to nobody.
-    pub(crate) deaf: bool,
-    /// How often sizes of log files were looked at.
+    /// Whether no change events are sent.
+    pub(crate) is_silent: bool,
+    /// The number of size checks of log files.
     pub(crate) log_looks: usize,
-    /// Whether there is no room for compressed logs.
+    /// Whether compressions of logs fail for lack of space.
     pub(crate) is_full: bool,
     changes: u64,
-    /// Who listens to which directory.
-    listeners: Vec<(PathBuf, mpsc::UnboundedSender<Heard>)>,
+    /// Watches by directory.
+    listeners: Vec<(PathBuf, mpsc::UnboundedSender<DirectoryChange>)>,
 }
 
-/// Where a walk begins, and whether it may leave that place.
+/// Where path resolution begins, and whether it may leave that place.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Start<'a> {
     Root,
-    /// Below a path free of links, where the walk must stay at every step.
+    /// Below a path without links, which resolution must never leave.
     Within(&'a Path),
 }
 
 impl Tree {
-    /// Just the root.
+    /// The root only.
     pub(crate) fn new() -> Self {
         let mut tree = Self {
             nodes: BTreeMap::new(),
@@ -80,7 +80,7 @@ impl Tree {
             unlisted: BTreeMap::new(),
             reads: BTreeMap::new(),
             no_watches: None,
-            deaf: false,
+            is_silent: false,
             log_looks: 0,
             is_full: false,
             changes: 0,
@@ -90,12 +90,12 @@ impl Tree {
         tree
     }
 
-    /// The node at exactly this path, which is free of links.
+    /// The node at exactly this path, which has no links.
     pub(crate) fn at(&self, path: &Path) -> Option<&Node> {
         self.placed(path).map(|placed| &placed.node)
     }
 
-    /// Puts a node at a path, as a new version of what is there if that is of its kind.
+    /// Puts a node at a path, as a new version of the existing one if that has the same kind.
     pub(crate) fn insert(&mut self, path: &Path, node: Node) {
         self.changes += 1;
         let path = &*self.stored(path);
@@ -110,10 +110,10 @@ impl Tree {
         }
         let placed = Placed { node, inode, changed: self.changes, owner, group };
         self.nodes.insert(path.to_owned(), placed);
-        self.tell_of(path);
+        self.notify_watches(path);
     }
 
-    /// Replaces the content of a file by as many other bytes, within one tick of the clock.
+    /// Replaces the content of a file by as many other bytes within one clock tick.
     pub(crate) fn swap_content(&mut self, path: &Path, new: Vec<u8>) {
         match self.placed_mut(path).map(|placed| &mut placed.node) {
             Some(Node::File { content, .. }) if content.len() == new.len() => *content = new,
@@ -121,7 +121,7 @@ impl Tree {
         }
     }
 
-    /// Takes what is at a path out of the tree, with all below it.
+    /// Removes the node at a path from the tree, with everything below it.
     pub(crate) fn prune(&mut self, path: &Path) {
         let path = &*self.stored(path);
         let before = self.nodes.len();
@@ -130,11 +130,11 @@ impl Tree {
             self.listeners.retain(|(directory, _)| !directory.starts_with(path));
             self.changes += 1;
             self.entries_changed(path);
-            self.tell_of(path);
+            self.notify_watches(path);
         }
     }
 
-    /// An entry that comes or goes makes another version of its directory.
+    /// A directory gets a new version when an entry is added or removed.
     fn entries_changed(&mut self, entry: &Path) {
         let directory = entry.parent().and_then(|parent| self.nodes.get_mut(parent));
         if let Some(directory) = directory {
@@ -142,7 +142,7 @@ impl Tree {
         }
     }
 
-    /// Moves what is at a path, with all below it, in place of what is at the other.
+    /// Renames a path, with everything below it, replacing the target.
     pub(crate) fn rename(&mut self, from: &Path, to: &Path) {
         self.prune(to);
         let (from, to) = (&*self.stored(from), &*self.stored(to));
@@ -151,7 +151,7 @@ impl Tree {
         for path in moved {
             let placed = self.nodes.remove(&path).expect("its key was just there");
             let below = path.strip_prefix(from).expect("it starts so");
-            // Joining nothing would leave a slash at the end.
+            // Joining an empty path would leave a slash at the end.
             let path = if below.as_os_str().is_empty() { to.to_owned() } else { to.join(below) };
             self.nodes.insert(path, placed);
         }
@@ -159,26 +159,26 @@ impl Tree {
         self.changes += 1;
         self.entries_changed(from);
         self.entries_changed(to);
-        self.tell_of(from);
-        self.tell_of(to);
+        self.notify_watches(from);
+        self.notify_watches(to);
     }
 
-    fn tell_of(&mut self, path: &Path) {
+    fn notify_watches(&mut self, path: &Path) {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return };
-        if self.deaf {
+        if self.is_silent {
             return;
         }
-        let heard = Heard::Names([name.to_owned()].into());
+        let change = DirectoryChange::Names([name.to_owned()].into());
         self.listeners.retain(|(directory, listener)| {
-            directory != parent || listener.send(heard.clone()).is_ok()
+            directory != parent || listener.send(change.clone()).is_ok()
         });
     }
 
-    /// Listens to a directory.
+    /// Watches a directory.
     pub(crate) fn listen(
         &mut self,
         directory: &Path,
-    ) -> Result<mpsc::UnboundedReceiver<Heard>, ErrorKind> {
+    ) -> Result<mpsc::UnboundedReceiver<DirectoryChange>, ErrorKind> {
         if let Some(kind) = self.no_watches {
             return Err(kind);
         }
@@ -267,12 +267,12 @@ impl Tree {
         }
     }
 
-    /// The path without links, of something that exists.
+    /// The path without links, of an existing node.
     pub(crate) fn resolve(&self, path: &Path) -> Result<PathBuf, ErrorKind> {
         self.walk(Start::Root, path, |_| false)
     }
 
-    /// Makes what is missing of a path and gives it without links.
+    /// Creates missing directories of a path and returns it without links.
     pub(crate) fn make_directories(
         &mut self,
         start: Start<'_>,
@@ -293,8 +293,8 @@ impl Tree {
         }
     }
 
-    /// Goes along a path, through its links. Where there is nothing, `missing` says whether to go on
-    /// as if there were a directory.
+    /// Resolves a path through its links. Where a component is missing, `missing` decides whether to go on as
+    /// if there were a directory.
     pub(crate) fn walk(
         &self,
         start: Start<'_>,
@@ -399,7 +399,7 @@ impl Tree {
         }
     }
 
-    /// Removes the node at a path that lies in `root` itself, if it is of the kind that is meant.
+    /// Removes the node at a path directly in `root`, if it has the expected kind.
     pub(crate) fn remove(
         &mut self,
         root: &Path,
@@ -428,7 +428,7 @@ impl Tree {
         }
     }
 
-    /// Removes the log of a container and its rotated parts, following no link below the root.
+    /// Removes the log of a container and its rotated files, following no link below the root.
     pub(crate) fn remove_log(&mut self, root: &Path, path: &Path) -> Result<Removed, ErrorKind> {
         if let Some(kind) = self.broken.get(path) {
             return Err(*kind);
@@ -486,7 +486,7 @@ impl Tree {
         Ok(Removed::Now)
     }
 
-    /// A path below a root that is made of plain names and goes through no link, free of links.
+    /// A path below a root that has only plain components and no link.
     pub(crate) fn beneath(&self, root: &Path, below: &Path) -> Result<PathBuf, ErrorKind> {
         let mut here = self.resolve(root)?;
         for part in below.components() {
@@ -494,7 +494,7 @@ impl Tree {
             here.push(name);
             match self.at(&here) {
                 None => return Err(ErrorKind::NotFound),
-                // As Linux answers; the kind for it has no stable name.
+                // The error of Linux; the kind for it has no stable name.
                 Some(Node::Link(_)) => return Err(ErrorKind::Other),
                 Some(_) => {}
             }
@@ -553,7 +553,7 @@ impl Tree {
     }
 }
 
-/// The parts of a path, the first one last.
+/// The components of a path, the first one last.
 fn parts(path: &Path) -> Vec<OsString> {
     let parts = path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(name.to_owned()),

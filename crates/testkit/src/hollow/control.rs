@@ -1,4 +1,4 @@
-//! The second socket: how often each method was called, and what no client can do.
+//! The control socket: returns the counts of calls, and does what no client can.
 
 use std::collections::BTreeMap;
 
@@ -13,22 +13,22 @@ use crate::socket::answer_lines;
 /// Exit code of a container that was killed.
 const KILLED: i32 = 137;
 
-/// Answers every line with a line of JSON, for ever. `reset` starts counting anew after it told the
-/// counts; `kill ID [CODE]`, `delay METHOD=DURATION`, `fail METHOD=CODE[:TIMES]` and `clear` (of
-/// delays and failures) do what they say; any other line asks for the counts.
-pub async fn answer_questions(hollow: Hollow, listener: UnixListener) -> Result<()> {
-    answer_lines(listener, move |line| hollow.obey(line)).await
+/// Answers every line with a line of JSON. Never ends. `reset` returns and resets the counts; `kill ID [CODE]`,
+/// `delay METHOD=DURATION`, `fail METHOD=CODE[:TIMES]` and `clear` (of delays and failures) do what their names
+/// say; any other line returns the counts.
+pub async fn serve_control(hollow: Hollow, listener: UnixListener) -> Result<()> {
+    answer_lines(listener, move |line| hollow.execute(line)).await
 }
 
-fn told(counts: &BTreeMap<&'static str, Count>) -> serde_json::Value {
+fn counts_json(counts: &BTreeMap<&'static str, Count>) -> serde_json::Value {
     json!(counts)
 }
 
 impl Hollow {
-    fn obey(&self, line: &str) -> Result<serde_json::Value> {
+    fn execute(&self, line: &str) -> Result<serde_json::Value> {
         let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
         match command {
-            "reset" => return Ok(told(&self.gate.take_counts())),
+            "reset" => return Ok(counts_json(&self.gate.take_counts())),
             "kill" => {
                 let (id, code) = rest.split_once(' ').unwrap_or((rest, ""));
                 let code = match code {
@@ -42,7 +42,7 @@ impl Hollow {
             "delay" => self.gate.delay(&Delay::parse(rest)?),
             "fail" => self.gate.fail(Failure::parse(rest)?),
             "clear" => self.gate.clear(),
-            _ => return Ok(told(&self.gate.counts())),
+            _ => return Ok(counts_json(&self.gate.counts())),
         }
         Ok(json!({ "done": line }))
     }

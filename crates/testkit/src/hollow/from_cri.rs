@@ -1,4 +1,4 @@
-//! What a client asks for, in the words of the port.
+//! Translates requests of the CRI for the port.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn namespace_mode(mode: cri::NamespaceMode) -> NamespaceMode {
     match mode {
         cri::NamespaceMode::Pod => NamespaceMode::Pod,
         cri::NamespaceMode::Node => NamespaceMode::Node,
-        // Nothing here has processes that could be seen from another container.
+        // The runtime has no processes that could be seen from another container.
         cri::NamespaceMode::Container | cri::NamespaceMode::Target => NamespaceMode::Container,
     }
 }
@@ -107,7 +107,7 @@ fn lacks(what: &str, part: &str) -> Status {
     Status::invalid_argument(format!("the {what} has no {part}"))
 }
 
-/// A negative grace is none.
+/// A negative grace counts as zero.
 pub(super) fn grace(seconds: i64) -> Duration {
     Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
 }
@@ -117,7 +117,7 @@ fn id<T: From<String>>(id: String) -> Option<T> {
     (!id.is_empty()).then(|| id.into())
 }
 
-/// A filter: what the store can choose by, and the labels that must match besides.
+/// A filter: the part that the store supports, and the labels that must match in addition.
 #[derive(Debug, Default)]
 pub(super) struct Selection<F> {
     pub(super) filter: F,
@@ -125,26 +125,26 @@ pub(super) struct Selection<F> {
 }
 
 impl<F> Selection<F> {
-    /// Whether something with these labels is wanted.
+    /// Whether labels match.
     pub(super) fn wants(&self, labels: &BTreeMap<String, String>) -> bool {
         self.labels.iter().all(|(key, value)| labels.get(key) == Some(value))
     }
 }
 
 impl<F: Default + PartialEq> Selection<F> {
-    /// Whether it asks for a part of what there is.
+    /// Whether the filter is restricted.
     pub(super) fn is_partial(&self) -> bool {
         self.filter != F::default() || !self.labels.is_empty()
     }
 }
 
-/// The pod that labels choose by. An empty value is one that must be there, as any other.
+/// The pod UID in the labels. An empty value must be present, as any other.
 fn pod_uid(labels: &mut BTreeMap<String, String>) -> Option<PodUid> {
     labels.get(labels::POD_UID).filter(|uid| !uid.is_empty())?;
     labels.remove(labels::POD_UID).map(Into::into)
 }
 
-/// Of sandboxes: by id, state and labels.
+/// Filter of sandboxes: id, state and labels.
 pub(super) fn sandboxes(
     sandbox: String,
     state: Option<cri::PodSandboxState>,
@@ -158,7 +158,7 @@ pub(super) fn sandboxes(
     Selection { filter: SandboxFilter { id: id(sandbox), state, pod_uid }, labels }
 }
 
-/// Of containers: by id, sandbox, state and labels.
+/// Filter of containers: id, sandbox, state and labels.
 pub(super) fn containers(
     container: String,
     sandbox: String,

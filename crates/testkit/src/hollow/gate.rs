@@ -1,4 +1,4 @@
-//! What every call goes through: it is counted, waits as long as was asked for, and may fail.
+//! The gate that every call passes: it counts, delays and fails calls.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -31,47 +31,47 @@ const CODES: [(&str, Code); 16] = [
     ("unauthenticated", Code::Unauthenticated),
 ];
 
-/// Methods that make something under a name.
+/// Methods that create a named object.
 const MAKING: [&str; 2] = ["RunPodSandbox", "CreateContainer"];
 
-/// How often a method was called.
+/// The number of calls of a method.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Count {
     /// All calls.
     pub calls: u64,
-    /// Those that asked for a part of what there is.
+    /// Calls with a filter.
     pub filtered: u64,
-    /// Those that failed because it was asked for.
+    /// Injected failures.
     pub failed: u64,
 }
 
-/// A method that takes longer: `METHOD=DURATION`.
+/// A delay of a method: `METHOD=DURATION`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delay {
     method: &'static str,
     by: Duration,
 }
 
-/// A method that fails: `METHOD=CODE` or `METHOD=CODE:TIMES`.
+/// A failure of a method: `METHOD=CODE` or `METHOD=CODE:TIMES`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     method: &'static str,
     code: Code,
-    /// How many calls are left; without it, all.
+    /// How many calls are left; `None` is unlimited.
     left: Option<u64>,
 }
 
 impl Delay {
-    /// Reads a delay as the command line writes it.
+    /// Parses a delay of the command line.
     pub fn parse(text: &str) -> Result<Self> {
         let (method, by) = assignment(text)?;
-        let by = duration(by).with_context(|| format!("{by:?} is no length of time"))?;
+        let by = duration(by).with_context(|| format!("{by:?} is not a duration"))?;
         Ok(Self { method, by })
     }
 }
 
 impl Failure {
-    /// Reads a failure as the command line writes it.
+    /// Parses a failure of the command line.
     pub fn parse(text: &str) -> Result<Self> {
         let (method, rest) = assignment(text)?;
         let (code, times) = match rest.split_once(':') {
@@ -80,11 +80,11 @@ impl Failure {
         };
         let plain = code.replace('_', "").to_ascii_lowercase();
         let known = CODES.iter().find(|(name, _)| *name == plain);
-        let (_, code) = known.with_context(|| format!("{code:?} is no gRPC code"))?;
+        let (_, code) = known.with_context(|| format!("{code:?} is not a gRPC code"))?;
         let left = match times.map(str::parse) {
             None => None,
             Some(Ok(times)) if times > 0 => Some(times),
-            Some(_) => bail!("{:?} is no number of calls", times.unwrap_or_default()),
+            Some(_) => bail!("{:?} is not a number of calls", times.unwrap_or_default()),
         };
         Ok(Self { method, code: *code, left })
     }
@@ -103,43 +103,43 @@ struct State {
     failures: BTreeMap<&'static str, Failure>,
 }
 
-/// Counts calls and disturbs them.
+/// Counts, delays and fails calls.
 #[derive(Debug, Default)]
 pub struct Gate {
-    /// Written by every call and by whoever controls the server, never held across an await.
+    /// Written by every call and by the control socket, never held across an await.
     state: Mutex<State>,
 }
 
 impl Gate {
-    /// Makes a method take longer from now on.
+    /// Sets the delay of a method.
     pub fn delay(&self, delay: &Delay) {
         self.state().delays.insert(delay.method, delay.by);
     }
 
-    /// Makes a method fail from now on.
+    /// Makes a method fail.
     pub fn fail(&self, failure: Failure) {
         self.state().failures.insert(failure.method, failure);
     }
 
-    /// Lets all methods work again, at once.
+    /// Clears all delays and failures at once.
     pub fn clear(&self) {
         let mut state = self.state();
         state.delays.clear();
         state.failures.clear();
     }
 
-    /// How often each method was called that was called at all.
+    /// The number of calls of each method with any.
     pub fn counts(&self) -> BTreeMap<&'static str, Count> {
         self.state().counts.clone()
     }
 
-    /// The same, counting from zero afterwards. No call is lost in between.
+    /// Returns and resets the counts. No call is lost in between.
     pub fn take_counts(&self) -> BTreeMap<&'static str, Count> {
         std::mem::take(&mut self.state().counts)
     }
 
-    /// A call arrives. One that makes something is let in at once, as it has to take the name: it is
-    /// told how long to wait before it does the rest.
+    /// Registers a call. One that creates an object is admitted at once, because it reserves the name: the
+    /// caller gets the delay before the remaining work.
     pub(super) async fn enter(&self, method: &str) -> Result<Duration, Status> {
         let Some(method) = known(method) else {
             return Err(Status::unimplemented(format!("the CRI has no method {method}")));
@@ -157,12 +157,12 @@ impl Gate {
             sleep(delay).await;
         }
         match failure {
-            Some(code) => Err(Status::new(code, format!("hollow was told to fail {method}"))),
+            Some(code) => Err(Status::new(code, format!("injected failure of {method}"))),
             None => Ok(Duration::ZERO),
         }
     }
 
-    /// A call turns out to ask for a part of what there is.
+    /// Counts a call with a filter.
     pub(super) fn filtered(&self, method: &'static str) {
         self.state().counts.entry(method).or_default().filtered += 1;
     }
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_and_failures_are_read_as_they_are_written() {
+    fn delays_and_failures_are_parsed() {
         let delay = Delay { method: "ListContainers", by: Duration::from_millis(250) };
         assert_eq!(Delay::parse("ListContainers=250ms").unwrap(), delay);
         let rows = [
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_is_counted_delayed_and_failed_as_often_as_asked_for() {
+    async fn call_is_counted_delayed_and_failed_as_often_as_configured() {
         let gate = Gate::default();
         gate.fail(Failure::parse("Version=Aborted:2").unwrap());
         gate.delay(&Delay::parse("Version=3s").unwrap());

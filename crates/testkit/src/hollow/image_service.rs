@@ -1,4 +1,4 @@
-//! The service of images.
+//! The image service.
 
 use model::ports::runtime::ImageService as _;
 use model::verdict::Subject;

@@ -1,4 +1,4 @@
-//! What clients hand over that the runtime in memory has no use for, kept to be handed back.
+//! Values of clients that the runtime in memory does not use, stored to be returned.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,10 +21,10 @@ struct KeptSandbox {
     containers: BTreeMap<ContainerId, Arc<KeptContainer>>,
 }
 
-/// By sandbox, because whatever is in a sandbox goes with it.
+/// By sandbox, because its containers are removed with it.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    /// Written by calls that make, change or remove something; never held across an await.
+    /// Written by calls that create, change or remove objects; never held across an await.
     sandboxes: Mutex<BTreeMap<SandboxId, KeptSandbox>>,
 }
 

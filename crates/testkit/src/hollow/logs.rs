@@ -7,7 +7,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
-/// Appends a line to the log of a container, or only makes the file.
+/// Appends a line to the log of a container, or only creates the file.
 pub(super) fn write(path: &str, now: Timestamp, line: Option<&str>) -> io::Result<()> {
     if path.is_empty() {
         return Ok(());

@@ -12,7 +12,7 @@ use model::ports::runtime::ImageUser;
 
 use super::{Delay, Failure, Population, Settings};
 
-/// What `--help` shows.
+/// The text of `--help`.
 pub const USAGE: &str = "\
 usage: hollow --socket PATH [OPTION...]
   A container runtime (CRI v1) without containers: pods run in memory only.
@@ -21,41 +21,41 @@ usage: hollow --socket PATH [OPTION...]
   --socket PATH               where it listens
   --pods N [--containers M]   N pods of M containers (1) run from the start
   --dead N [--containers M]   N pods that have ended, of M dead instances (1) of their container
-  --population FILE           the pods of a JSON file do
+  --population FILE           the pods of a JSON file run from the start
                               ({\"pods\": [{\"name\", \"uid\", \"containers\": [{\"name\"}]}]})
-  --image NAME                only images so named can be pulled (repeatable); otherwise all can
-  --image-directory DIR       where the images are said to lie (the socket's directory)
-  --image-user NAME=USER      whom an image runs as: a number or a name (repeatable)
+  --image NAME                an image that can be pulled (repeatable); without it, all can
+  --image-directory DIR       the reported image file system (the socket's directory)
+  --image-user NAME=USER      user of an image: a number or a name (repeatable)
   --send-limit BYTES          larger lists are not sent; containerd's limit is 16777216
-  --requests DIR              requests that make sandboxes and containers are written there
+  --requests DIR              requests that create sandboxes and containers are recorded there
   --write-logs                containers write a line to their log when they start
   --delay METHOD=DURATION     a method takes longer: ListContainers=250ms
   --fail METHOD=CODE[:TIMES]  a method fails: PullImage=Unavailable:3
   --counters PATH             a second socket that answers each line with the number of calls per
-                              method as JSON; `reset` starts anew; also `kill ID [CODE]`,
+                              method as JSON; `reset` clears them; also `kill ID [CODE]`,
                               `delay ...`, `fail ...`, `clear`
 
-  Images below ferrolet.test/ have the test workload in them and nothing else. In every other image
-  every program is there and runs until it is stopped.";
+  Images below ferrolet.test/ contain only the test workload. Every other image contains every program,
+  which runs until it is stopped.";
 
-/// What the command line says.
+/// The parsed command line.
 #[derive(Debug)]
 pub struct Options {
-    /// Where to listen.
+    /// The socket of the CRI server.
     pub socket: PathBuf,
-    /// Where to answer questions.
+    /// The control socket.
     pub counters: Option<PathBuf>,
-    /// How the runtime is.
+    /// The options of the runtime.
     pub settings: Settings,
-    /// What runs from the start.
+    /// The initial pods.
     pub population: Population,
-    /// Methods that take longer.
+    /// The initial delays.
     pub delays: Vec<Delay>,
-    /// Methods that fail.
+    /// The initial failures.
     pub failures: Vec<Failure>,
 }
 
-/// The options as they come.
+/// The options as given.
 #[derive(Debug, Default)]
 struct Given {
     socket: Option<PathBuf>,
@@ -75,7 +75,7 @@ struct Given {
 }
 
 impl Options {
-    /// Reads the arguments after the program's name. None when help is asked for.
+    /// Parses the arguments after the program's name; `None` for `--help`.
     pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Option<Self>> {
         let mut given = Given::default();
         let mut parser = lexopt::Parser::from_args(args);
@@ -108,16 +108,18 @@ impl Options {
 
 impl Given {
     fn finish(self) -> Result<Options> {
-        let socket = self.socket.context("--socket is needed")?;
+        let socket = self.socket.context("--socket is required")?;
         let containers = self.containers.unwrap_or(1);
         let population = match (&self.population, self.pods, self.dead) {
             (Some(file), None, None) if self.containers.is_none() => read(file)?,
-            (Some(_), _, _) => bail!("--population excludes --pods, --dead and --containers"),
+            (Some(_), _, _) => {
+                bail!("--population cannot be combined with --pods, --dead and --containers")
+            }
             (None, Some(pods), None) => Population::of(pods, containers),
             (None, None, Some(pods)) => Population::dead(pods, containers),
-            (None, Some(_), Some(_)) => bail!("--pods excludes --dead"),
+            (None, Some(_), Some(_)) => bail!("--pods cannot be combined with --dead"),
             (None, None, None) if self.containers.is_some() => {
-                bail!("--containers wants --pods or --dead")
+                bail!("--containers requires --pods or --dead")
             }
             (None, None, None) => Population::default(),
         };
@@ -144,7 +146,7 @@ impl Given {
 }
 
 fn image_user(text: &str) -> Result<(String, ImageUser)> {
-    let (name, user) = text.rsplit_once('=').with_context(|| format!("{text:?} names no user"))?;
+    let (name, user) = text.rsplit_once('=').with_context(|| format!("{text:?} has no user"))?;
     let user = user.parse().map_or_else(|_| ImageUser::Name(user.to_owned()), ImageUser::Uid);
     Ok((name.to_owned(), user))
 }
@@ -154,11 +156,11 @@ fn read(file: &Path) -> Result<Population> {
     serde_json::from_slice(&text).with_context(|| format!("understand {}", file.display()))
 }
 
-/// A client takes the path as it is, so it must be absolute.
+/// A client takes the path literally, so it must be absolute.
 fn directory_of(socket: &Path) -> Result<PathBuf> {
     let socket = std::path::absolute(socket).context("find the directory of the socket")?;
     let directory = socket.parent().map(Path::to_owned);
-    ensure!(directory.is_some(), "{} is no path of a socket", socket.display());
+    ensure!(directory.is_some(), "{} is not a path of a socket", socket.display());
     Ok(directory.unwrap_or_default())
 }
 
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read() {
+    fn options_are_parsed() {
         let line = "--socket /run/x/cri.sock --pods 3 --containers 2 --image a --image=b \
                     --write-logs --delay Version=1s --fail Status=Internal:2 \
                     --image-user a=7 --image-user b=web --requests /tmp/r --counters /run/c --send-limit 99";
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_options_are_rejected() {
         let rows = [
             "",
             "--socket",

@@ -1,4 +1,4 @@
-//! Pods that run from the start.
+//! Initial pods.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use serde::Deserialize;
 use super::{Hollow, image};
 use crate::wanted;
 
-/// The image of pods that do not say.
+/// The default image.
 const IMAGE: &str = "hollow.test/app:1";
 
-/// Pods to begin with, as a file of JSON writes them.
+/// Initial pods as JSON.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Population {
@@ -39,7 +39,7 @@ pub struct PopulationPod {
     /// Whether its sandbox has ended.
     #[serde(default)]
     pub ended: bool,
-    /// Labels besides those that a node agent finds its pods by.
+    /// Labels in addition to those of a node agent's pods.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     /// Annotations.
@@ -56,39 +56,39 @@ pub struct PopulationPod {
 pub struct PopulationContainer {
     /// Its name.
     pub name: String,
-    /// How often it was restarted before.
+    /// Its restart count.
     #[serde(default)]
     pub attempt: u32,
     /// Its image.
     #[serde(default = "default_image")]
     pub image: String,
-    /// What it runs in place of the image's entry point.
+    /// The command, in place of the image's entry point.
     #[serde(default)]
     pub command: Vec<String>,
-    /// With these arguments.
+    /// The arguments.
     #[serde(default)]
     pub args: Vec<String>,
-    /// Labels besides those that a node agent finds its containers by.
+    /// Labels in addition to those of a node agent's containers.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     /// Annotations.
     #[serde(default)]
     pub annotations: BTreeMap<String, String>,
-    /// What has become of it.
+    /// Its initial state.
     #[serde(default)]
     pub state: PopulationState,
 }
 
-/// What has become of a container before the beginning.
+/// The initial state of a container.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PopulationState {
-    /// It was made.
+    /// Created.
     Created,
-    /// It was started.
+    /// Started.
     #[default]
     Running,
-    /// It was killed.
+    /// Killed.
     Exited,
 }
 
@@ -101,7 +101,7 @@ fn default_image() -> String {
 }
 
 impl Population {
-    /// So many pods of so many containers each.
+    /// A number of pods, each with a number of containers.
     pub fn of(pods: usize, containers: usize) -> Self {
         let container = |number| PopulationContainer {
             name: format!("c{number}"),
@@ -126,7 +126,7 @@ impl Population {
         Self { pods: (0..pods).map(pod).collect() }
     }
 
-    /// So many pods that have ended, each with so many dead instances of its container.
+    /// A number of ended pods, each with a number of dead instances of its container.
     pub fn dead(pods: usize, instances: usize) -> Self {
         let mut population = Self::of(pods, instances);
         for pod in &mut population.pods {
@@ -141,13 +141,13 @@ impl Population {
         population
     }
 
-    /// How many containers its pods have.
+    /// The total number of containers.
     pub fn containers(&self) -> usize {
         self.pods.iter().map(|pod| pod.containers.len()).sum()
     }
 }
 
-/// What a node agent writes on every container: lists of containers are as long as they are for it.
+/// The annotations of a node agent on every container: they determine the size of container lists.
 fn annotations(attempt: u32) -> BTreeMap<String, String> {
     let of =
         |name: &str, value: &str| (format!("io.kubernetes.container.{name}"), value.to_owned());
@@ -161,11 +161,11 @@ fn annotations(attempt: u32) -> BTreeMap<String, String> {
 }
 
 impl Hollow {
-    /// Makes the pods. Nobody is told: they were there before anybody listened.
+    /// Creates the pods without events, because they exist before the first stream.
     pub async fn populate(&self, population: &Population) -> Result<()> {
         for pod in &population.pods {
             let making = self.make(pod).await;
-            making.with_context(|| format!("make pod {}/{}", pod.namespace, pod.name))?;
+            making.with_context(|| format!("create pod {}/{}", pod.namespace, pod.name))?;
         }
         self.runtime.forget_events();
         Ok(())
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn dead_pods_have_ended_and_so_have_all_instances_of_their_containers() {
+    async fn dead_pods_have_only_ended_containers() {
         let hollow = Hollow::new(crate::hollow::Settings {
             images: None,
             image_directory: "/images".into(),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_says_as_little_or_as_much_as_it_wants() {
+    fn population_file_fields_are_optional() {
         let text = r#"{"pods": [
             {"name": "web", "uid": "1", "containers": [
                 {"name": "main"},

@@ -1,4 +1,4 @@
-//! The service of sandboxes and containers.
+//! The runtime service.
 
 use futures_util::stream::BoxStream;
 use model::ids::{ContainerId, SandboxId};
@@ -56,7 +56,7 @@ impl Hollow {
         })
     }
 
-    /// A list, if it is no larger than may be sent; else the error that gRPC's library for Go makes.
+    /// A list, or the error of gRPC's library for Go if it exceeds the size limit.
     pub(super) fn sendable<M: prost::Message>(&self, list: M) -> Answer<M> {
         match (self.settings.send_limit, list.encoded_len()) {
             (Some(most), size) if size > most => Err(Status::resource_exhausted(format!(
@@ -292,7 +292,7 @@ impl RuntimeService for Hollow {
         let sandbox = self.sandbox_of(&id).ok_or_else(|| no_container(&id))?;
         let kept = self.kept.container(&sandbox, &id);
         let mut kept = kept.map(|kept| (*kept).clone()).unwrap_or_default();
-        // What is not set is left alone: that is how messages merge.
+        // Unset fields are kept: that is how messages merge.
         let change = request.linux.unwrap_or_default().encode_to_vec();
         let merged = kept.resources.get_or_insert_default().merge(&*change);
         merged.map_err(|error| Status::internal(error.to_string()))?;

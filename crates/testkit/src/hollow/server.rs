@@ -17,11 +17,11 @@ use tower::service_fn;
 
 use super::Hollow;
 
-/// As much as upstream's runtimes take.
+/// The message limit of upstream's runtimes.
 const MESSAGE_LIMIT: usize = 16 << 20;
 
-/// Answers calls for ever. Dropped, it takes no more connections; those that are open go with the
-/// async runtime.
+/// Answers calls. Never ends. When it is dropped, it accepts no more connections; open ones end with the async
+/// runtime.
 pub async fn serve(hollow: Hollow, listener: UnixListener) -> Result<()> {
     let service = service_fn(move |request| {
         let hollow = hollow.clone();

@@ -1,4 +1,4 @@
-//! Measurements of what does nothing: all zero, of the right objects.
+//! Stats: zero for every object.
 
 use jiff::Timestamp;
 use model::ids::{ContainerId, SandboxId};
@@ -11,7 +11,7 @@ use super::runtime_service::{no_container, no_sandbox};
 use super::{Hollow, from_cri, to_cri};
 use crate::runtime::look::{ContainerRecord, Look, SandboxRecord};
 
-// The protocol tells a value that is zero from one that was not measured.
+// The protocol distinguishes zero from a missing value.
 #[expect(clippy::unnecessary_wraps, reason = "every measurement is optional")]
 fn value(value: u64) -> Option<cri::UInt64Value> {
     Some(cri::UInt64Value { value })
@@ -54,11 +54,11 @@ fn of_sandbox(id: &SandboxId, state: Option<ContainerState>) -> ContainerFilter 
     ContainerFilter { sandbox_id: Some(id.clone()), state, ..ContainerFilter::default() }
 }
 
-/// What runs is measured, the rest is not.
+/// Only running containers have stats.
 const MEASURED: Option<ContainerState> = Some(ContainerState::Running);
 
 impl Hollow {
-    /// What lies in the image file system.
+    /// The usage of the image file system.
     pub(super) fn filesystem(&self, now: Timestamp, used: u64) -> cri::FilesystemUsage {
         let mountpoint = self.settings.image_directory.display().to_string();
         cri::FilesystemUsage {
@@ -120,7 +120,7 @@ impl Hollow {
         })
     }
 
-    /// No metric is described, so none has a value.
+    /// No metric has a descriptor, so none has a value.
     pub(super) fn metrics_of_sandboxes(&self) -> Vec<cri::PodSandboxMetrics> {
         self.runtime.look(|look| {
             let all = SandboxFilter::default();
@@ -163,7 +163,7 @@ impl Hollow {
             .containers(&running)
             .map(|record| self.container_stats(record, look.now))
             .collect();
-        // One process each.
+        // One process per container.
         let process_count = value(u64::try_from(containers.len()).unwrap_or(u64::MAX));
         cri::PodSandboxStats {
             attributes: Some(cri::PodSandboxAttributes {

@@ -1,4 +1,4 @@
-//! What the runtime has, in the words of the CRI.
+//! Translates objects of the runtime for the CRI.
 
 use jiff::Timestamp;
 use model::observed::{ContainerState, ContainerStatus, ContainerUser, Sandbox, SandboxState};
@@ -98,7 +98,7 @@ pub(super) fn sandbox_status(
     }
 }
 
-/// The status of a sandbox that is gone, as far as it is still known.
+/// The status of a removed sandbox, with the values that are still known.
 pub(super) fn gone_sandbox_status(sandbox: &Sandbox) -> cri::PodSandboxStatus {
     cri::PodSandboxStatus {
         id: sandbox.id.to_string(),
@@ -178,7 +178,7 @@ pub(super) fn image(image: Image) -> cri::Image {
     let (uid, username) = match image.user {
         Some(ImageUser::Uid(uid)) => (Some(uid), String::new()),
         Some(ImageUser::Name(name)) => (None, name),
-        // An image that names nobody runs as root.
+        // An image without a user runs as root.
         None => (Some(0), String::new()),
     };
     cri::Image {

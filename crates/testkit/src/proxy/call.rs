@@ -1,4 +1,4 @@
-//! What happens to a call.
+//! Handles a call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +18,14 @@ use super::relay::{Body, Way};
 use super::script::Arrived;
 use crate::methods::of_path;
 
-/// Where an answer tells how the call ended.
+/// The trailer with the status of a call.
 const STATUS: &str = "grpc-status";
 
-/// The header in which an agent tells how long it will wait.
+/// The header with the deadline of the client.
 const DEADLINE: &str = "grpc-timeout";
 
 impl Way {
-    /// Passes a call on, or does to it what the script says.
+    /// Forwards a call, or applies the fault of the script.
     pub(super) async fn answer(
         self,
         request: Request<Incoming>,
@@ -34,7 +34,7 @@ impl Way {
         let Arrived { method, fault, mut cleared } = arrived;
         let Some(fault) = fault else { return self.pass(method, request).await };
         if fault.kind == Kind::Late {
-            self.pass_for_nobody(method, request, fault.after).await?;
+            self.forward_detached(method, request, fault.after).await?;
             changed(&mut cleared).await;
             return Ok(refusal(Code::Unavailable, method));
         }
@@ -53,8 +53,8 @@ impl Way {
         }
     }
 
-    /// Passes a call on as it is, and its answer back. Whoever drops this cancels the call, as the agent
-    /// would have done itself.
+    /// Forwards a call and its response unchanged. Dropping the future cancels the call, as the agent would
+    /// have done itself.
     async fn pass(
         mut self,
         method: &'static str,
@@ -63,13 +63,13 @@ impl Way {
         let script = Arc::clone(&self.script);
         let request = request.map(|body| counted(body, &script, method, |c| &mut c.request_bytes));
         let answer = self.runtime.send_request(request).await?;
-        // An answer without a message has its status among the headers.
+        // A response without a message has its status in the headers.
         note(&script, method, answer.headers());
         Ok(answer.map(|body| counted(body, &script, method, |c| &mut c.answer_bytes)))
     }
 
-    /// Passes a call on so that it is finished whatever its caller does, and throws the answer away.
-    async fn pass_for_nobody(
+    /// Forwards a call so that it is finished even if its client disconnects, and drops the response.
+    async fn forward_detached(
         &self,
         method: &'static str,
         request: Request<Incoming>,
@@ -86,14 +86,14 @@ impl Way {
         self.finish(async move {
             let _under_way = under_way;
             tokio::time::sleep(after).await;
-            // The head of an answer comes when the runtime is done.
+            // The response headers arrive when the runtime is done.
             drop(runtime.send_request(request).await);
         });
         Ok(())
     }
 }
 
-/// A late call that the runtime has not answered.
+/// A late call in progress.
 #[derive(Debug)]
 struct UnderWay(Arc<Script>);
 
@@ -115,14 +115,14 @@ fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// Waits until the faults are cleared, for ever if nobody is left who could.
+/// Waits until the faults are cleared; for ever if the control socket is gone.
 async fn changed(cleared: &mut watch::Receiver<u64>) {
     if cleared.changed().await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-/// A body whose bytes are counted as they pass.
+/// A body whose bytes are counted while they are forwarded.
 fn counted(
     body: Incoming,
     script: &Arc<Script>,
@@ -130,7 +130,7 @@ fn counted(
     bytes: fn(&mut Count) -> &mut u64,
 ) -> Body {
     let script = Arc::clone(script);
-    let tell = move |frame: Frame<_>| {
+    let count = move |frame: Frame<_>| {
         let length = frame.data_ref().map_or(0, |data: &hyper::body::Bytes| data.len() as u64);
         script.count(method, |count| *bytes(count) += length);
         if let Some(trailers) = frame.trailers_ref() {
@@ -138,20 +138,20 @@ fn counted(
         }
         frame
     };
-    body.map_frame(tell).boxed()
+    body.map_frame(count).boxed()
 }
 
-/// Takes note of the status of an answer, if this is where it is told.
+/// Records the status of a response, if these headers have it.
 fn note(script: &Script, method: &'static str, headers: &HeaderMap) {
     if headers.get(STATUS).is_some_and(|status| status == "0") {
         script.is_done(method, now());
     }
 }
 
-/// A failure as gRPC writes it: an answer of nothing but headers.
+/// A failure in gRPC's form: a response with headers only.
 fn refusal(code: Code, method: &'static str) -> Response<Body> {
     let mut answer = Response::new(Empty::new().map_err(|never| match never {}).boxed());
-    let message = format!("cri-proxy was told to fail {method}");
+    let message = format!("cri-proxy injected a failure of {method}");
     let message = HeaderValue::from_str(&message).expect("names of methods are plain letters");
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));

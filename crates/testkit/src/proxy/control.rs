@@ -1,4 +1,4 @@
-//! The second socket: faults are given and counts are asked for.
+//! The control socket: sets faults and returns counts.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -7,15 +7,15 @@ use tokio::net::UnixListener;
 use super::{Fault, Proxy};
 use crate::socket::answer_lines;
 
-/// Answers every line with a line of JSON, for ever. `fault METHOD=KIND ...` adds a fault, `clear`
-/// takes all back; `faults` tells which are left and how many late calls are under way; `arrivals
-/// METHOD` when its latest calls came; `reset` the counts, which begin anew; any other line the counts.
-pub async fn answer_questions(proxy: Proxy, listener: UnixListener) -> Result<()> {
-    answer_lines(listener, move |line| proxy.obey(line)).await
+/// Answers every line with a line of JSON. Never ends. `fault METHOD=KIND ...` adds a fault, `clear` removes
+/// all; `faults` returns the remaining ones and the number of late calls in progress; `arrivals METHOD` the
+/// times of its latest calls; `reset` returns and resets the counts; any other line returns the counts.
+pub async fn serve_control(proxy: Proxy, listener: UnixListener) -> Result<()> {
+    answer_lines(listener, move |line| proxy.execute(line)).await
 }
 
 impl Proxy {
-    fn obey(&self, line: &str) -> Result<Value> {
+    fn execute(&self, line: &str) -> Result<Value> {
         let script = self.script();
         let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
         match command {

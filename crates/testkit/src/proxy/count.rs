@@ -1,25 +1,25 @@
-//! What is known of the calls of a method.
+//! Statistics of the calls of a method.
 
 use std::collections::VecDeque;
 
 use jiff::Timestamp;
 use serde::Serialize;
 
-/// How many arrivals and answers of a method are remembered.
+/// How many arrivals and responses of a method are kept.
 const REMEMBERED: usize = 1024;
 
-/// How often a method was called, and with how much.
+/// The number of calls of a method, and their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Count {
     /// All calls.
     pub calls: u64,
-    /// Those that a fault was done to.
+    /// Calls with an injected fault.
     pub spoilt: u64,
-    /// Those that the runtime has done: answered without an error.
+    /// Calls that the runtime answered without an error.
     pub done: u64,
-    /// Bytes of requests, as they are on the wire.
+    /// Bytes of requests on the wire.
     pub request_bytes: u64,
-    /// Bytes of answers that were passed back, the same way.
+    /// Bytes of forwarded responses on the wire.
     pub answer_bytes: u64,
 }
 
@@ -27,9 +27,9 @@ pub struct Count {
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     pub(super) count: Count,
-    /// When the last of them came, the latest last.
+    /// The latest arrivals, in order.
     pub(super) arrivals: VecDeque<Timestamp>,
-    /// When the last of those that were done had been answered, the latest last.
+    /// The latest times of responses without an error, in order.
     pub(super) done: VecDeque<Timestamp>,
 }
 
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_latest_arrivals_and_answers_are_remembered() {
+    fn only_the_latest_arrivals_and_answers_are_kept() {
         let mut calls = Calls::default();
         for second in 0..2000 {
             calls.arrived(Timestamp::from_second(second).unwrap());

@@ -1,4 +1,4 @@
-//! What is done to a call instead of passing it on as it is.
+//! Faults of calls.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,29 +8,27 @@ use anyhow::{Context, Result, bail};
 use crate::methods::known;
 use crate::runtime::look::duration;
 
-/// How a call goes wrong.
+/// The kind of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Answered `UNAVAILABLE`; the runtime never hears of it.
+    /// Answered with `UNAVAILABLE`; not forwarded.
     Unavailable,
-    /// Answered `NOT_FOUND`; the runtime never hears of it.
+    /// Answered with `NOT_FOUND`; not forwarded.
     NotFound,
-    /// Answered `DEADLINE_EXCEEDED`; the runtime never hears of it.
+    /// Answered with `DEADLINE_EXCEEDED`; not forwarded.
     Deadline,
-    /// Answered `RESOURCE_EXHAUSTED`, as if the answer were larger than a message may be; the runtime
-    /// never hears of it.
+    /// Answered with `RESOURCE_EXHAUSTED`, as if the response exceeded the message limit; not forwarded.
     TooLarge,
-    /// Neither answered nor passed on. If its caller still waits when the faults are cleared, it is
-    /// passed on then.
+    /// Neither answered nor forwarded. If its client still waits when the faults are cleared, it is forwarded
+    /// then.
     Hang,
-    /// Passed on without the caller's deadline, and finished even if the caller goes; its answer is
-    /// thrown away. If the caller still waits when the faults are cleared, it is answered
-    /// `UNAVAILABLE`.
+    /// Forwarded without the client's deadline, and finished even if the client disconnects; its response is
+    /// dropped. If the client still waits when the faults are cleared, it is answered with `UNAVAILABLE`.
     Late,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 6] =
         [Self::Unavailable, Self::NotFound, Self::Deadline, Self::TooLarge, Self::Hang, Self::Late];
 }
@@ -53,18 +51,18 @@ impl fmt::Display for Kind {
 pub struct Fault {
     /// The method.
     pub method: &'static str,
-    /// What is done.
+    /// The kind.
     pub kind: Kind,
-    /// How many calls pass before.
+    /// How many calls are forwarded before it applies.
     pub skip: u64,
-    /// How many calls it is done to; without it, all until the faults are cleared.
+    /// The number of calls it applies to; `None` until the faults are cleared.
     pub times: Option<u64>,
-    /// How long a call waits before it is done.
+    /// The delay of a call before it applies.
     pub after: Duration,
 }
 
 impl Fault {
-    /// Reads a fault as it is written.
+    /// Parses a fault.
     pub fn parse(text: &str) -> Result<Self> {
         let mut words = text.split_whitespace();
         let first = words.next().unwrap_or_default();
@@ -74,7 +72,7 @@ impl Fault {
         let kind = kinds
             .clone()
             .find(|known| known.to_string() == kind)
-            .with_context(|| format!("{kind:?} is no kind of fault"))?;
+            .with_context(|| format!("{kind:?} is not a kind of fault"))?;
         let mut fault = Self { method, kind, skip: 0, times: Some(1), after: Duration::ZERO };
         for word in words {
             match word.split_once('=') {
@@ -83,7 +81,7 @@ impl Fault {
                 Some(("times", number)) => fault.times = Some(count(number)?),
                 Some(("after", time)) => {
                     let after = duration(time);
-                    fault.after = after.with_context(|| format!("{time:?} is no time"))?;
+                    fault.after = after.with_context(|| format!("{time:?} is not a duration"))?;
                 }
                 _ => bail!("{word:?} is neither skip=N, times=N, times=all nor after=DURATION"),
             }
@@ -104,7 +102,7 @@ impl fmt::Display for Fault {
 }
 
 fn count(text: &str) -> Result<u64> {
-    text.parse().with_context(|| format!("{text:?} is no number of calls"))
+    text.parse().with_context(|| format!("{text:?} is not a number of calls"))
 }
 
 #[cfg(test)]
@@ -112,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_are_read_as_they_are_written() {
+    fn faults_are_parsed() {
         let plain = Fault {
             method: "PullImage",
             kind: Kind::Unavailable,

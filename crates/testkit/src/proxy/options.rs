@@ -8,41 +8,41 @@ use lexopt::prelude::*;
 
 use super::Fault;
 
-/// What `--help` shows.
+/// The text of `--help`.
 pub const USAGE: &str = "\
 usage: cri-proxy --socket PATH --runtime PATH [OPTION...]
-  Passes the calls of a node agent on to a container runtime (CRI v1), and spoils those it is told to.
+  Forwards the calls of a node agent to a container runtime (CRI v1), and injects faults into chosen ones.
   Prints a line when it is ready, ends on SIGTERM or SIGINT, and removes its sockets.
 
   --socket PATH    where it listens
   --runtime PATH   where the runtime listens
   --fault 'METHOD=KIND [skip=N] [times=N|all] [after=DURATION]'
-                   spoils calls of a method (repeatable): N of them (1), after letting N pass (0),
-                   having waited for DURATION (0)
+                   a fault of a method (repeatable): applies to N calls (1), after N calls without it (0),
+                   and after waiting for DURATION (0)
   --control PATH   a second socket that answers each line with a line of JSON: the number of calls and
-                   bytes per method; `reset` starts anew; `arrivals METHOD` tells when the latest calls
-                   came, `faults` what is left; also `fault ...` and `clear`
+                   bytes per method; `reset` clears them; `arrivals METHOD` returns the times of the latest
+                   calls, `faults` the remaining faults; also `fault ...` and `clear`
 
   kinds: unavailable, not-found, deadline,
-         too-large                          answered so, and not passed on
-         hang                               neither answered nor passed on
-         late                               passed on, the answer thrown away";
+         too-large                          answered with this error, not forwarded
+         hang                               neither answered nor forwarded
+         late                               forwarded, the response is dropped";
 
-/// What the command line says.
+/// The parsed command line.
 #[derive(Debug)]
 pub struct Options {
-    /// Where to listen.
+    /// The socket of the proxy.
     pub socket: PathBuf,
-    /// Where the runtime listens.
+    /// The socket of the runtime.
     pub runtime: PathBuf,
-    /// Where to answer questions.
+    /// The control socket.
     pub control: Option<PathBuf>,
-    /// What goes wrong from the start.
+    /// The initial faults.
     pub faults: Vec<Fault>,
 }
 
 impl Options {
-    /// Reads the arguments after the program's name. None when help is asked for.
+    /// Parses the arguments after the program's name; `None` for `--help`.
     pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Option<Self>> {
         let (mut socket, mut runtime, mut control, mut faults) = (None, None, None, Vec::new());
         let mut parser = lexopt::Parser::from_args(args);
@@ -56,8 +56,8 @@ impl Options {
                 other => return Err(other.unexpected().into()),
             }
         }
-        let socket = socket.context("--socket is needed")?;
-        let runtime = runtime.context("--runtime is needed")?;
+        let socket = socket.context("--socket is required")?;
+        let runtime = runtime.context("--runtime is required")?;
         Ok(Some(Self { socket, runtime, control, faults }))
     }
 }
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read_and_what_makes_no_sense_is_refused() {
+    fn options_are_parsed_and_invalid_ones_rejected() {
         let sockets = ["--socket", "/run/a", "--runtime", "/run/b"];
         let more = ["--control=/run/c", "--fault", "Version=hang times=2", "--fault=Status=late"];
         let options = parse(&[&sockets[..], &more].concat()).unwrap().unwrap();

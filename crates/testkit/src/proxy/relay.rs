@@ -1,4 +1,4 @@
-//! Connections of agents, each with one of its own to the runtime.
+//! Connections of agents, each with its own connection to the runtime.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,37 +16,37 @@ use tokio::task::JoinSet;
 
 use super::{Proxy, Script};
 
-/// What calls and answers carry.
+/// The body of requests and responses.
 pub(super) type Body = BoxBody<Bytes, hyper::Error>;
 
-/// The way of one agent to the runtime.
+/// The connection of one agent to the runtime.
 #[derive(Debug, Clone)]
 pub(super) struct Way {
     pub(super) script: Arc<Script>,
     pub(super) runtime: SendRequest<Body>,
-    /// Late calls, which go on when the agent has gone. Never held across an await.
+    /// Late calls, which continue when the agent has disconnected. Never held across an await.
     late: Arc<Mutex<JoinSet<()>>>,
 }
 
 impl Way {
-    /// Finishes a call whatever the agent does.
+    /// Spawns a call that continues without the agent.
     pub(super) fn finish(&self, call: impl Future<Output = ()> + Send + 'static) {
         let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those that are done.
+        // Reap finished calls.
         while late.try_join_next().is_some() {}
         late.spawn(call);
     }
 }
 
-/// Takes connections for ever. Dropped, it takes no more, and those that are open break off.
+/// Accepts connections. Never ends. When it is dropped, it accepts no more, and open ones break.
 pub async fn serve(proxy: Proxy, listener: UnixListener) -> Result<()> {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            // Connections that are over wait while there are new ones; nothing depends on them.
+            // Finished connections are reaped when there are no new ones; nothing depends on them.
             biased;
             accepted = listener.accept() => {
-                let (agent, _) = accepted.context("take a connection of an agent")?;
+                let (agent, _) = accepted.context("accept a connection of an agent")?;
                 connections.spawn(relay(proxy.clone(), agent));
             }
             Some(ended) = connections.join_next() => {
@@ -58,10 +58,10 @@ pub async fn serve(proxy: Proxy, listener: UnixListener) -> Result<()> {
     }
 }
 
-/// Serves one agent for as long as it and the runtime are there.
+/// Serves one agent while both connections are open.
 async fn relay(proxy: Proxy, agent: UnixStream) -> Result<()> {
     let path = proxy.runtime.display();
-    // As without a proxy: where no runtime is, nobody is connected.
+    // As without a proxy: an agent cannot connect without a runtime.
     let stream = UnixStream::connect(&*proxy.runtime).await;
     let stream = TokioIo::new(stream.with_context(|| format!("connect to {path}"))?);
     let (runtime, connection) = handshake(TokioExecutor::new(), stream)
@@ -78,13 +78,13 @@ async fn relay(proxy: Proxy, agent: UnixStream) -> Result<()> {
         let server = http2::Builder::new(TokioExecutor::new());
         let serving = server.serve_connection(TokioIo::new(agent), service);
         tokio::select! {
-            // A runtime that is gone takes the agent's connection with it.
+            // When the runtime disconnects, the agent's connection is closed too.
             biased;
             ended = &mut connection => return ended.with_context(|| format!("speak with {path}")),
-            // An agent may break off at any time.
+            // An agent may disconnect at any time.
             _ = serving => {}
         }
     }
-    // Ends when the last late call is done.
+    // Ends after the last late call.
     connection.await.with_context(|| format!("speak with {path}"))
 }

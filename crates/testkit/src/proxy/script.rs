@@ -1,4 +1,4 @@
-//! Which calls are spoilt how, and what is known of all calls.
+//! The faults to inject, and the statistics of all calls.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,66 +10,66 @@ use super::count::{Calls, Count};
 use super::fault::Fault;
 use crate::methods::known;
 
-/// What methods are counted under that did not exist when this was written.
+/// The name under which unknown methods are counted.
 const OTHER: &str = "other";
 
 #[derive(Debug, Default)]
 struct State {
-    /// In the order in which they were given; those of a method follow one another.
+    /// In the order in which they were added; those of a method apply one after another.
     faults: Vec<Fault>,
     calls: BTreeMap<&'static str, Calls>,
     /// Late calls that the runtime has not answered yet.
     late: usize,
 }
 
-/// The faults to come, and the counts so far.
+/// The remaining faults, and the counts so far.
 #[derive(Debug, Default)]
 pub struct Script {
-    /// Written by every call and by whoever controls the proxy, never held across an await.
+    /// Written by every call and by the control socket, never held across an await.
     state: Mutex<State>,
-    /// How often the faults were cleared: what ends the wait of spoilt calls.
+    /// How often the faults were cleared: ends the wait of hung calls.
     cleared: watch::Sender<u64>,
 }
 
 impl Script {
-    /// Adds a fault. It begins when those of its method that were given before are used up.
+    /// Adds a fault. It applies after the earlier ones of its method.
     pub fn add(&self, fault: Fault) {
         self.state().faults.push(fault);
     }
 
-    /// Takes back all faults and ends the wait of the calls that are spoilt just now.
+    /// Clears all faults and ends the wait of hung calls.
     pub fn clear(&self) {
         self.state().faults.clear();
         self.cleared.send_modify(|times| *times += 1);
     }
 
-    /// The faults that are not used up.
+    /// The remaining faults.
     pub fn faults(&self) -> Vec<Fault> {
         self.state().faults.clone()
     }
 
-    /// How many late calls the runtime has not answered yet.
+    /// The number of late calls in progress.
     pub fn late(&self) -> usize {
         self.state().late
     }
 
-    /// What is known of each method that was called.
+    /// The statistics of each called method.
     pub fn counts(&self) -> BTreeMap<&'static str, Count> {
         self.state().calls.iter().map(|(method, calls)| (*method, calls.count)).collect()
     }
 
-    /// The same, counting from zero afterwards.
+    /// Returns and resets the statistics.
     pub fn take_counts(&self) -> BTreeMap<&'static str, Count> {
         let calls = std::mem::take(&mut self.state().calls);
         calls.into_iter().map(|(method, calls)| (method, calls.count)).collect()
     }
 
-    /// When the latest calls of a method came.
+    /// The times of the latest calls of a method.
     pub fn arrivals(&self, method: &str) -> Vec<Timestamp> {
         self.times(method, |calls| &calls.arrivals)
     }
 
-    /// When the latest of those that the runtime has done had been answered.
+    /// The times of its latest responses without an error.
     pub fn done(&self, method: &str) -> Vec<Timestamp> {
         self.times(method, |calls| &calls.done)
     }
@@ -80,11 +80,10 @@ impl Script {
         times.unwrap_or_default()
     }
 
-    /// A call arrives: what it is counted as, what is done to it, and what tells that the faults were
-    /// cleared meanwhile.
+    /// Registers a call: its counted name, its fault, and a receiver that changes when the faults are cleared.
     pub(super) fn arrived(&self, method: &str, now: Timestamp) -> Arrived {
         let method = known(method).unwrap_or(OTHER);
-        // Subscribed before the fault is looked up, so that no clearing is missed.
+        // Subscribed before the fault is chosen, so that no clearing is missed.
         let cleared = self.cleared.subscribe();
         let mut state = self.state();
         let fault = state.next_fault(method);
@@ -115,7 +114,7 @@ impl Script {
     }
 }
 
-/// A call that arrived.
+/// A registered call.
 #[derive(Debug)]
 pub(super) struct Arrived {
     pub(super) method: &'static str,
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_a_method_follow_one_another_and_leave_other_methods_alone() {
+    fn faults_of_a_method_apply_in_order_and_to_no_other_method() {
         let script = Script::default();
         for text in ["Version=hang skip=1 times=2", "Version=late", "Status=deadline times=all"] {
             script.add(Fault::parse(text).unwrap());
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_that_nobody_knew_are_counted_together() {
+    fn unknown_methods_share_one_count() {
         let script = Script::default();
         kinds(&script, "ComeTomorrow", 2);
         kinds(&script, "OrTheDayAfter", 1);

@@ -1,5 +1,5 @@
-//! Objects by the pod that their labels name, so that a list of one pod need not look at all. Those whose
-//! labels name none are under an empty uid.
+//! An index of objects by the pod UID in their labels, for lists of one pod. Objects without the label are
+//! under an empty UID.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ impl<I: Ord + Clone> ByPod<I> {
     }
 }
 
-/// The pod that labels name.
+/// The pod UID in the labels.
 pub(super) fn uid(labels: &BTreeMap<String, String>) -> &str {
     labels.get(labels::POD_UID).map(String::as_str).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What the runtime was asked.
+//! The recorded calls of the runtime.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,14 +15,14 @@ macro_rules! methods {
         }
 
         impl Method {
-            /// Its name as errors have it.
+            /// Its name in errors.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$method => stringify!($method),)+
                 }
             }
 
-            /// The method of this name.
+            /// The method with this name.
             pub fn named(name: &str) -> Option<Self> {
                 [$(Self::$method),+].into_iter().find(|method| method.name() == name)
             }
@@ -67,15 +67,15 @@ impl fmt::Display for Method {
     }
 }
 
-/// One call that arrived, whatever became of it.
+/// A recorded call, whatever its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// What was called.
+    /// The method.
     pub method: Method,
-    /// On what: an id, `namespace/pod`, `container of namespace/pod`, an image, addresses. For a list, the uid
-    /// or id that it is filtered by; empty for a list of everything.
+    /// The object: an id, `namespace/pod`, `container of namespace/pod`, an image, addresses. For a list, the
+    /// UID or id of its filter; empty for a full list.
     pub object: String,
-    /// When.
+    /// The time.
     pub at: Timestamp,
 }
 

@@ -1,4 +1,4 @@
-//! One container and the life of its process.
+//! One container and the state of its process.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use tokio::sync::Notify;
 use super::images::StoredImage;
 use super::script::{OnTerm, Script};
 
-/// Exit code of a container that could not start.
+/// Exit code of a container that failed to start.
 const EXIT_START_ERROR: i32 = 128;
 /// Exit code that stands for death by SIGKILL.
 pub(super) const EXIT_KILLED: i32 = 137;
-/// Exit code of a container of which the runtime lost track.
+/// Exit code of a container whose state the runtime lost.
 const EXIT_UNKNOWN: i32 = 255;
 
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct ContainerRecord {
     pub(super) log_path: Arc<str>,
     pub(super) script: Script,
     pub(super) life: Life,
-    /// Told when the process ends earlier than its script says; calls that stop it wait for this.
+    /// Notified when the process ends earlier than its script says; stop calls wait for this.
     pub(super) ended: Arc<Notify>,
 }
 
@@ -41,19 +41,19 @@ pub(super) enum Life {
     Created,
     Running(Process),
     Exited(Exit),
-    /// The runtime lost track of it.
+    /// The runtime lost its state.
     Unknown {
         started_at: Option<Timestamp>,
     },
 }
 
-/// A process that lives until its end has come.
+/// A running process with an end time.
 #[derive(Debug)]
 pub(super) struct Process {
     started_at: Timestamp,
     /// When it ends by itself, as far as known now, and with which code.
     end: Option<(Timestamp, i32)>,
-    /// SIGTERM is sent once, however often it is asked for.
+    /// SIGTERM is sent once, even for repeated requests.
     terminated: bool,
 }
 
@@ -80,7 +80,7 @@ impl Exit {
 }
 
 impl ContainerRecord {
-    /// Brings its life up to now: a process whose end has come has ended, at that moment.
+    /// Updates the state to now: a process whose end time has passed has ended at that time.
     pub(super) fn settle(&mut self, now: Timestamp) {
         if let Life::Running(process) = &self.life
             && let Some((at, code)) = process.end
@@ -111,10 +111,10 @@ impl ContainerRecord {
         }
     }
 
-    /// Starts the process; the script must not be of a program that is missing.
+    /// Starts the process; the script must be of an existing program.
     pub(super) fn start(&mut self, now: Timestamp) {
         let end = match self.script {
-            // An end beyond the end of time is no end.
+            // An overflowing end time means no end.
             Script::Runs { end: Some((after, code)), .. } => {
                 now.checked_add(after).ok().map(|at| (at, code))
             }
@@ -123,7 +123,7 @@ impl ContainerRecord {
         self.life = Life::Running(Process { started_at: now, end, terminated: false });
     }
 
-    /// Marks it as one whose start was tried and failed.
+    /// Marks it as failed to start.
     pub(super) fn fail_start(&mut self, now: Timestamp, message: &str) {
         self.life = Life::Exited(Exit {
             started_at: None,
@@ -147,12 +147,12 @@ impl ContainerRecord {
             && process.end.is_none_or(|(end, _)| at < end)
         {
             process.end = Some((at, code));
-            // Whoever waits for its end looks when that is.
+            // Waiting stop calls check the end time again.
             self.ended.notify_waiters();
         }
     }
 
-    /// Ends it now, whatever it does; nothing unless it runs or its state is unknown.
+    /// Ends it now; does nothing unless it runs or its state is unknown.
     pub(super) fn kill(&mut self, now: Timestamp, code: i32) {
         self.settle(now);
         self.life = match self.life {
@@ -165,22 +165,22 @@ impl ContainerRecord {
         self.ended.notify_waiters();
     }
 
-    /// Changes what it may use; what is not told stays.
+    /// Changes its resources; unset values stay.
     pub(super) fn limit(&mut self, resources: &LinuxResources) {
         let kept = &mut self.config.resources;
-        let told = |kept: &mut i64, told: i64| {
-            if told != 0 {
-                *kept = told;
+        let set = |kept: &mut i64, value: i64| {
+            if value != 0 {
+                *kept = value;
             }
         };
-        told(&mut kept.cpu_period, resources.cpu_period);
-        told(&mut kept.cpu_quota, resources.cpu_quota);
-        told(&mut kept.cpu_shares, resources.cpu_shares);
-        told(&mut kept.memory_limit, resources.memory_limit);
-        told(&mut kept.memory_swap_limit, resources.memory_swap_limit);
+        set(&mut kept.cpu_period, resources.cpu_period);
+        set(&mut kept.cpu_quota, resources.cpu_quota);
+        set(&mut kept.cpu_shares, resources.cpu_shares);
+        set(&mut kept.memory_limit, resources.memory_limit);
+        set(&mut kept.memory_swap_limit, resources.memory_swap_limit);
     }
 
-    /// Ends it now for want of memory.
+    /// Ends it now as OOM-killed.
     pub(super) fn oom_kill(&mut self, now: Timestamp) {
         self.kill(now, EXIT_KILLED);
         if let Life::Exited(exit) = &mut self.life {
@@ -201,8 +201,7 @@ impl ContainerRecord {
         self.ended.notify_waiters();
     }
 
-    /// How a list shows it. The runtime knows whose it is by its labels alone, and without them it is
-    /// nobody's.
+    /// Its list entry. The pod comes from the labels only; without them there is none.
     pub(super) fn listed(&self) -> Container {
         let label = |name| self.config.labels.get(name).map(String::as_str).unwrap_or_default();
         Container {
@@ -218,7 +217,7 @@ impl ContainerRecord {
         }
     }
 
-    /// Which image it uses.
+    /// The id of its image.
     pub(super) fn image_use(&self) -> ImageUse {
         let uid = self.config.labels.get(labels::POD_UID).filter(|uid| !uid.is_empty());
         ImageUse {
@@ -229,15 +228,15 @@ impl ContainerRecord {
         }
     }
 
-    /// The image as it was asked for.
-    fn asked_for(&self) -> &str {
+    /// The image reference of its configuration.
+    fn image_reference(&self) -> &str {
         match self.config.user_image.as_str() {
             "" => &self.config.image_ref,
             user_image => user_image,
         }
     }
 
-    /// Whom it runs as: root where nobody says. The first group is one of all, as with containerd.
+    /// Its user: root by default. The first group is one of the list, as with containerd.
     fn user(&self) -> ContainerUser {
         let security = &self.config.security;
         let gid = security.run_as_group.unwrap_or(0);
@@ -250,7 +249,7 @@ impl ContainerRecord {
         ContainerUser { linux: Some(linux) }
     }
 
-    /// Its status. The image may be gone meanwhile; then what the container was made with is told.
+    /// Its status. If the image was removed, the values of its creation are used.
     pub(super) fn status(&self, image: Option<&StoredImage>) -> ContainerStatus {
         let (started_at, exit) = match &self.life {
             Life::Created => (None, None),
@@ -258,11 +257,11 @@ impl ContainerRecord {
             Life::Exited(exit) => (exit.started_at, Some(exit)),
             Life::Unknown { started_at } => (*started_at, None),
         };
-        let tag = image.and_then(StoredImage::tag).unwrap_or(self.asked_for());
+        let tag = image.and_then(StoredImage::tag).unwrap_or(self.image_reference());
         let digest = image.and_then(StoredImage::digest).unwrap_or(&self.image_id);
         ContainerStatus {
             id: self.id.clone(),
-            // As the CRI has it: told in lists alone.
+            // The CRI has it in lists only.
             sandbox_id: "".into(),
             name: Arc::clone(&self.config.name),
             state: self.state(),

@@ -1,29 +1,29 @@
-//! Faults on the streams of events that a test asks for.
+//! Injected faults of event streams.
 
 use std::time::Duration;
 
 use model::ids::PodUid;
 use model::ports::runtime::{ContainerEvent, ContainerEventKind};
 
-/// What goes wrong with an event on its way to those who listen.
+/// A fault of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventFault {
-    /// It does not arrive.
+    /// It is lost.
     Lose,
     /// It arrives twice.
     Duplicate,
-    /// It arrives this much later; others overtake it.
+    /// It arrives this much later; later events overtake it.
     Delay(Duration),
 }
 
-/// Which events a fault is for, and how many of them.
+/// The events that a fault applies to, and how many of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventRule {
     fault: EventFault,
     kind: Option<ContainerEventKind>,
     pod: Option<PodUid>,
     object: Option<String>,
-    /// How many events are left; without it, until cleared.
+    /// How many events are left; `None` until cleared.
     left: Option<usize>,
 }
 
@@ -90,7 +90,7 @@ impl EventFaults {
         self.rules.clear();
     }
 
-    /// What goes wrong with this event; counts it.
+    /// The fault of this event; counts it.
     pub(super) fn take(&mut self, event: &ContainerEvent) -> Option<EventFault> {
         let rule = self.rules.iter_mut().find(|rule| rule.applies(event))?;
         rule.left = rule.left.map(|left| left - 1);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_for_its_kind_its_pod_its_object_and_its_number_of_events() {
+    fn event_rule_matches_kind_pod_object_and_count() {
         use ContainerEventKind::{Started, Stopped};
         let mut faults = EventFaults::default();
         faults.add(EventRule::all(EventFault::Lose).kind(Stopped).pod("a").object("1").once());

@@ -1,4 +1,4 @@
-//! Faults that a test asks for.
+//! Injected faults of calls.
 
 use std::time::Duration;
 
@@ -6,27 +6,27 @@ use model::ports::runtime::Code;
 
 use super::calls::Method;
 
-/// What goes wrong with a call.
+/// A fault of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
-    /// How long the answer takes beyond what the call needs.
+    /// The additional time until the response.
     pub(super) delay: Duration,
     pub(super) outcome: Outcome,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Nothing but the delay is wrong.
+    /// Only the delay.
     Works,
     /// Fails without an effect.
     Fails(Code),
-    /// No effect and no answer, ever.
+    /// No effect and no response, ever.
     Hangs,
-    /// Takes effect, then the delay passes, then it answers with what was true before the delay.
+    /// Takes effect, then waits for the delay, then returns the state before the delay.
     AnswersLate,
-    /// Takes effect, then the delay passes, then it fails.
+    /// Takes effect, then waits for the delay, then fails.
     FailsAfterEffect(Code),
-    /// Takes effect, but no answer comes, ever.
+    /// Takes effect, but never returns.
     HangsAfterEffect,
     /// Panics without an effect.
     Panics,
@@ -42,8 +42,7 @@ impl Fault {
         Self::of(Outcome::Works).after(delay)
     }
 
-    /// The call takes effect at once, but its answer comes this much later: what it tells may no
-    /// longer be true.
+    /// The call takes effect at once, but returns this much later: its response may be outdated.
     pub const fn late_answer(delay: Duration) -> Self {
         Self::of(Outcome::AnswersLate).after(delay)
     }
@@ -68,7 +67,7 @@ impl Fault {
         Self::of(Outcome::FailsAfterEffect(code))
     }
 
-    /// The call takes effect but never returns: its answer was lost.
+    /// The call takes effect but never returns: its response is lost.
     pub const fn lost_answer() -> Self {
         Self::of(Outcome::HangsAfterEffect)
     }
@@ -78,7 +77,7 @@ impl Fault {
         Self::of(Outcome::Panics)
     }
 
-    /// The same, with the answer this much later.
+    /// The same, with the response this much later.
     #[must_use]
     pub const fn after(mut self, delay: Duration) -> Self {
         self.delay = delay;
@@ -86,13 +85,13 @@ impl Fault {
     }
 }
 
-/// Which calls a fault is for, and how many of them.
+/// The calls that a fault applies to, and how many of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     method: Method,
     object: Option<String>,
     fault: Fault,
-    /// How many calls are left; without it, until cleared.
+    /// How many calls are left; `None` until cleared.
     left: Option<usize>,
 }
 
@@ -102,7 +101,7 @@ impl Rule {
         Self { method, object: None, fault, left: None }
     }
 
-    /// Only calls on this object; [`Call::object`](super::Call::object) says how it is written.
+    /// Only calls on this object; see [`Call::object`](super::Call::object) for its format.
     #[must_use]
     pub fn object(mut self, object: impl Into<String>) -> Self {
         self.object = Some(object.into());
@@ -144,7 +143,7 @@ impl Faults {
         self.rules.clear();
     }
 
-    /// What goes wrong with this call; counts it.
+    /// The fault of this call; counts it.
     pub(super) fn take(&mut self, method: Method, object: &str) -> Option<Fault> {
         let position = self.rules.iter().position(|rule| rule.applies(method, object))?;
         let rule = &mut self.rules[position];
@@ -162,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_is_for_its_method_its_object_and_its_number_of_calls() {
+    fn fault_rule_matches_method_object_and_count() {
         let mut faults = Faults::default();
         faults.add(Rule::on(Method::StopContainer, Fault::hang()).object("a").once());
         faults.add(Rule::on(Method::StopContainer, Fault::error(Code::Internal)));

@@ -1,4 +1,4 @@
-//! Who is told what happens, and what was not heard yet.
+//! The event streams, and the events that no stream has received yet.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::task::Waker;
@@ -11,22 +11,25 @@ use model::ports::runtime::{Code, ContainerEvent, ContainerEventKind};
 
 use super::event_faults::{EventFault, EventFaults};
 
-/// How long events are kept for the next listener while there is none, as containerd does.
-const UNHEARD_FOR: Duration = Duration::from_mins(5);
+/// How long events are kept for the next stream while there is none, as containerd does.
+const UNREAD_TTL: Duration = Duration::from_mins(5);
 
-/// An event, and the sandbox of its pod as it was then.
+/// An event with the sandbox of its pod at that time.
 #[derive(Debug, Clone)]
-pub(crate) struct Told {
+pub(crate) struct SentEvent {
     pub(crate) event: ContainerEvent,
-    #[cfg_attr(not(feature = "hollow"), expect(dead_code, reason = "the port tells only the pod"))]
+    #[cfg_attr(
+        not(feature = "hollow"),
+        expect(dead_code, reason = "the port returns only the pod")
+    )]
     pub(crate) sandbox: Sandbox,
 }
 
-/// An event on its way.
+/// An event in transit.
 #[derive(Debug, Clone)]
 struct Sent {
     arrives: Timestamp,
-    told: Told,
+    content: SentEvent,
 }
 
 /// How a stream ends.
@@ -40,9 +43,9 @@ pub(super) enum End {
 #[derive(Debug, Default)]
 struct Listener {
     queue: VecDeque<Sent>,
-    /// Set when the stream shall end, and how.
+    /// Set when the stream must end, and how.
     end: Option<End>,
-    /// Of whoever waits for the stream.
+    /// The waker of the stream's task.
     waker: Option<Waker>,
 }
 
@@ -54,30 +57,30 @@ impl Listener {
     }
 }
 
-/// What comes next for a listener.
+/// The next item of a stream.
 #[derive(Debug)]
 pub(super) enum Next {
-    Event(Told),
+    Event(SentEvent),
     End(End),
-    /// Nothing before this moment, as far as known now.
+    /// No item before this time, as far as known now.
     Wait(Option<Timestamp>),
 }
 
-/// All open streams. Every one of them is told everything.
+/// All open streams. Each receives every event.
 #[derive(Debug, Default)]
 pub(super) struct Feed {
     pub(super) faults: EventFaults,
     listeners: BTreeMap<u64, Listener>,
     last: u64,
-    /// What happened while nobody listened.
-    unheard: VecDeque<Sent>,
+    /// Events without a stream to receive them.
+    unread: VecDeque<Sent>,
 }
 
 impl Feed {
-    /// Opens a stream. The first listener after a time without any hears what was missed.
+    /// Opens a stream. The first one after a time without any receives the kept events.
     pub(super) fn listen(&mut self, now: Timestamp) -> u64 {
         self.forget_old(now);
-        let listener = Listener { queue: std::mem::take(&mut self.unheard), ..Listener::default() };
+        let listener = Listener { queue: std::mem::take(&mut self.unread), ..Listener::default() };
         self.last += 1;
         self.listeners.insert(self.last, listener);
         self.last
@@ -96,13 +99,13 @@ impl Feed {
         }
     }
 
-    /// Drops what nobody heard.
+    /// Drops the kept events.
     pub(super) fn forget(&mut self) {
-        self.unheard.clear();
+        self.unread.clear();
     }
 
-    /// Tells everybody, or the next who comes, what happened to a sandbox or in it.
-    pub(super) fn tell(
+    /// Sends an event of a sandbox or one of its containers to all streams, or keeps it for the next one.
+    pub(super) fn send(
         &mut self,
         kind: ContainerEventKind,
         object: ObjectId,
@@ -117,34 +120,34 @@ impl Feed {
             Some(EventFault::Delay(delay)) => (1, delay),
         };
         let arrives = at.checked_add(delay).unwrap_or(Timestamp::MAX);
-        let sent = Sent { arrives, told: Told { event, sandbox } };
+        let sent = Sent { arrives, content: SentEvent { event, sandbox } };
         self.forget_old(at);
         for _ in 0..copies {
             for listener in self.listeners.values_mut() {
                 listener.queue.push_back(sent.clone());
             }
             if self.listeners.is_empty() {
-                self.unheard.push_back(sent.clone());
+                self.unread.push_back(sent.clone());
             }
         }
         self.wake();
     }
 
-    /// Lets everybody look again: something is due earlier than before.
+    /// Wakes all streams: something is due earlier than before.
     pub(super) fn wake(&mut self) {
         for listener in self.listeners.values_mut() {
             listener.wake();
         }
     }
 
-    /// The next thing for a listener; who has to wait is woken when that changes.
+    /// The next item of a stream; registers the waker if there is none.
     pub(super) fn next(&mut self, key: u64, now: Timestamp, waker: &Waker) -> Next {
         let Some(listener) = self.listeners.get_mut(&key) else {
             return Next::End(End::Plain);
         };
         let arrived = listener.queue.iter().position(|sent| sent.arrives <= now);
         if let Some(sent) = arrived.and_then(|position| listener.queue.remove(position)) {
-            return Next::Event(sent.told);
+            return Next::Event(sent.content);
         }
         if let Some(end) = listener.end {
             self.listeners.remove(&key);
@@ -156,10 +159,10 @@ impl Feed {
 
     fn forget_old(&mut self, now: Timestamp) {
         let kept = |sent: &Sent| {
-            sent.arrives.checked_add(UNHEARD_FOR).is_ok_and(|forgotten| forgotten > now)
+            sent.arrives.checked_add(UNREAD_TTL).is_ok_and(|forgotten| forgotten > now)
         };
-        while self.unheard.front().is_some_and(|sent| !kept(sent)) {
-            self.unheard.pop_front();
+        while self.unread.front().is_some_and(|sent| !kept(sent)) {
+            self.unread.pop_front();
         }
     }
 }

@@ -13,22 +13,22 @@ use model::wanted::SandboxConfig;
 
 use super::MemoryRuntime;
 use super::calls::Method;
-use super::port::{asked, wait, wrong_subject};
+use super::port::{filter_text, wait, wrong_subject};
 use super::store::Refusal;
 
 impl MemoryRuntime {
     async fn pull(&self, image: &str) -> Result<String, Refusal> {
-        let remote = self.world().images.remote(image).cloned();
+        let remote = self.inner().images.remote(image).cloned();
         let remote = remote.ok_or_else(|| Refusal::not_found("image", image))?;
         wait(remote.time_to_pull()).await;
-        Ok(self.world().images.pull(&remote))
+        Ok(self.inner().images.pull(&remote))
     }
 }
 
 #[async_trait]
 impl ImageService for MemoryRuntime {
     async fn image_status(&self, image: &str) -> Result<Option<Image>, RuntimeError> {
-        let effect = self.at_once(|world, _| Ok(world.images.status(image)));
+        let effect = self.at_once(|inner, _| Ok(inner.images.status(image)));
         self.call(Method::ImageStatus, image.to_owned(), effect).await
     }
 
@@ -42,17 +42,17 @@ impl ImageService for MemoryRuntime {
     }
 
     async fn list_images(&self) -> Result<Vec<Image>, RuntimeError> {
-        let effect = self.at_once(|world, _| {
-            let besides = world.listed_besides.iter().cloned();
-            Ok(world.images.list().into_iter().chain(besides).collect())
+        let effect = self.at_once(|inner, _| {
+            let additional = inner.additional_images.iter().cloned();
+            Ok(inner.images.list().into_iter().chain(additional).collect())
         });
         self.call(Method::ListImages, String::new(), effect).await
     }
 
     async fn remove_image(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
-        let effect = self.at_once(|world, _| match &verdict.subject {
+        let effect = self.at_once(|inner, _| match &verdict.subject {
             Subject::Image(id) => {
-                world.images.remove(id);
+                inner.images.remove(id);
                 Ok(())
             }
             _ => Err(wrong_subject(verdict)),
@@ -64,26 +64,26 @@ impl ImageService for MemoryRuntime {
         &self,
         filter: &ContainerFilter,
     ) -> Result<Vec<ImageUse>, RuntimeError> {
-        let effect = self.at_once(|world, now| {
-            let listed = world.store.image_uses(filter, now);
-            world.sendable(listed)
+        let effect = self.at_once(|inner, now| {
+            let listed = inner.store.image_uses(filter, now);
+            inner.sendable(listed)
         });
-        self.call(Method::ListContainers, asked(filter.sandbox_id.as_ref()), effect).await
+        self.call(Method::ListContainers, filter_text(filter.sandbox_id.as_ref()), effect).await
     }
 
     async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError> {
-        let effect = self.at_once(|world, _| Ok(world.images.labels(image)));
+        let effect = self.at_once(|inner, _| Ok(inner.images.labels(image)));
         self.call(Method::ImageStatus, image.to_owned(), effect).await
     }
 
     async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError> {
-        let effect = self.at_once(|world, _| {
-            let used_bytes = world.images.bytes();
+        let effect = self.at_once(|inner, _| {
+            let used_bytes = inner.images.bytes();
             let on = |mount_point: &PathBuf| ImageFilesystem {
                 mount_point: mount_point.clone(),
                 used_bytes,
             };
-            Ok(world.image_directories.iter().map(on).collect())
+            Ok(inner.image_directories.iter().map(on).collect())
         });
         self.call(Method::ImageFsInfo, String::new(), effect).await
     }

@@ -1,4 +1,4 @@
-//! Images: those that the runtime has, and those that it can fetch.
+//! Images: those of the runtime, and those of the registry.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use model::ports::runtime::{Image, ImageUser};
 use super::numbers;
 use super::script::Script;
 
-/// An image somewhere outside, ready to be pulled.
+/// An image in the registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteImage {
     name: String,
@@ -24,7 +24,7 @@ pub struct RemoteImage {
 }
 
 impl RemoteImage {
-    /// An image of 1 MB with the workload in it. Its name alone makes it different from others.
+    /// An image of 1 MB with the workload. Its content is derived from its name.
     pub fn new(name: &str) -> Self {
         let name = normalized(name);
         Self {
@@ -41,64 +41,64 @@ impl RemoteImage {
         }
     }
 
-    /// What is in it: images of equal content are one image under several names, and a name whose
-    /// content changed is a new image.
+    /// Sets the content: images with equal content are one image with several names, and a name with changed
+    /// content is a new image.
     #[must_use]
     pub fn content(mut self, content: &str) -> Self {
         content.clone_into(&mut self.content);
         self
     }
 
-    /// Bytes that it takes.
+    /// Sets the size in bytes.
     #[must_use]
     pub fn size(mut self, bytes: u64) -> Self {
         self.layers = BTreeMap::from([(self.name.clone(), bytes)]);
         self
     }
 
-    /// What it consists of: layers by name, with the bytes of each. Images share those of one name.
+    /// Sets the layers by name, with the bytes of each. Images share layers of the same name.
     #[must_use]
     pub fn layers<'a>(mut self, layers: impl IntoIterator<Item = (&'a str, u64)>) -> Self {
         self.layers = layers.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
         self
     }
 
-    /// A label of it.
+    /// Adds a label.
     #[must_use]
     pub fn label(mut self, name: &str, value: &str) -> Self {
         self.labels.insert(name.to_owned(), value.to_owned());
         self
     }
 
-    /// The runtime asks not to remove it.
+    /// Pins the image: the runtime asks not to remove it.
     #[must_use]
     pub fn pinned(mut self) -> Self {
         self.pinned = true;
         self
     }
 
-    /// How long fetching it takes.
+    /// Sets the duration of a pull.
     #[must_use]
     pub fn pull_takes(mut self, time: Duration) -> Self {
         self.pull_takes = time;
         self
     }
 
-    /// What it runs when a container does not say.
+    /// Sets the entry point.
     #[must_use]
     pub fn entrypoint<W: Into<String>>(mut self, words: impl IntoIterator<Item = W>) -> Self {
         self.entrypoint = words.into_iter().map(Into::into).collect();
         self
     }
 
-    /// The arguments of the entry point when a container does not say.
+    /// Sets the default arguments.
     #[must_use]
     pub fn cmd<W: Into<String>>(mut self, words: impl IntoIterator<Item = W>) -> Self {
         self.cmd = words.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Every program is in it. One that is not the workload runs until somebody ends it.
+    /// The image contains every program. One other than the workload runs until it is stopped.
     #[must_use]
     pub fn runs_anything(mut self) -> Self {
         self.entrypoint = vec!["/entrypoint".into()];
@@ -106,7 +106,7 @@ impl RemoteImage {
         self
     }
 
-    /// Whom it runs as when a container does not say.
+    /// Sets the default user.
     #[must_use]
     pub fn user(mut self, user: ImageUser) -> Self {
         self.user = Some(user);
@@ -131,7 +131,7 @@ impl RemoteImage {
     }
 }
 
-/// An image that the runtime has.
+/// An image of the runtime.
 #[derive(Debug, Clone)]
 pub(super) struct StoredImage {
     tags: BTreeSet<String>,
@@ -146,8 +146,7 @@ pub(super) struct StoredImage {
 }
 
 impl StoredImage {
-    /// The whole command line of a container: the container's command and arguments where it has
-    /// them, the image's where not.
+    /// The full command line of a container: the container's command and arguments where set, else the image's.
     pub(super) fn command_line(&self, command: &[String], args: &[String]) -> Vec<String> {
         match (command, args) {
             ([], []) => [&*self.entrypoint, &*self.cmd].concat(),
@@ -156,7 +155,7 @@ impl StoredImage {
         }
     }
 
-    /// What a program does in it, if not even the director knows that program.
+    /// The script of a program that the director does not know.
     pub(super) fn script_of_unknown(&self) -> Script {
         if self.runs_anything { Script::FOREVER } else { Script::Missing }
     }
@@ -184,11 +183,11 @@ impl StoredImage {
     }
 }
 
-/// The images that the runtime has, by id, and those outside, by name.
+/// The images of the runtime, by id, and those of the registry, by name.
 #[derive(Debug, Default)]
 pub(super) struct Images {
     stored: BTreeMap<String, StoredImage>,
-    /// Names with a tag or digest of stored images, and whose they are.
+    /// The ids of stored images by tag or digest.
     names: BTreeMap<String, String>,
     registry: BTreeMap<String, RemoteImage>,
 }
@@ -202,13 +201,12 @@ impl Images {
         self.registry.remove(&normalized(name));
     }
 
-    /// The image of that name in the registry.
+    /// The image with this name in the registry.
     pub(super) fn remote(&self, name: &str) -> Option<&RemoteImage> {
         self.registry.get(&normalized(name))
     }
 
-    /// Puts an image into the store under its name, and gives its id. A tag that another image had
-    /// moves here.
+    /// Stores an image under its name, and returns its id. A tag of another image is moved.
     pub(super) fn import(&mut self, image: &RemoteImage) -> String {
         let id = image.id();
         let stored = self.stored.entry(id.clone()).or_insert_with(|| StoredImage {
@@ -227,14 +225,14 @@ impl Images {
         id
     }
 
-    /// The same for an image that comes from a registry, which also tells its digest.
+    /// The same for an image from a registry, which also has a digest.
     pub(super) fn pull(&mut self, image: &RemoteImage) -> String {
         let id = self.import(image);
         self.name(&id, image.repo_digest());
         id
     }
 
-    /// Gives a stored image a name and takes it from whoever had it.
+    /// Adds a name to a stored image and removes it from its previous owner.
     fn name(&mut self, id: &str, name: String) {
         if let Some(old) = self.names.insert(name.clone(), id.to_owned())
             && let Some(old) = self.stored.get_mut(&old)
@@ -247,7 +245,7 @@ impl Images {
         names.insert(name);
     }
 
-    /// The stored image of a name or id.
+    /// The stored image with this name or id.
     pub(super) fn resolve(&self, reference: &str) -> Option<(&str, &StoredImage)> {
         let by_id = self.stored.get_key_value(reference);
         let by_name = || {
@@ -289,8 +287,7 @@ impl Images {
     }
 }
 
-/// A digest that is the same for equal text and looks like a real one; nothing here needs a secure
-/// one.
+/// A digest that is the same for equal text and looks like a real one; it need not be secure.
 fn digest(kind: &str, text: &str) -> String {
     // FNV-1a
     let seed = kind
@@ -303,7 +300,7 @@ fn digest(kind: &str, text: &str) -> String {
     format!("sha256:{}", numbers::hex64(seed))
 }
 
-/// An image's name in full: with registry and tag. A name with a digest needs no tag and loses it.
+/// An image's full name: with registry and tag. A name with a digest loses its tag.
 fn normalized(name: &str) -> String {
     let (name, digest) = match name.split_once('@') {
         Some((name, digest)) => (name, Some(digest)),
@@ -330,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_name_stands_for_a_full_one() {
+    fn short_image_name_is_expanded() {
         let rows = [
             ("busybox", "docker.io/library/busybox:latest"),
             ("team/app:2", "docker.io/team/app:2"),
@@ -344,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_content_is_one_image_under_several_names() {
+    fn images_with_equal_content_are_one_image_with_several_names() {
         let mut images = Images::default();
         let one = images.pull(&RemoteImage::new("a.test/one:1").content("x"));
         let two = images.pull(&RemoteImage::new("a.test/two:1").content("x"));
@@ -358,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_moves_to_the_image_that_was_pulled_last() {
+    fn tag_moves_to_the_last_pulled_image() {
         let mut images = Images::default();
         let old = images.pull(&RemoteImage::new("a.test/app:1"));
         let new = images.pull(&RemoteImage::new("a.test/app:1").content("changed"));
@@ -369,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_says_what_runs_and_the_image_says_the_rest() {
+    fn container_command_overrides_the_image() {
         let mut images = Images::default();
         images.pull(&RemoteImage::new("a.test/app").cmd(["sleep", "1"]));
         let (_, image) = images.resolve("a.test/app").unwrap();

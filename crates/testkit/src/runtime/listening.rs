@@ -1,4 +1,4 @@
-//! A stream of what happens in the runtime.
+//! An event stream of the runtime.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -9,51 +9,51 @@ use model::ports::clock::WallClock;
 use model::ports::runtime::Code;
 use tokio::time::{Sleep, sleep};
 
-use super::World;
-use super::feed::{End, Next, Told};
+use super::Inner;
+use super::feed::{End, Next, SentEvent};
 use crate::clock::until;
 
-/// An open stream. Whoever polls it waits for the next end that is due, so that processes end in
-/// time for those who listen without a task that watches them.
+/// An open stream. Its poll waits for the next exit that is due, so that events of exits are sent on time
+/// without a background task.
 pub(crate) struct Listening {
-    /// The runtime may go while its streams are held; then they are over.
-    world: Weak<Mutex<World>>,
+    /// Weak, because the streams end with the runtime.
+    inner: Weak<Mutex<Inner>>,
     clock: Arc<dyn WallClock>,
     key: u64,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Listening {
-    pub(super) fn new(world: &Arc<Mutex<World>>, clock: Arc<dyn WallClock>) -> Self {
+    pub(super) fn new(inner: &Arc<Mutex<Inner>>, clock: Arc<dyn WallClock>) -> Self {
         let now = clock.now();
         let key = {
-            let mut open = world.lock().unwrap_or_else(PoisonError::into_inner);
-            // What happened before is for those who listened then.
+            let mut open = inner.lock().unwrap_or_else(PoisonError::into_inner);
+            // Only exits from now on are its own.
             open.store.advance(now);
             open.store.feed.listen(now)
         };
-        Self { world: Arc::downgrade(world), clock, key, timer: None }
+        Self { inner: Arc::downgrade(inner), clock, key, timer: None }
     }
 }
 
 impl Stream for Listening {
-    type Item = Result<Told, Code>;
+    type Item = Result<SentEvent, Code>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         loop {
-            let Some(world) = this.world.upgrade() else {
+            let Some(inner) = this.inner.upgrade() else {
                 return Poll::Ready(None);
             };
             let now = this.clock.now();
             let wake = {
-                let mut world = world.lock().unwrap_or_else(PoisonError::into_inner);
-                world.store.advance(now);
-                match world.store.feed.next(this.key, now, cx.waker()) {
-                    Next::Event(told) => return Poll::Ready(Some(Ok(told))),
+                let mut inner = inner.lock().unwrap_or_else(PoisonError::into_inner);
+                inner.store.advance(now);
+                match inner.store.feed.next(this.key, now, cx.waker()) {
+                    Next::Event(event) => return Poll::Ready(Some(Ok(event))),
                     Next::End(End::Plain) => return Poll::Ready(None),
                     Next::End(End::Fails(code)) => return Poll::Ready(Some(Err(code))),
-                    Next::Wait(arrival) => arrival.into_iter().chain(world.store.next_end()).min(),
+                    Next::Wait(arrival) => arrival.into_iter().chain(inner.store.next_end()).min(),
                 }
             };
             let Some(wake) = wake else {
@@ -70,9 +70,9 @@ impl Stream for Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        if let Some(world) = self.world.upgrade() {
-            let mut world = world.lock().unwrap_or_else(PoisonError::into_inner);
-            world.store.feed.close(self.key);
+        if let Some(inner) = self.inner.upgrade() {
+            let mut inner = inner.lock().unwrap_or_else(PoisonError::into_inner);
+            inner.store.feed.close(self.key);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Ids and addresses: the same in every run, and in no order that a test could lean on.
+//! Ids and addresses: the same in every run, and in no order that a test could depend on.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_long_and_each_its_own() {
+    fn ids_are_long_and_unique() {
         let mut numbers = Numbers::default();
         let ids: BTreeSet<String> = (0..1000).map(|_| numbers.id()).collect();
         assert_eq!(ids.len(), 1000);

@@ -1,4 +1,4 @@
-//! The port: calls arrive, are recorded, go wrong as asked, and take effect.
+//! The port: calls are recorded, apply their fault, and take effect.
 
 use std::future::{Future, pending};
 use std::ops::ControlFlow;
@@ -23,11 +23,11 @@ use super::container::EXIT_KILLED;
 use super::faults::Outcome;
 use super::script::Script;
 use super::store::{Name, NewContainer, Refusal, Store, sandbox_name};
-use super::{MemoryRuntime, World};
+use super::{Inner, MemoryRuntime};
 use crate::clock::until;
 
 impl MemoryRuntime {
-    /// A call from its arrival to its answer. The effect is a future that has not begun.
+    /// A call from its arrival to its response. The effect is a future that is not started yet.
     pub(super) async fn call<T>(
         &self,
         method: Method,
@@ -37,8 +37,8 @@ impl MemoryRuntime {
         self.call_slower(method, object, effect, self.delay()).await
     }
 
-    /// The same of a call that makes something, whose name it holds until it has an effect. One that does
-    /// not get its name is refused as soon as others.
+    /// A call that creates an object, whose name it reserves until it takes effect. If the name is taken, it is
+    /// refused at once, as other refusals.
     async fn make<T>(
         &self,
         method: Method,
@@ -63,13 +63,13 @@ impl MemoryRuntime {
     ) -> Result<T, RuntimeError> {
         let fault = {
             let at = self.clock.now();
-            let mut world = self.world();
+            let mut inner = self.inner();
             let object = object.clone();
-            let fault = world.faults.take(method, &object);
-            world.calls.record(Call { method, object, at });
+            let fault = inner.faults.take(method, &object);
+            inner.calls.record(Call { method, object, at });
             fault
         };
-        let injected = |code| Err(Refusal::new(code, "a test asked for this"));
+        let injected = |code| Err(Refusal::new(code, "injected by a test"));
         let delay = fault.map_or(Duration::ZERO, |fault| fault.delay).saturating_add(slower_by);
         let result = match fault.map_or(Outcome::Works, |fault| fault.outcome) {
             Outcome::Works => {
@@ -86,7 +86,7 @@ impl MemoryRuntime {
                 wait(delay).await;
                 answer
             }
-            // What the effect answers is lost on its way.
+            // The response of the effect is lost.
             Outcome::FailsAfterEffect(code) => {
                 drop(effect.await);
                 wait(delay).await;
@@ -96,7 +96,7 @@ impl MemoryRuntime {
                 drop(effect.await);
                 pending().await
             }
-            Outcome::Panics => panic!("a test asked for this"),
+            Outcome::Panics => panic!("injected by a test"),
         };
         result.map_err(|refusal| RuntimeError {
             method: method.name(),
@@ -106,24 +106,24 @@ impl MemoryRuntime {
         })
     }
 
-    /// An effect that happens at once.
+    /// An immediate effect.
     #[expect(clippy::unused_async, reason = "it happens when it is awaited, not when it is made")]
     pub(super) async fn at_once<T>(
         &self,
-        effect: impl FnOnce(&mut World, Timestamp) -> Result<T, Refusal> + Send,
+        effect: impl FnOnce(&mut Inner, Timestamp) -> Result<T, Refusal> + Send,
     ) -> Result<T, Refusal> {
         let now = self.clock.now();
-        effect(&mut self.world(), now)
+        effect(&mut self.inner(), now)
     }
 
-    /// Asks a container to end and waits for it; kills it when the grace is over. Whoever stops
-    /// waiting leaves it asked, not killed.
+    /// Sends the stop signal to a container and waits for its exit; kills it after the grace period. If the
+    /// caller is cancelled, it is signalled, but not killed.
     async fn stop(&self, id: &ContainerId, grace: Duration) -> Result<(), Refusal> {
         let begun = self.clock.now();
         let deadline = begun.checked_add(grace).unwrap_or(Timestamp::MAX);
         loop {
             let now = self.clock.now();
-            let waiting = self.world().store.change(id, now, |record| {
+            let waiting = self.inner().store.change(id, now, |record| {
                 match record.state() {
                     ContainerState::Created | ContainerState::Exited => return None,
                     ContainerState::Running if now < deadline => record.terminate(now),
@@ -133,14 +133,14 @@ impl MemoryRuntime {
                     }
                 }
                 let wake = record.ends_at().map_or(deadline, |end| end.min(deadline));
-                // Made before the lock is released, so that no end in between is missed.
+                // Created before the lock is released, so that no exit in between is missed.
                 Some((Arc::clone(&record.ended).notified_owned(), until(now, wake)))
             });
             let Some((ended, patience)) = waiting.flatten() else {
                 return Ok(());
             };
             tokio::select! {
-                // Both only lead to another look.
+                // Both lead to another check.
                 biased;
                 () = ended => {}
                 () = sleep(patience) => {}
@@ -148,7 +148,7 @@ impl MemoryRuntime {
         }
     }
 
-    /// Runs a command beside the process of a container, with which it ends. What the workload would write is not told.
+    /// Runs a command in a container; it ends with the container. Its output is not produced.
     async fn run_command(
         &self,
         id: &ContainerId,
@@ -156,7 +156,7 @@ impl MemoryRuntime {
         timeout: Option<Duration>,
     ) -> Result<ExecOutput, Refusal> {
         let begun = self.clock.now();
-        if self.world().store.container(id, begun).is_none() {
+        if self.inner().store.container(id, begun).is_none() {
             return Err(Refusal::not_found("container", id.as_str()));
         }
         let Script::Runs { end, .. } = Script::of(command) else {
@@ -168,7 +168,7 @@ impl MemoryRuntime {
         let mut has_begun = false;
         loop {
             let now = self.clock.now();
-            let waiting = self.world().store.change(id, now, |record| {
+            let waiting = self.inner().store.change(id, now, |record| {
                 let is_running = record.state() == ContainerState::Running;
                 if (has_begun || is_running) && now >= ends {
                     return Ok(ControlFlow::Break(code));
@@ -197,7 +197,7 @@ impl MemoryRuntime {
                 }
             };
             tokio::select! {
-                // Both only lead to another look.
+                // Both lead to another check.
                 biased;
                 () = ended => {}
                 () = sleep(patience) => {}
@@ -205,24 +205,24 @@ impl MemoryRuntime {
         }
     }
 
-    /// Takes a name for a call that begins.
+    /// Reserves a name for a call.
     fn hold(
         &self,
         name: impl FnOnce(&Store) -> Result<Name, Refusal>,
     ) -> Result<Held<'_>, Refusal> {
-        let mut world = self.world();
-        let name = name(&world.store)?;
-        world.store.reserve(&name)?;
+        let mut inner = self.inner();
+        let name = name(&inner.store)?;
+        inner.store.reserve(&name)?;
         Ok(Held { runtime: self, name })
     }
 
     /// The image of a container and the script of its process.
     fn process(
         &self,
-        world: &World,
+        inner: &Inner,
         config: &ContainerConfig,
     ) -> Result<(String, Script), Refusal> {
-        let (image_id, image) = world
+        let (image_id, image) = inner
             .images
             .resolve(&config.image_ref)
             .ok_or_else(|| Refusal::not_found("image", &config.image_ref))?;
@@ -238,8 +238,8 @@ impl MemoryRuntime {
     }
 }
 
-impl World {
-    /// A list, if one answer can hold it.
+impl Inner {
+    /// A list, if it fits into one response.
     pub(super) fn sendable<T>(&self, list: Vec<T>) -> Result<Vec<T>, Refusal> {
         if list.len() <= self.longest_list {
             return Ok(list);
@@ -248,7 +248,7 @@ impl World {
     }
 }
 
-/// A name, as long as the call is under way that took it: until it is done, or nobody waits for it.
+/// A name that is reserved while its call is in progress: until it is done or cancelled.
 struct Held<'a> {
     runtime: &'a MemoryRuntime,
     name: Name,
@@ -256,7 +256,7 @@ struct Held<'a> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.runtime.world().store.release(&self.name);
+        self.runtime.inner().store.release(&self.name);
     }
 }
 
@@ -264,27 +264,27 @@ impl Drop for Held<'_> {
 impl SandboxService for MemoryRuntime {
     async fn run_pod_sandbox(&self, config: &SandboxConfig) -> Result<SandboxId, RuntimeError> {
         let held = self.hold(|_| Ok(Name::Sandbox(sandbox_name(config))));
-        let effect = self.at_once(|world, now| {
-            if !world.network.ready && config.network != NamespaceMode::Node {
+        let effect = self.at_once(|inner, now| {
+            if !inner.network.ready && config.network != NamespaceMode::Node {
                 return Err(Refusal::new(Code::Unknown, "the network of pods is not ready"));
             }
-            Ok(world.store.run_sandbox(config, now))
+            Ok(inner.store.run_sandbox(config, now))
         });
         self.make(Method::RunPodSandbox, config.pod.to_string(), held, effect).await
     }
 
     async fn stop_pod_sandbox(&self, id: &SandboxId) -> Result<(), RuntimeError> {
-        let effect = self.at_once(|world, now| {
-            world.store.stop_sandbox(id, now);
+        let effect = self.at_once(|inner, now| {
+            inner.store.stop_sandbox(id, now);
             Ok(())
         });
         self.call(Method::StopPodSandbox, id.to_string(), effect).await
     }
 
     async fn remove_pod_sandbox(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
-        let effect = self.at_once(|world, now| match &verdict.subject {
+        let effect = self.at_once(|inner, now| match &verdict.subject {
             Subject::Sandbox(id) => {
-                world.store.remove_sandbox(id, now);
+                inner.store.remove_sandbox(id, now);
                 Ok(())
             }
             _ => Err(wrong_subject(verdict)),
@@ -296,13 +296,14 @@ impl SandboxService for MemoryRuntime {
         &self,
         filter: &SandboxFilter,
     ) -> Result<Vec<Sandbox>, RuntimeError> {
-        let effect = self.at_once(|world, _| world.sendable(world.store.sandboxes(filter)));
-        let object = [asked(filter.pod_uid.as_ref()), asked(filter.id.as_ref())].concat();
+        let effect = self.at_once(|inner, _| inner.sendable(inner.store.sandboxes(filter)));
+        let object =
+            [filter_text(filter.pod_uid.as_ref()), filter_text(filter.id.as_ref())].concat();
         self.call(Method::ListPodSandbox, object, effect).await
     }
 
     async fn pod_sandbox_status(&self, id: &SandboxId) -> Result<SandboxStatus, RuntimeError> {
-        let effect = self.at_once(|world, _| world.store.sandbox_status(id));
+        let effect = self.at_once(|inner, _| inner.store.sandbox_status(id));
         self.call(Method::PodSandboxStatus, id.to_string(), effect).await
     }
 
@@ -312,13 +313,13 @@ impl SandboxService for MemoryRuntime {
         overhead: &LinuxResources,
         resources: &LinuxResources,
     ) -> Result<(), RuntimeError> {
-        let effect = self.at_once(|world, _| world.store.limit_sandbox(id, overhead, resources));
+        let effect = self.at_once(|inner, _| inner.store.limit_sandbox(id, overhead, resources));
         self.call(Method::UpdatePodSandboxResources, id.to_string(), effect).await
     }
 
     async fn sandbox_image(&self, id: &SandboxId) -> Result<Option<String>, RuntimeError> {
-        let effect = self.at_once(|world, _| {
-            let known = world.store.sandbox(id).map(|_| world.sandbox_image.clone());
+        let effect = self.at_once(|inner, _| {
+            let known = inner.store.sandbox(id).map(|_| inner.sandbox_image.clone());
             known.ok_or_else(|| Refusal::not_found("sandbox", id.as_str()))
         });
         self.call(Method::PodSandboxStatus, id.to_string(), effect).await
@@ -334,10 +335,10 @@ impl ContainerService for MemoryRuntime {
         sandbox_config: &SandboxConfig,
     ) -> Result<ContainerId, RuntimeError> {
         let object = format!("{} of {}", config.name, sandbox_config.pod);
-        // The runtime looks at the sandbox and the name first, then at the image.
+        // The runtime checks the sandbox and the name first, then the image.
         let held = self.hold(|store| store.admit_container(sandbox, config));
-        let effect = self.at_once(|world, now| {
-            let (image_id, script) = self.process(world, config)?;
+        let effect = self.at_once(|inner, now| {
+            let (image_id, script) = self.process(inner, config)?;
             let new = NewContainer {
                 sandbox: sandbox.clone(),
                 config: config.clone(),
@@ -345,13 +346,13 @@ impl ContainerService for MemoryRuntime {
                 image_id,
                 script,
             };
-            world.store.create_container(new, now)
+            inner.store.create_container(new, now)
         });
         self.make(Method::CreateContainer, object, held, effect).await
     }
 
     async fn start_container(&self, id: &ContainerId) -> Result<(), RuntimeError> {
-        let effect = self.at_once(|world, now| world.store.start_container(id, now));
+        let effect = self.at_once(|inner, now| inner.store.start_container(id, now));
         self.call(Method::StartContainer, id.to_string(), effect).await
     }
 
@@ -364,17 +365,17 @@ impl ContainerService for MemoryRuntime {
         id: &ContainerId,
         resources: &LinuxResources,
     ) -> Result<(), RuntimeError> {
-        let effect = self.at_once(|world, now| {
-            let limited = world.store.change(id, now, |record| record.limit(resources));
+        let effect = self.at_once(|inner, now| {
+            let limited = inner.store.change(id, now, |record| record.limit(resources));
             limited.ok_or_else(|| Refusal::not_found("container", id.as_str()))
         });
         self.call(Method::UpdateContainerResources, id.to_string(), effect).await
     }
 
     async fn remove_container(&self, verdict: &Verdict) -> Result<(), RuntimeError> {
-        let effect = self.at_once(|world, now| match &verdict.subject {
+        let effect = self.at_once(|inner, now| match &verdict.subject {
             Subject::Container(id) => {
-                world.store.remove_container(id, now);
+                inner.store.remove_container(id, now);
                 Ok(())
             }
             _ => Err(wrong_subject(verdict)),
@@ -386,21 +387,21 @@ impl ContainerService for MemoryRuntime {
         &self,
         filter: &ContainerFilter,
     ) -> Result<Vec<Container>, RuntimeError> {
-        let effect = self.at_once(|world, now| {
-            let listed = world.store.containers(filter, now);
-            world.sendable(listed)
+        let effect = self.at_once(|inner, now| {
+            let listed = inner.store.containers(filter, now);
+            inner.sendable(listed)
         });
         let object = [
-            asked(filter.pod_uid.as_ref()),
-            asked(filter.sandbox_id.as_ref()),
-            asked(filter.id.as_ref()),
+            filter_text(filter.pod_uid.as_ref()),
+            filter_text(filter.sandbox_id.as_ref()),
+            filter_text(filter.id.as_ref()),
         ];
         self.call(Method::ListContainers, object.concat(), effect).await
     }
 
     async fn container_status(&self, id: &ContainerId) -> Result<ContainerStatus, RuntimeError> {
-        let effect = self.at_once(|world, now| {
-            let World { store, images, .. } = world;
+        let effect = self.at_once(|inner, now| {
+            let Inner { store, images, .. } = inner;
             let record = store
                 .container(id, now)
                 .ok_or_else(|| Refusal::not_found("container", id.as_str()))?;
@@ -411,8 +412,8 @@ impl ContainerService for MemoryRuntime {
     }
 
     async fn reopen_container_log(&self, id: &ContainerId) -> Result<(), RuntimeError> {
-        let effect = self.at_once(|world, now| {
-            let found = world.store.container(id, now);
+        let effect = self.at_once(|inner, now| {
+            let found = inner.store.container(id, now);
             let record = found.ok_or_else(|| Refusal::not_found("container", id.as_str()))?;
             if record.state() == ContainerState::Running {
                 return Ok(());
@@ -445,11 +446,11 @@ impl RuntimeInfo for MemoryRuntime {
     }
 
     async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
-        let effect = self.at_once(|world, _| {
+        let effect = self.at_once(|inner, _| {
             Ok(RuntimeStatus {
-                runtime: Some(world.runtime.clone()),
-                network: Some(world.network.clone()),
-                handlers: world.handlers.clone(),
+                runtime: Some(inner.runtime.clone()),
+                network: Some(inner.network.clone()),
+                handlers: inner.handlers.clone(),
                 features: RuntimeFeatures {
                     supplemental_groups_policy: true,
                     user_namespaces_host_network: false,
@@ -466,28 +467,28 @@ impl RuntimeInfo for MemoryRuntime {
     async fn container_events(&self) -> Result<ContainerEvents, RuntimeError> {
         let method = Method::GetContainerEvents;
         let listening = self.call(method, String::new(), async { Ok(self.listen()) }).await?;
-        let events = listening.map(move |told| match told {
-            Ok(told) => Ok(told.event),
+        let events = listening.map(move |event| match event {
+            Ok(event) => Ok(event.event),
             Err(code) => Err(RuntimeError {
                 method: method.name(),
                 object: String::new(),
                 code,
-                message: "a test asked for this".into(),
+                message: "injected by a test".into(),
             }),
         });
         Ok(events.boxed())
     }
 }
 
-/// Even a timer of no length lets others run first; no delay is no timer.
+/// Even a zero-length timer yields to other tasks; no delay needs no timer.
 pub(super) async fn wait(delay: Duration) {
     if !delay.is_zero() {
         sleep(delay).await;
     }
 }
 
-/// A part of a filter as the record of calls shows it.
-pub(super) fn asked(id: Option<&impl ToString>) -> String {
+/// A value of a filter, as recorded calls have it.
+pub(super) fn filter_text(id: Option<&impl ToString>) -> String {
     id.map(ToString::to_string).unwrap_or_default()
 }
 

@@ -1,11 +1,11 @@
-//! What the process of a container does, in the words of the workload program that runs in real test
-//! containers, so that one pod behaves alike in memory and for real.
+//! The behaviour of a container's process, in the language of the workload program that runs in real test
+//! containers, so that one pod behaves alike in memory and on a real runtime.
 
 use std::time::Duration;
 
-/// Where the one program of a test image lies.
+/// The path of the only program of a test image.
 const WORKLOAD: &str = "/workload";
-/// Exit code for a command line that makes no sense to the workload.
+/// Exit code for an invalid command line of the workload.
 const EXIT_USAGE: i32 = 2;
 /// Exit code that stands for death by SIGTERM.
 const EXIT_TERM: i32 = 143;
@@ -14,7 +14,7 @@ const EXIT_INT: i32 = 130;
 const TERM: &str = "TERM";
 const INT: &str = "INT";
 
-/// What a process does when it gets SIGTERM.
+/// What a process does on SIGTERM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnTerm {
     /// Ends with a code after a delay.
@@ -24,31 +24,31 @@ pub enum OnTerm {
         /// How long it still goes on.
         delay: Duration,
     },
-    /// Nothing.
+    /// Ignores it.
     Ignore,
 }
 
 impl OnTerm {
-    /// Ends at once, as processes do unless they say otherwise.
+    /// Ends at once, the default of processes.
     pub const DEFAULT: Self = Self::Exit { code: EXIT_TERM, delay: Duration::ZERO };
 }
 
-/// What the process of a container does.
+/// The behaviour of a container's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Script {
     /// It starts.
     Runs {
-        /// When it ends by itself, counted from its start, and with which code; never without it.
+        /// When it ends by itself, counted from its start, and with which code; `None` if it runs for ever.
         end: Option<(Duration, i32)>,
-        /// What it does when it is asked to end.
+        /// What it does on the stop signal.
         on_term: OnTerm,
     },
-    /// There is no such program in the image, so that it cannot start.
+    /// The program is missing from the image, so it cannot start.
     Missing,
 }
 
 impl Script {
-    /// Runs until somebody ends it.
+    /// Runs until it is stopped.
     pub const FOREVER: Self = Self::Runs { end: None, on_term: OnTerm::DEFAULT };
 
     /// Ends by itself.
@@ -56,27 +56,27 @@ impl Script {
         Self::Runs { end: Some((after, code)), on_term: OnTerm::DEFAULT }
     }
 
-    /// What a command line does: that of the workload, or no program that an image has.
+    /// The behaviour of a command line: that of the workload, or a missing program.
     pub fn of(command: &[String]) -> Self {
         Self::stopped_by(None, command)
     }
 
-    /// The same, for a container that is asked to end by another signal than SIGTERM.
+    /// The same for a container with another stop signal than SIGTERM.
     pub fn stopped_by(signal: Option<&str>, command: &[String]) -> Self {
         let words: Vec<&str> = command.iter().map(String::as_str).collect();
         let stop = signal.and_then(canonical).unwrap_or_else(|| TERM.to_owned());
         match words.as_slice() {
             [WORKLOAD, arguments @ ..] => {
                 let script = workload(arguments, &stop);
-                script.unwrap_or(Self::ends(Duration::ZERO, EXIT_USAGE)).asked_by(&stop)
+                script.unwrap_or(Self::ends(Duration::ZERO, EXIT_USAGE)).with_stop_signal(&stop)
             }
             _ => Self::Missing,
         }
     }
 
-    /// What it does on a signal that it says nothing about: only SIGTERM and SIGINT end it, because
-    /// the kernel drops what the first process of a container has no handler for.
-    fn asked_by(self, stop: &str) -> Self {
+    /// Its reaction to a signal without a handler: only SIGTERM and SIGINT end it, because the kernel drops
+    /// signals to the first process of a container that have no handler.
+    fn with_stop_signal(self, stop: &str) -> Self {
         match self {
             Self::Runs { end, on_term: OnTerm::DEFAULT } if stop != TERM => {
                 let on_term = match stop {
@@ -142,7 +142,7 @@ fn ignore(names: &[&str], stop: &str) -> Option<Script> {
     Some(Script::Runs { end: None, on_term })
 }
 
-/// Lines are not kept here; what is left of the command is when it ends.
+/// Lines are not stored here; only the end time of the command counts.
 fn logs(options: &[&str]) -> Option<Script> {
     let (mut pause, mut count) = (None, None);
     let mut options = options.iter();
@@ -190,7 +190,7 @@ fn exit_code(text: &str) -> Option<i32> {
     text.parse::<u8>().ok().map(i32::from)
 }
 
-/// A length of time as the workload reads it: `2`, `1.5s`, `250ms`, `3m`, `1h`.
+/// A duration of the workload: `2`, `1.5s`, `250ms`, `3m`, `1h`.
 pub(crate) fn duration(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_the_workload_are_understood() {
+    fn workload_script_is_parsed() {
         let seconds = Duration::from_secs;
         let usage = Script::ends(Duration::ZERO, EXIT_USAGE);
         let rows = [
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn another_signal_than_sigterm_may_ask_it_to_end() {
+    fn custom_stop_signal_ends_the_process() {
         let rows = [
             ("SIGUSR1", "/workload trap USR1 --exit 5", on_term(exits(5, 0))),
             ("SIGUSR1", "/workload trap TERM --exit 5", on_term(OnTerm::Ignore)),

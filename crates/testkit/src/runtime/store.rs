@@ -1,8 +1,7 @@
-//! The sandboxes and containers that the runtime has, and what can be done with them.
+//! The sandboxes and containers of the runtime, and the operations on them.
 //!
-//! Every change of either goes through here and is told from here, as containerd tells it: a sandbox
-//! is created, started, stopped and deleted, and so is a container; a start that fails and a
-//! container that is lost are not told.
+//! Every change goes through this module, which sends the events as containerd does: sandboxes and containers
+//! are created, started, stopped and deleted; a failed start and a lost container send no event.
 
 mod containers;
 mod lists;
@@ -24,7 +23,7 @@ use containers::container_name;
 
 pub(super) use containers::NewContainer;
 
-/// Why the runtime does not do what it was asked.
+/// Why the runtime refuses a call.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) code: Code,
@@ -47,13 +46,13 @@ pub(crate) struct SandboxRecord {
     pub(crate) config: SandboxConfig,
     pub(crate) state: SandboxState,
     pub(crate) created_at: Timestamp,
-    /// Given back when it is stopped, not when it dies.
+    /// Released when it is stopped, not when it dies.
     pub(crate) ips: Vec<IpAddr>,
     pub(super) containers: BTreeSet<ContainerId>,
 }
 
 impl SandboxRecord {
-    /// How a list shows it.
+    /// Its list entry.
     pub(super) fn listed(&self) -> Sandbox {
         Sandbox {
             id: self.id.clone(),
@@ -71,20 +70,20 @@ pub(super) struct Store {
     numbers: Numbers,
     sandboxes: BTreeMap<SandboxId, SandboxRecord>,
     containers: BTreeMap<ContainerId, ContainerRecord>,
-    /// Who has a name that only one may have, sandboxes and containers apart.
+    /// The owners of unique names, sandboxes and containers apart.
     sandbox_names: BTreeMap<String, SandboxId>,
     container_names: BTreeMap<String, ContainerId>,
-    /// Names that calls hold which are not done yet.
+    /// Names that calls in progress reserve.
     names_under_way: BTreeSet<Name>,
     sandboxes_by_pod: ByPod<SandboxId>,
     containers_by_pod: ByPod<ContainerId>,
-    /// When processes end by themselves. One whose container ended in another way stays until its
-    /// time has come, and then does nothing.
+    /// When processes end by themselves. An entry of a container that ended in another way stays until its
+    /// time, and then does nothing.
     ends: BTreeSet<(Timestamp, ContainerId)>,
     pub(super) feed: Feed,
 }
 
-/// A name that only one may have.
+/// A unique name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Name {
     Sandbox(String),
@@ -92,8 +91,7 @@ pub(super) enum Name {
 }
 
 impl Store {
-    /// Takes a name for a call that begins, which gives it back when it is done. What the call made
-    /// has the name by then.
+    /// Reserves a name for a call, which releases it when it is done. The created object has the name by then.
     pub(super) fn reserve(&mut self, name: &Name) -> Result<(), Refusal> {
         let (what, name_itself, owner) = match name {
             Name::Sandbox(itself) => {
@@ -114,7 +112,7 @@ impl Store {
         self.names_under_way.remove(name);
     }
 
-    /// Makes a sandbox whose name the call has.
+    /// Creates a sandbox with the name that the call reserved.
     pub(super) fn run_sandbox(&mut self, config: &SandboxConfig, now: Timestamp) -> SandboxId {
         let name = sandbox_name(config);
         let id = SandboxId::from(self.numbers.id());
@@ -133,12 +131,12 @@ impl Store {
         self.sandbox_names.insert(name, id.clone());
         self.sandboxes_by_pod.add(&config.labels, &id);
         self.sandboxes.insert(id.clone(), record);
-        self.tell_of_sandbox(ContainerEventKind::Created, &id, now);
-        self.tell_of_sandbox(ContainerEventKind::Started, &id, now);
+        self.send_sandbox_event(ContainerEventKind::Created, &id, now);
+        self.send_sandbox_event(ContainerEventKind::Started, &id, now);
         id
     }
 
-    /// Kills all that runs in a sandbox, and the sandbox. Containers that never started stay so.
+    /// Kills all containers of a sandbox, and the sandbox. Containers that never started keep their state.
     pub(super) fn stop_sandbox(&mut self, id: &SandboxId, now: Timestamp) {
         self.advance(now);
         let Some(sandbox) = self.sandboxes.get_mut(id) else {
@@ -150,13 +148,12 @@ impl Store {
             self.alter(&container, now, |record| record.kill(now, EXIT_KILLED));
         }
         if was == SandboxState::Ready {
-            self.tell_of_sandbox(ContainerEventKind::Stopped, id, now);
+            self.send_sandbox_event(ContainerEventKind::Stopped, id, now);
         }
     }
 
-    /// Lets a sandbox die by itself: its network stays, and so do its containers, unless its process
-    /// was the first of theirs.
-    /// False when it is not ready.
+    /// The pause process of a sandbox dies: its network stays, and so do its containers, unless they share its
+    /// PID namespace. Returns false if it is not ready.
     pub(super) fn kill_sandbox(&mut self, id: &SandboxId, now: Timestamp) -> bool {
         self.advance(now);
         let sandbox = self.sandboxes.get_mut(id);
@@ -165,7 +162,7 @@ impl Store {
         };
         sandbox.state = SandboxState::NotReady;
         let containers = sandbox.containers.clone();
-        self.tell_of_sandbox(ContainerEventKind::Stopped, id, now);
+        self.send_sandbox_event(ContainerEventKind::Stopped, id, now);
         for container in containers {
             self.alter(&container, now, |record| {
                 if record.config.pid == NamespaceMode::Pod {
@@ -184,14 +181,14 @@ impl Store {
         for container in sandbox.containers.clone() {
             self.forget_container(&container, now);
         }
-        self.tell_of_sandbox(ContainerEventKind::Deleted, id, now);
+        self.send_sandbox_event(ContainerEventKind::Deleted, id, now);
         if let Some(sandbox) = self.sandboxes.remove(id) {
             self.sandbox_names.remove(&sandbox_name(&sandbox.config));
             self.sandboxes_by_pod.remove(&sandbox.config.labels, id);
         }
     }
 
-    /// Lets every process end whose time has come, the earliest first.
+    /// Ends every process whose time has come, the earliest first.
     pub(super) fn advance(&mut self, now: Timestamp) {
         while self.ends.first().is_some_and(|(at, _)| *at <= now)
             && let Some((at, id)) = self.ends.pop_first()
@@ -212,7 +209,7 @@ impl Store {
         }
     }
 
-    /// Changes a container and tells what became of it.
+    /// Changes a container and sends the event of the change.
     fn alter<T>(
         &mut self,
         id: &ContainerId,
@@ -226,7 +223,7 @@ impl Store {
             && before.1 != Some(end)
         {
             self.ends.insert((end, id.clone()));
-            // Who listens waits for a later end, or for none.
+            // Waiting streams must wait for another time.
             self.feed.wake();
         }
         let kind = match (before.0, record.state()) {
@@ -237,18 +234,18 @@ impl Store {
             _ => return Some(answer),
         };
         if let Some(sandbox) = self.sandboxes.get(&record.sandbox_id) {
-            self.feed.tell(kind, ObjectId::Container(id.clone()), sandbox.listed(), at);
+            self.feed.send(kind, ObjectId::Container(id.clone()), sandbox.listed(), at);
         }
         Some(answer)
     }
 
-    fn tell_of_sandbox(&mut self, kind: ContainerEventKind, id: &SandboxId, at: Timestamp) {
+    fn send_sandbox_event(&mut self, kind: ContainerEventKind, id: &SandboxId, at: Timestamp) {
         if let Some(sandbox) = self.sandboxes.get(id) {
-            self.feed.tell(kind, ObjectId::Sandbox(id.clone()), sandbox.listed(), at);
+            self.feed.send(kind, ObjectId::Sandbox(id.clone()), sandbox.listed(), at);
         }
     }
 
-    /// A container goes before its sandbox.
+    /// Containers are removed before their sandbox.
     fn forget_container(&mut self, id: &ContainerId, at: Timestamp) {
         let Some(record) = self.containers.remove(id) else {
             return;
@@ -259,7 +256,7 @@ impl Store {
         sandbox.containers.remove(id);
         self.container_names.remove(&container_name(&record.config, &sandbox.config));
         let object = ObjectId::Container(id.clone());
-        self.feed.tell(ContainerEventKind::Deleted, object, sandbox.listed(), at);
+        self.feed.send(ContainerEventKind::Deleted, object, sandbox.listed(), at);
     }
 }
 
@@ -268,7 +265,7 @@ fn reserved(what: &str, name: &str, owner: &str) -> Refusal {
     Refusal::new(Code::FailedPrecondition, message)
 }
 
-/// The name that one sandbox at a time may have.
+/// The unique name of a sandbox.
 pub(super) fn sandbox_name(config: &SandboxConfig) -> String {
     let SandboxConfig { pod, pod_uid, attempt, .. } = config;
     format!("{}_{}_{pod_uid}_{attempt}", pod.name, pod.namespace)

@@ -12,7 +12,7 @@ use super::MemoryRuntime;
 use super::calls::Method;
 use super::store::Refusal;
 
-/// The URL where no test has set one. No server listens on this port.
+/// The default URL. No server listens on this port.
 pub(super) const NO_SERVER: &str = "http://127.0.0.1:9/stream";
 
 impl MemoryRuntime {
@@ -22,14 +22,14 @@ impl MemoryRuntime {
         method: Method,
         container: &ContainerId,
     ) -> Result<String, RuntimeError> {
-        let effect = self.at_once(|world, now| {
-            let Some(record) = world.store.container(container, now) else {
+        let effect = self.at_once(|inner, now| {
+            let Some(record) = inner.store.container(container, now) else {
                 return Err(Refusal::not_found("container", container.as_str()));
             };
             if record.state() != ContainerState::Running {
                 return Err(Refusal::new(Code::Unknown, "container is not running"));
             }
-            Ok(world.streaming_url.clone())
+            Ok(inner.streaming_url.clone())
         });
         self.call(method, container.to_string(), effect).await
     }
@@ -47,14 +47,14 @@ impl Streaming for MemoryRuntime {
 
     async fn port_forward(&self, request: &PortForwardRequest) -> Result<String, RuntimeError> {
         let sandbox = &request.sandbox;
-        let effect = self.at_once(|world, _| {
-            let Some(record) = world.store.sandbox(sandbox) else {
+        let effect = self.at_once(|inner, _| {
+            let Some(record) = inner.store.sandbox(sandbox) else {
                 return Err(Refusal::not_found("sandbox", sandbox.as_str()));
             };
             if record.state != SandboxState::Ready {
                 return Err(Refusal::new(Code::Unknown, "sandbox container is not running"));
             }
-            Ok(world.streaming_url.clone())
+            Ok(inner.streaming_url.clone())
         });
         self.call(Method::PortForward, sandbox.to_string(), effect).await
     }

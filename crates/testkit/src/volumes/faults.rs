@@ -1,4 +1,4 @@
-//! Operations on volumes that fail or wait because a test wants it.
+//! Volume operations that fail or wait on request of a test.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -16,7 +16,7 @@ pub enum Operation {
     MakeDirectory,
     Mount,
     Bind,
-    /// By the link, as the next one.
+    /// By its symlink, as is the next one.
     MapDevice,
     UnmapDevice,
     Unmount,
@@ -24,7 +24,7 @@ pub enum Operation {
     SetOwnership,
     Group,
     CheckHostPath,
-    /// By the place of the mount.
+    /// By its mount point.
     BindSubpath,
     /// By the directory of the volume's `subPath` mounts.
     CleanSubpaths,
@@ -33,7 +33,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// As errors name it.
+    /// The name in errors.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Mounts => "list mounts below",
@@ -46,7 +46,7 @@ impl Operation {
             Self::Unmount => "unmount",
             Self::WritePayload => "write files of",
             Self::SetOwnership => "set the group of",
-            Self::Group | Self::CheckHostPath => "look at",
+            Self::Group | Self::CheckHostPath => "stat",
             Self::CleanSubpaths => "clean",
             Self::ReadInVolume => "read",
             Self::ShareMounts => "share mounts of",
@@ -56,11 +56,11 @@ impl Operation {
 
 type Key = (Operation, PathBuf);
 
-/// What a test wants of operations, and which there were.
+/// The requested faults, and the operations so far.
 #[derive(Debug)]
 pub(super) struct Faults {
     failures: Mutex<BTreeMap<Key, ErrorKind>>,
-    /// Operations that wait, each with how many do.
+    /// Blocked operations, each with the number of blocked calls.
     held: watch::Sender<BTreeMap<Key, usize>>,
     calls: Mutex<Vec<Key>>,
 }
@@ -105,7 +105,7 @@ impl Faults {
         locked(&self.calls).clone()
     }
 
-    /// Records an operation, waits while it is held, and fails if it must.
+    /// Records an operation, waits while it is blocked, and fails if requested.
     pub(super) async fn pass(&self, operation: Operation, path: &Path) -> Result<(), ErrorKind> {
         let key = (operation, path.to_owned());
         locked(&self.calls).push(key.clone());

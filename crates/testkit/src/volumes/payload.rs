@@ -49,7 +49,7 @@ pub(super) fn write(
     Ok(if is_same { Written::Same } else { Written::New })
 }
 
-/// Writes the files into a directory of their own.
+/// Writes the files into a new directory.
 fn stage(tree: &mut Tree, volume: &Path, files: &Files<'_>) -> PathBuf {
     let taken = |number: &usize| tree.at(&volume.join(timestamp(*number))).is_some();
     let new = timestamp((0..usize::MAX).find(|number| !taken(number)).unwrap_or_default());
@@ -68,7 +68,7 @@ fn stage(tree: &mut Tree, volume: &Path, files: &Files<'_>) -> PathBuf {
     new
 }
 
-/// Makes missing links, and removes stale ones and what a crash left.
+/// Creates missing links, and removes stale ones and the leftovers of a crash.
 fn tidy(tree: &mut Tree, volume: &Path, current: &Path, names: &BTreeSet<OsString>) {
     for name in names {
         let (path, target) = (volume.join(name), Path::new("..data").join(name));

@@ -1,4 +1,4 @@
-//! Parts of volumes in memory.
+//! Subpaths of volumes in memory.
 
 use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
@@ -9,7 +9,7 @@ use model::volume::Place;
 use super::{PARENT_MODE, beneath, make_directory, make_parent, other_mount};
 use crate::files::{Node, Tree};
 
-/// What a bind mount found at its place.
+/// The state of a mount point before a bind mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bound {
     New,
@@ -22,7 +22,7 @@ pub(super) fn refuse_parents(path: &Path) -> io::Result<()> {
     if path.components().all(is_plain) { Ok(()) } else { Err(ErrorKind::InvalidInput.into()) }
 }
 
-/// Mounts what is at a path without links also at a place, unless something is mounted there.
+/// Bind-mounts a path without links at a mount point, unless there is a mount already.
 pub(super) fn bind_resolved(
     tree: &mut Tree,
     source: &Path,
@@ -85,7 +85,7 @@ pub(super) fn bind(tree: &mut Tree, subpath: &Subpath) -> Result<(), SubpathErro
     for name in missing.into_iter().rev() {
         source.push(name);
         if tree.at(&source).is_some() {
-            // A link that leads nowhere.
+            // A dangling link.
             return Err(create(ErrorKind::Other));
         }
         tree.insert(&source, Node::Directory { mode });

@@ -1,4 +1,4 @@
-//! Streams of events: what is told when, and how they are disturbed.
+//! Event streams: the times of events, and injected faults.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ async fn next(events: &mut ContainerEvents) -> ContainerEvent {
     timeout(60 * SECOND, events.next()).await.unwrap().unwrap().unwrap()
 }
 
-/// What is there to be read now.
+/// The items that can be read without waiting.
 fn so_far(events: &mut ContainerEvents) -> Vec<(ObjectId, ContainerEventKind)> {
     let ready = std::iter::from_fn(|| events.next().now_or_never().flatten());
     ready.map(|event| event.unwrap()).map(|event| (event.object, event.kind)).collect()
@@ -39,7 +39,7 @@ fn sandbox(id: &SandboxId) -> ObjectId {
     ObjectId::Sandbox(id.clone())
 }
 
-/// Listens, starts a container of the pod `web` and hears of it.
+/// Opens a stream, starts a container of the pod `web` and reads its events.
 async fn listen_to_web(
     runtime: &MemoryRuntime,
     args: &[&str],
@@ -57,7 +57,7 @@ async fn listen_to_web(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_end_is_told_at_its_moment_with_nobody_looking() {
+async fn exit_event_is_sent_on_time_without_any_call() {
     let runtime = runtime();
     let (mut events, _, id) = listen_to_web(&runtime, &["sleep", "20s"]).await;
     let begun = Instant::now();
@@ -68,7 +68,7 @@ async fn an_end_is_told_at_its_moment_with_nobody_looking() {
     assert_eq!(event, expected);
 }
 
-/// Reads a stream in a task of its own, which nothing but the stream wakes, up to an end.
+/// Reads a stream in its own task, which only the stream wakes, until an exit event.
 fn await_end(mut events: ContainerEvents) -> JoinSet<(ObjectId, Instant)> {
     let mut listening = JoinSet::new();
     listening.spawn(async move {
@@ -87,7 +87,7 @@ async fn ended(mut listening: JoinSet<(ObjectId, Instant)>) -> (ObjectId, Instan
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_end_that_is_asked_for_is_told_in_time_though_nobody_waits_for_it() {
+async fn exit_event_of_an_abandoned_stop_is_sent_on_time() {
     let runtime = runtime();
     let args = ["trap", "TERM", "--delay", "9s"];
     let (events, _, id) = listen_to_web(&runtime, &args).await;
@@ -100,7 +100,7 @@ async fn an_end_that_is_asked_for_is_told_in_time_though_nobody_waits_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_container_whose_start_was_not_heard_is_told_in_time() {
+async fn exit_event_is_sent_on_time_to_a_stream_opened_after_the_start() {
     let runtime = runtime();
     let (events, _, _) = listen_to_web(&runtime, &["sleep", "50s"]).await;
     let listening = await_end(events);
@@ -114,7 +114,7 @@ async fn the_end_of_a_container_whose_start_was_not_heard_is_told_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ends_are_told_in_their_order_however_late_somebody_looks() {
+async fn exit_events_keep_their_order_when_polled_late() {
     let runtime = runtime();
     let (mut events, _, second) = listen_to_web(&runtime, &["sleep", "4s"]).await;
     let other = pod("other");
@@ -127,7 +127,7 @@ async fn ends_are_told_in_their_order_however_late_somebody_looks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_test_does_from_outside_is_told_once() {
+async fn test_actions_send_one_event() {
     let runtime = runtime();
     let (mut events, box_id, id) = listen_to_web(&runtime, &["sleep", "30s"]).await;
     assert!(runtime.kill_container(&id, 9));
@@ -141,7 +141,7 @@ async fn what_a_test_does_from_outside_is_told_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_sandbox_takes_along_what_shares_its_processes() {
+async fn sandbox_death_ends_containers_that_share_its_pid_namespace() {
     let runtime = runtime();
     let mut events = runtime.container_events().await.unwrap();
     let mut pod = pod("web");
@@ -156,7 +156,7 @@ async fn a_dead_sandbox_takes_along_what_shares_its_processes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_that_cannot_start_or_is_lost_is_not_told_until_it_is_stopped() {
+async fn failed_or_lost_container_sends_no_event_until_stopped() {
     let runtime = runtime();
     let (mut events, box_id, id) = listen_to_web(&runtime, &["sleep", "forever"]).await;
     let pod = pod("web");
@@ -171,7 +171,7 @@ async fn a_container_that_cannot_start_or_is_lost_is_not_told_until_it_is_stoppe
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_removal_is_told_after_the_end_that_it_brings() {
+async fn removal_sends_the_exit_event_before_the_removal_event() {
     let runtime = runtime();
     let (mut events, box_id, id) = listen_to_web(&runtime, &["sleep", "forever"]).await;
     let pod = pod("web");
@@ -191,7 +191,7 @@ async fn a_removal_is_told_after_the_end_that_it_brings() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_heard_is_kept_for_five_minutes_for_the_next_who_listens() {
+async fn unread_events_are_kept_five_minutes_for_the_next_stream() {
     let runtime = runtime();
     let (box_id, id) = start_web(&runtime, &["sleep", "250s"]).await;
     tokio::time::sleep(301 * SECOND).await;
@@ -202,7 +202,7 @@ async fn what_nobody_heard_is_kept_for_five_minutes_for_the_next_who_listens() {
     let mut first = runtime.container_events().await.unwrap();
     let mut second = runtime.container_events().await.unwrap();
     assert_eq!(so_far(&mut first), [(sandbox(&box_id), Stopped)]);
-    assert_eq!(so_far(&mut second), [], "the first has heard it");
+    assert_eq!(so_far(&mut second), [], "the first stream received it");
     drop((first, second));
     runtime.remove_pod_sandbox(&removal(Subject::Sandbox(box_id))).await.unwrap();
     runtime.forget_events();
@@ -210,7 +210,7 @@ async fn what_nobody_heard_is_kept_for_five_minutes_for_the_next_who_listens() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_are_lost_doubled_and_delayed_for_everybody_on_request() {
+async fn event_faults_lose_duplicate_and_delay_events_on_all_streams() {
     let runtime = runtime();
     let (mut one, _, id) = listen_to_web(&runtime, &["sleep", "forever"]).await;
     let mut two = runtime.container_events().await.unwrap();
@@ -238,26 +238,29 @@ async fn events_are_lost_doubled_and_delayed_for_everybody_on_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_ends_on_request_with_an_error_or_without() {
+async fn test_can_end_a_stream_with_or_without_an_error() {
     let runtime = runtime();
     for code in [None, Some(Code::Unavailable)] {
         let mut events = runtime.container_events().await.unwrap();
         let box_id = runtime.run_pod_sandbox(&pod(&format!("{code:?}"))).await.unwrap();
-        let (heard, ()) = tokio::join!(events.by_ref().collect::<Vec<_>>(), async {
+        let (items, ()) = tokio::join!(events.by_ref().collect::<Vec<_>>(), async {
             tokio::time::sleep(SECOND).await;
             runtime.end_event_streams(code);
         });
-        let (told, rest) = heard.split_at(2);
-        assert!(told.iter().flatten().all(|event| event.object == sandbox(&box_id)), "{told:?}");
+        let (before, rest) = items.split_at(2);
+        assert!(
+            before.iter().flatten().all(|event| event.object == sandbox(&box_id)),
+            "{before:?}"
+        );
         let codes: Vec<_> = rest.iter().map(|end| end.as_ref().unwrap_err().code).collect();
         assert_eq!(codes, Vec::from_iter(code));
-        assert!(events.next().await.is_none(), "it stays over");
+        assert!(events.next().await.is_none(), "the stream stays ended");
     }
     assert_eq!(runtime.count(Method::GetContainerEvents), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_refuses_to_open_a_stream_on_request_and_ends_all_when_it_goes() {
+async fn stream_open_can_be_refused_and_shutdown_ends_all_streams() {
     let runtime = runtime();
     let fault = Fault::error(Code::Unimplemented);
     runtime.inject(Rule::on(Method::GetContainerEvents, fault).once());

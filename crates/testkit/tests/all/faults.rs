@@ -1,4 +1,4 @@
-//! Faults on request, and the record of calls.
+//! Injected faults, and recorded calls.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 use crate::setup::{IMAGE, pod, runtime, start_web};
 
 #[tokio::test(start_paused = true)]
-async fn an_error_has_no_effect_and_ends_with_its_count() {
+async fn error_fault_has_no_effect_and_ends_with_its_count() {
     let runtime = runtime();
     runtime.inject(Rule::on(Method::RunPodSandbox, Fault::error(Code::Unavailable)).times(2));
     for _ in 0..2 {
@@ -26,7 +26,7 @@ async fn an_error_has_no_effect_and_ends_with_its_count() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_success_took_effect() {
+async fn late_success_takes_effect() {
     let runtime = runtime();
     let fault = Fault::late_success().after(Duration::from_secs(4));
     runtime.inject(Rule::on(Method::RunPodSandbox, fault).once());
@@ -41,7 +41,7 @@ async fn a_late_success_took_effect() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_hangs_with_or_without_an_effect() {
+async fn hang_fault_may_take_effect_or_not() {
     let runtime = runtime();
     runtime.inject(Rule::on(Method::RunPodSandbox, Fault::hang()).once());
     runtime.inject(Rule::on(Method::RunPodSandbox, Fault::lost_answer()).once());
@@ -52,13 +52,13 @@ async fn a_call_hangs_with_or_without_an_effect() {
     assert_eq!(runtime.sandboxes().len(), 1);
 }
 
-/// What becomes of a call, and how much it has made when nobody waits for it any more.
+/// The result of a call, and the number of created objects after it was cancelled.
 fn under_way() -> [(Fault, usize); 3] {
     let four = Duration::from_secs(4);
     [(Fault::delay(four), 1), (Fault::hang(), 0), (Fault::error(Code::Internal).after(four), 0)]
 }
 
-/// What another call says while one is under way.
+/// The error of another call while one is in progress.
 async fn meanwhile<T, F>(call: impl Fn() -> F) -> RuntimeError
 where
     F: Future<Output = Result<T, RuntimeError>>,
@@ -71,7 +71,7 @@ where
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_name_of_a_sandbox_is_taken_while_its_call_is_under_way() {
+async fn sandbox_name_is_reserved_while_its_call_runs() {
     for (fault, made) in under_way() {
         let (runtime, pod) = (runtime(), pod("web"));
         runtime.inject(Rule::on(Method::RunPodSandbox, fault).once());
@@ -83,7 +83,7 @@ async fn the_name_of_a_sandbox_is_taken_while_its_call_is_under_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_name_of_a_container_is_taken_while_its_call_is_under_way() {
+async fn container_name_is_reserved_while_its_call_runs() {
     for (fault, made) in under_way() {
         let (runtime, pod) = (runtime(), pod("web"));
         let sandbox = runtime.run_pod_sandbox(&pod).await.unwrap();
@@ -98,7 +98,7 @@ async fn the_name_of_a_container_is_taken_while_its_call_is_under_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_slower_has_the_same_runtime_and_takes_names_at_once() {
+async fn slow_runtime_shares_state_and_reserves_names_at_once() {
     let (runtime, pod) = (runtime(), pod("web"));
     let slower = runtime.slower(Duration::from_secs(4));
     let begun = Instant::now();
@@ -112,7 +112,7 @@ async fn who_is_slower_has_the_same_runtime_and_takes_names_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_may_be_for_one_object_until_it_is_cleared() {
+async fn fault_for_one_object_lasts_until_cleared() {
     let runtime = runtime();
     let (_, id) = start_web(&runtime, &["sleep", "forever"]).await;
     let delay = Fault::delay(Duration::from_secs(3));
@@ -128,7 +128,7 @@ async fn a_fault_may_be_for_one_object_until_it_is_cleared() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_that_nobody_waits_for_asks_but_does_not_kill() {
+async fn abandoned_stop_sends_sigterm_but_does_not_kill() {
     let runtime = runtime();
     let (_, id) = start_web(&runtime, &["trap", "TERM", "--exit", "5", "--delay", "30s"]).await;
     let stop = runtime.stop_container(&id, Duration::from_secs(10));
@@ -144,7 +144,7 @@ async fn a_stop_that_nobody_waits_for_asks_but_does_not_kill() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_call_is_counted_and_recorded() {
+async fn calls_are_counted_and_recorded() {
     let runtime = runtime();
     let (_, id) = start_web(&runtime, &["exit", "0"]).await;
     runtime.inject(Rule::on(Method::StartContainer, Fault::error(Code::Internal)));
@@ -167,7 +167,7 @@ async fn every_call_is_counted_and_recorded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_answer_tells_what_was_true_before() {
+async fn late_answer_has_the_earlier_state() {
     let runtime = runtime();
     let (_, id) = start_web(&runtime, &["sleep", "1"]).await;
     let late = Fault::late_answer(Duration::from_secs(3));
@@ -179,7 +179,7 @@ async fn a_late_answer_tells_what_was_true_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_is_recorded_with_what_it_is_filtered_by() {
+async fn list_call_is_recorded_with_its_filter() {
     let runtime = runtime();
     let (sandbox, id) = start_web(&runtime, &["sleep", "forever"]).await;
     runtime.forget_calls();

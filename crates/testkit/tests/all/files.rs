@@ -13,7 +13,7 @@ struct Memory {
     files: Arc<MemoryFiles>,
 }
 
-impl contract::files::World for Memory {
+impl contract::files::Harness for Memory {
     fn files(&self) -> Arc<dyn HostFiles> {
         Arc::clone(&self.files) as _
     }
@@ -49,13 +49,13 @@ impl contract::files::World for Memory {
 }
 
 #[tokio::test]
-async fn files_in_memory_keep_the_contract() {
+async fn memory_files_pass_the_contract() {
     let reports = contract::files::run(Memory::default).await;
     assert_eq!(assert_kept(&reports), []);
 }
 
 #[tokio::test]
-async fn links_that_lead_nowhere_or_in_a_circle_end() {
+async fn dangling_and_circular_links_fail() {
     let files = MemoryFiles::new();
     files.put_link("/a", "b");
     files.put_link("/b", "/a");
@@ -66,7 +66,7 @@ async fn links_that_lead_nowhere_or_in_a_circle_end() {
 }
 
 #[tokio::test]
-async fn a_path_fails_until_it_is_repaired() {
+async fn path_fails_until_repaired() {
     let files = MemoryFiles::new();
     let path = Path::new("/etc/pods");
     files.write(path.join("a"), "text");

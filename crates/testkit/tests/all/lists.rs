@@ -1,4 +1,4 @@
-//! Lists of a runtime that has more than it can send at once.
+//! Lists of a runtime with more objects than fit into one response.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use testkit::wanted;
 
 use crate::setup::{IMAGE, pod, runtime};
 
-/// A sandbox that has ended, with so many containers, which have ended too or never began.
+/// An ended sandbox with this number of containers, which have ended or never started.
 async fn dead(runtime: &MemoryRuntime, name: &str, containers: u32, begin: bool) {
     let config = pod(name);
     let sandbox = runtime.run_pod_sandbox(&config).await.unwrap();
@@ -28,7 +28,7 @@ async fn dead(runtime: &MemoryRuntime, name: &str, containers: u32, begin: bool)
 }
 
 #[tokio::test(start_paused = true)]
-async fn containers_that_are_too_many_for_one_answer_are_listed_by_state_and_then_by_sandbox() {
+async fn oversized_container_list_is_split_by_state_and_then_by_sandbox() {
     let runtime = Arc::new(runtime());
     let port = Runtime::new(Arc::clone(&runtime));
     for name in ["a", "b", "c"] {
@@ -41,20 +41,20 @@ async fn containers_that_are_too_many_for_one_answer_are_listed_by_state_and_the
     assert_eq!(error.code, Code::ResourceExhausted);
     runtime.forget_calls();
     assert_eq!(lists::everything(&port).await.unwrap(), all);
-    // All, each state, and of those that exited each sandbox.
+    // A full list, one per state, and of the exited ones one per sandbox.
     assert_eq!(runtime.count(Method::ListContainers), 1 + 4 + 3, "{:?}", runtime.calls());
     let known = Fingerprint::of(&all.0, &all.1);
     assert_eq!(lists::everything_unless_known(&port, &known).await.unwrap(), None);
     let listed = lists::image_uses(&port, &ContainerFilter::default()).await.unwrap();
     assert_eq!(listed, uses);
-    // Not even those of one sandbox.
+    // The containers of one sandbox do not fit either.
     runtime.set_longest_list(3);
     let error = lists::everything(&port).await.unwrap_err();
     assert_eq!((error.method, error.code), ("ListContainers", Code::ResourceExhausted));
 }
 
 #[tokio::test(start_paused = true)]
-async fn sandboxes_that_are_too_many_by_state_are_listed_by_what_containers_name() {
+async fn oversized_sandbox_list_is_split_by_ids_from_containers() {
     let runtime = Arc::new(runtime());
     let port = Runtime::new(Arc::clone(&runtime));
     for (name, begin) in [("a", true), ("b", true), ("c", false), ("d", false)] {
@@ -65,7 +65,7 @@ async fn sandboxes_that_are_too_many_by_state_are_listed_by_what_containers_name
     let (sandboxes, containers) = lists::everything(&port).await.unwrap();
     assert_eq!((&sandboxes, containers), (&runtime.sandboxes(), runtime.containers()));
     assert!(sandboxes.iter().any(|sandbox| sandbox.id == ready), "one without containers");
-    // Nor are containers few enough by any state.
+    // The containers do not fit by any state.
     runtime.set_longest_list(1);
     let error = lists::sandboxes(&port, &SandboxFilter::default()).await.unwrap_err();
     assert_eq!((error.method, error.code), ("ListPodSandbox", Code::ResourceExhausted));

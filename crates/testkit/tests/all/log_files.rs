@@ -1,4 +1,4 @@
-//! Log files in memory keep the contract of the port.
+//! Log files in memory pass the contract of the port.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use testkit::files::MemoryFiles;
 #[derive(Debug, Default)]
 struct Memory(Arc<MemoryFiles>);
 
-impl contract::log_files::World for Memory {
+impl contract::log_files::Harness for Memory {
     fn files(&self) -> Arc<dyn LogFiles> {
         Arc::clone(&self.0) as _
     }
@@ -37,7 +37,7 @@ impl contract::log_files::World for Memory {
     }
 
     fn unzipped(&self, path: &Path) -> Result<Vec<u8>> {
-        self.0.unzipped(path).context("it was compressed")
+        self.0.unzipped(path).context("not compressed")
     }
 
     fn mode(&self, path: &Path) -> u32 {
@@ -46,7 +46,7 @@ impl contract::log_files::World for Memory {
 }
 
 #[tokio::test]
-async fn log_files_in_memory_keep_the_contract() {
+async fn memory_log_files_pass_the_contract() {
     let reports = contract::log_files::run(Memory::default).await;
     assert_eq!(assert_kept(&reports), [], "these cases were skipped");
 }

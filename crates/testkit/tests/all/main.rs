@@ -1,4 +1,4 @@
-//! The twins keep the contracts, and do what tests ask of them beyond.
+//! The in-memory implementations pass the contracts, and support the additional actions of tests.
 #![allow(clippy::unwrap_used, reason = "a test, helpers included")]
 
 mod events;
@@ -7,8 +7,8 @@ mod files;
 mod http;
 mod lists;
 mod log_files;
-mod outside;
 mod runtime;
 mod segments;
 mod setup;
+mod test_actions;
 mod volumes;

@@ -1,4 +1,4 @@
-//! The runtime in memory keeps the contract of the port.
+//! The runtime in memory passes the contract of the port.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +18,7 @@ struct Memory {
 }
 
 #[async_trait]
-impl contract::runtime::World for Memory {
+impl contract::runtime::Harness for Memory {
     fn runtime(&self) -> Runtime {
         Runtime::new(Arc::clone(&self.runtime))
     }
@@ -62,7 +62,7 @@ fn memory() -> Memory {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_runtime_in_memory_keeps_the_contract() {
+async fn memory_runtime_passes_the_contract() {
     let memory = memory();
     let reports = contract::runtime::run(&memory).await;
     assert_eq!(assert_kept(&reports), []);
@@ -71,7 +71,7 @@ async fn the_runtime_in_memory_keeps_the_contract() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_runtime_breaks_the_contract() {
+async fn broken_runtime_fails_the_contract() {
     let memory = memory();
     memory.runtime.inject(Rule::on(Method::StopPodSandbox, Fault::error(Code::Internal)));
     let reports = contract::runtime::run(&memory).await;
@@ -80,6 +80,6 @@ async fn a_broken_runtime_breaks_the_contract() {
         .filter(|report| matches!(report.outcome, Outcome::Broken(_)))
         .map(|report| report.case)
         .collect();
-    assert!(broken.contains(&"a_stopped_sandbox_is_not_ready"), "{broken:?}");
-    assert!(!broken.contains(&"a_sandbox_is_ready_once_it_runs"), "{broken:?}");
+    assert!(broken.contains(&"stopped_sandbox_is_not_ready"), "{broken:?}");
+    assert!(!broken.contains(&"sandbox_is_ready_once_it_runs"), "{broken:?}");
 }

@@ -6,6 +6,6 @@ use testkit::contract::segments::check;
 use testkit::segments::MemorySegments;
 
 #[test]
-fn segments_in_memory_keep_the_contract() {
+fn memory_segments_pass_the_contract() {
     check(&(Arc::new(MemorySegments::default()) as _)).unwrap();
 }

@@ -1,4 +1,4 @@
-//! A runtime in memory with something in it.
+//! A runtime in memory with containers.
 
 use std::sync::Arc;
 

@@ -26,7 +26,7 @@ impl Default for Memory {
     }
 }
 
-impl contract::volumes::World for Memory {
+impl contract::volumes::Harness for Memory {
     fn volumes(&self) -> Arc<dyn VolumeHost> {
         Arc::clone(&self.volumes) as _
     }
@@ -65,13 +65,13 @@ impl contract::volumes::World for Memory {
 }
 
 #[tokio::test]
-async fn volumes_in_memory_keep_the_contract() {
+async fn memory_volumes_pass_the_contract() {
     let reports = contract::volumes::run(Memory::default).await;
     assert_eq!(assert_kept(&reports), []);
 }
 
 #[tokio::test]
-async fn operations_fail_and_wait_as_the_test_wants() {
+async fn operations_fail_and_wait_as_configured() {
     let world = Memory::default();
     let (volumes, place) = (&world.volumes, Place { root: "/case".into(), below: "data".into() });
     volumes.make_directory(&place, 0o755).await.unwrap();

@@ -1,4 +1,4 @@
-//! The program `hollow`, run as others run it.
+//! The program `hollow`, as a separate process.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! The program: how it is started, asked and ended.
+//! The program: its start, control socket and end.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -14,10 +14,10 @@ use tempfile::TempDir;
 use tonic::transport::{Channel, Uri};
 use tower::service_fn;
 
-/// Longer than anything here takes on a busy machine.
+/// The longest wait on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_mins(1);
 
-/// `hollow`, running. It is killed when this goes.
+/// A running `hollow`, which is killed on drop.
 pub(crate) struct Program {
     child: Child,
     directory: TempDir,
@@ -26,7 +26,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Starts it with these options besides its sockets, and waits until it is ready.
+    /// Starts it with its sockets and these options, and waits until it is ready.
     pub(crate) fn start(options: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_hollow"))
@@ -39,7 +39,7 @@ impl Program {
             .spawn()
             .unwrap();
         let mut ready = String::new();
-        // Ends with the program too, if that does not get so far.
+        // Closed when the program ends before it is ready.
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
         assert!(ready.ends_with('\n'), "it did not get ready: {ready:?}");
         Self { child, directory, ready }
@@ -70,7 +70,7 @@ impl Program {
         ImageServiceClient::new(self.channel())
     }
 
-    /// What it answers to a line on the second socket.
+    /// The response to a line on the control socket.
     pub(crate) fn ask(&self, line: &str) -> Value {
         let mut stream = UnixStream::connect(self.directory().join("counters.sock")).unwrap();
         stream.set_read_timeout(Some(LONG)).unwrap();
@@ -80,7 +80,7 @@ impl Program {
         serde_json::from_str(&answer).unwrap()
     }
 
-    /// Sends it a signal and waits for its end.
+    /// Sends a signal and waits for its end.
     pub(crate) fn end(&mut self, signal: &str) -> ExitStatus {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args(["-s", signal, &pid]).status().unwrap();
@@ -90,7 +90,7 @@ impl Program {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(Instant::now() < deadline, "it did not end by {signal}");
+            assert!(Instant::now() < deadline, "still running after {signal}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -98,14 +98,14 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended; then both fail, and that is as good.
+        // It may have ended already; then both calls fail, which is fine.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
 #[test]
-fn it_says_when_it_is_ready_and_removes_its_sockets_when_it_is_told_to_end() {
+fn program_prints_readiness_and_removes_its_sockets_on_sigterm() {
     for signal in ["TERM", "INT"] {
         let mut program = Program::start(&["--pods", "3", "--containers", "2"]);
         let socket = program.socket();
@@ -119,7 +119,7 @@ fn it_says_when_it_is_ready_and_removes_its_sockets_when_it_is_told_to_end() {
 }
 
 #[test]
-fn it_replaces_the_socket_of_one_that_was_killed_but_not_that_of_one_that_runs() {
+fn program_replaces_a_dead_socket_but_not_a_live_one() {
     let mut program = Program::start(&[]);
     let start_another = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hollow"));
@@ -130,7 +130,7 @@ fn it_replaces_the_socket_of_one_that_was_killed_but_not_that_of_one_that_runs()
     let output = start_another().output().unwrap();
     assert!(!output.status.success());
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(words.contains("somebody listens on"), "{words}");
+    assert!(words.contains("is in use"), "{words}");
 
     let mut another = start_another();
     program.end("KILL");
@@ -143,11 +143,11 @@ fn it_replaces_the_socket_of_one_that_was_killed_but_not_that_of_one_that_runs()
 }
 
 #[test]
-fn a_command_line_that_makes_no_sense_is_explained() {
+fn invalid_command_line_is_explained() {
     let output = Command::new(env!("CARGO_BIN_EXE_hollow")).args(["--pods", "3"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(words.contains("--socket is needed") && words.contains("usage:"), "{words}");
+    assert!(words.contains("--socket is required") && words.contains("usage:"), "{words}");
     let output = Command::new(env!("CARGO_BIN_EXE_hollow")).arg("--help").output().unwrap();
     assert!(output.status.success());
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("usage: hollow"));

@@ -1,4 +1,4 @@
-//! What a node agent asks of the services beyond what the port of the runtime has.
+//! Calls of a node agent that the port of the runtime does not have.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,7 +32,7 @@ fn spec(image: &str) -> cri::ImageSpec {
     cri::ImageSpec { image: image.into(), ..Default::default() }
 }
 
-/// Pulls an image and runs a container of it as a kubelet would; gives both ids.
+/// Pulls an image and runs a container of it as a kubelet would; returns both ids.
 async fn run(program: &Program, image: &str, command: &[&str]) -> (String, String) {
     let pull = cri::PullImageRequest { image: Some(spec(image)), ..Default::default() };
     let image = program.images().pull_image(pull).await.unwrap().into_inner().image_ref;
@@ -77,7 +77,7 @@ async fn status(program: &Program, id: &str) -> cri::ContainerStatus {
 }
 
 #[tokio::test]
-async fn any_image_runs_any_program_and_is_told_as_it_was_made() {
+async fn container_status_returns_the_created_image_and_command() {
     let program = Program::start(&[]);
     let (sandbox, id) = run(&program, "busybox", &["sh", "-c", "sleep 3600"]).await;
     let status = status(&program, &id).await;
@@ -91,7 +91,7 @@ async fn any_image_runs_any_program_and_is_told_as_it_was_made() {
     assert_eq!(status.annotations, map(&[("note", "b")]));
     let logs = program.directory().join("logs");
     assert_eq!(status.log_path, logs.join("main/2.log").display().to_string());
-    assert!(!logs.exists(), "logs are written on request only");
+    assert!(!logs.exists(), "logs are not written by default");
 
     let request = cri::PodSandboxStatusRequest { pod_sandbox_id: sandbox, verbose: false };
     let answer = program.runtime().pod_sandbox_status(request).await.unwrap().into_inner();
@@ -103,7 +103,7 @@ async fn any_image_runs_any_program_and_is_told_as_it_was_made() {
 }
 
 #[tokio::test]
-async fn only_the_images_of_the_command_line_can_be_pulled() {
+async fn only_configured_images_can_be_pulled() {
     let program = Program::start(&["--image", "busybox", "--image", "ferrolet.test/a:1"]);
     let mut images = program.images();
     for (name, there) in [("busybox:latest", true), ("ferrolet.test/a:1", true), ("nginx", false)] {
@@ -160,7 +160,7 @@ async fn lists_are_filtered_by_any_label() {
 }
 
 #[tokio::test]
-async fn what_a_kubelet_asks_of_a_runtime_has_an_answer() {
+async fn calls_of_a_kubelet_are_answered() {
     let program = Program::start(&["--pods", "3", "--containers", "2"]);
     let mut client = program.runtime();
     let config = client.runtime_config(cri::RuntimeConfigRequest {}).await.unwrap().into_inner();
@@ -204,7 +204,7 @@ async fn what_a_kubelet_asks_of_a_runtime_has_an_answer() {
 }
 
 #[tokio::test]
-async fn resources_that_are_not_named_in_an_update_stay() {
+async fn update_keeps_unset_resources() {
     let program = Program::start(&[]);
     let (_, id) = run(&program, "busybox", &[]).await;
     let linux = cri::LinuxContainerResources { cpu_shares: 512, ..Default::default() };
@@ -219,7 +219,7 @@ async fn resources_that_are_not_named_in_an_update_stay() {
 }
 
 #[tokio::test]
-async fn logs_are_written_on_request_and_made_anew_after_rotation() {
+async fn logs_are_written_when_enabled_and_reopened_after_rotation() {
     let program = Program::start(&["--write-logs"]);
     let (_, id) = run(&program, "busybox", &[]).await;
     let path = status(&program, &id).await.log_path;

@@ -1,4 +1,4 @@
-//! Counters, faults and deaths through the second socket.
+//! Counters, faults and container deaths through the control socket.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ fn version() -> cri::VersionRequest {
 #[tokio::test]
 async fn calls_are_counted_by_method_until_they_are_reset() {
     let program = Program::start(&["--pods", "2"]);
-    assert_eq!(program.ask("counters"), json!({}), "the population was not called for");
+    assert_eq!(program.ask("counters"), json!({}), "creating the population is not counted");
     let mut client = program.runtime();
     client.version(version()).await.unwrap();
     let filter = cri::PodSandboxFilter { id: "nothing".into(), ..Default::default() };
@@ -37,7 +37,7 @@ async fn calls_are_counted_by_method_until_they_are_reset() {
 }
 
 #[tokio::test]
-async fn methods_are_delayed_and_fail_as_the_command_line_says() {
+async fn methods_are_delayed_and_fail_as_configured() {
     let program =
         Program::start(&["--delay", "Version=300ms", "--fail", "Status=ResourceExhausted:2"]);
     let mut client = program.runtime();
@@ -54,13 +54,13 @@ async fn methods_are_delayed_and_fail_as_the_command_line_says() {
 }
 
 #[tokio::test]
-async fn a_name_is_taken_while_its_call_is_delayed() {
+async fn name_is_reserved_while_its_call_is_delayed() {
     let program = Program::start(&["--delay", "RunPodSandbox=1h"]);
     let metadata = cri::PodSandboxMetadata { name: "web".into(), ..Default::default() };
     let config = cri::PodSandboxConfig { metadata: Some(metadata), ..Default::default() };
     let request = cri::RunPodSandboxRequest { config: Some(config), ..Default::default() };
     let (mut first, mut second) = (program.runtime(), program.runtime());
-    // Whichever comes later is not let wait.
+    // The later of the two calls is not delayed.
     let refused = async {
         tokio::select! {
             answer = first.run_pod_sandbox(request.clone()) => answer,
@@ -72,7 +72,7 @@ async fn a_name_is_taken_while_its_call_is_delayed() {
 }
 
 #[tokio::test]
-async fn methods_fail_and_work_again_while_it_runs() {
+async fn method_failures_can_be_set_and_cleared_at_run_time() {
     let program = Program::start(&[]);
     let mut client = program.runtime();
     assert_eq!(program.ask("fail Version=Aborted"), json!({"done": "fail Version=Aborted"}));
@@ -84,7 +84,7 @@ async fn methods_fail_and_work_again_while_it_runs() {
 }
 
 #[tokio::test]
-async fn a_container_that_is_killed_is_told_and_has_its_exit_code() {
+async fn killed_container_sends_an_event_and_has_its_exit_code() {
     let program = Program::start(&["--pods", "1"]);
     let mut client = program.runtime();
     let mut events =
@@ -96,7 +96,7 @@ async fn a_container_that_is_killed_is_told_and_has_its_exit_code() {
     assert!(program.ask(&line)["error"].as_str().unwrap().contains("runs"), "it is dead");
 
     let event = timeout(LONG, events.message()).await.unwrap().unwrap().unwrap();
-    assert_eq!(event.container_id, container.id, "the population itself was not told");
+    assert_eq!(event.container_id, container.id, "the population sent no events");
     assert_eq!(event.container_event_type(), cri::ContainerEventType::ContainerStoppedEvent);
     let sandbox = event.pod_sandbox_status.unwrap();
     assert_eq!(sandbox.id, container.pod_sandbox_id);
@@ -106,7 +106,7 @@ async fn a_container_that_is_killed_is_told_and_has_its_exit_code() {
 }
 
 #[tokio::test]
-async fn a_file_says_what_runs_from_the_start() {
+async fn population_file_sets_the_initial_pods() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pods.json");
     let text = r#"{"pods": [{"name": "web", "uid": "u1", "labels": {"app": "web"}, "containers": [

@@ -1,4 +1,4 @@
-//! Each kind of fault: what the agent sees, and what the runtime does.
+//! Each kind of fault: what the agent receives, and what the runtime does.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tonic::{Code, Request};
 
 use crate::pair::{LONG, Pair, sandbox, version};
 
-/// As long as an agent waits here before it gives up.
+/// The agent's deadline.
 const BRIEFLY: Duration = Duration::from_millis(300);
 
 async fn sandboxes(pair: &Pair) -> usize {
@@ -17,7 +17,7 @@ async fn sandboxes(pair: &Pair) -> usize {
 }
 
 #[tokio::test]
-async fn a_refused_call_has_its_code_and_is_not_passed_on() {
+async fn refused_call_has_its_code_and_is_not_forwarded() {
     let rows = [
         ("unavailable", Code::Unavailable),
         ("not-found", Code::NotFound),
@@ -30,16 +30,16 @@ async fn a_refused_call_has_its_code_and_is_not_passed_on() {
         for _ in 0..2 {
             let failed = client.version(version()).await.unwrap_err();
             assert_eq!(failed.code(), code, "{failed}");
-            assert_eq!(failed.message(), "cri-proxy was told to fail Version");
+            assert_eq!(failed.message(), "cri-proxy injected a failure of Version");
         }
-        assert_eq!(pair.heard("Version"), 1, "{kind}");
+        assert_eq!(pair.runtime_calls("Version"), 1, "{kind}");
         client.version(version()).await.unwrap();
         assert_eq!(pair.proxy.script().counts()["Version"].spoilt, 2);
     }
 }
 
 #[tokio::test]
-async fn a_refusal_can_take_its_time() {
+async fn refusal_can_be_delayed() {
     let pair = Pair::start(&["Version=deadline after=500ms"]);
     let begun = tokio::time::Instant::now();
     pair.client().version(version()).await.unwrap_err();
@@ -47,7 +47,7 @@ async fn a_refusal_can_take_its_time() {
 }
 
 #[tokio::test]
-async fn a_call_that_hangs_costs_others_nothing_and_is_passed_on_when_the_faults_are_cleared() {
+async fn hung_call_delays_no_other_and_is_forwarded_when_faults_are_cleared() {
     let pair = Pair::start(&["RunPodSandbox=hang times=2"]);
     let mut client = pair.client();
     timeout(BRIEFLY, client.run_pod_sandbox(sandbox("given-up"))).await.unwrap_err();
@@ -57,28 +57,28 @@ async fn a_call_that_hangs_costs_others_nothing_and_is_passed_on_when_the_faults
         let both = |pair: &Pair| pair.proxy.script().counts()["RunPodSandbox"].spoilt == 2;
         pair.until("both hang", both).await;
         client.version(version()).await.unwrap();
-        assert_eq!(pair.heard("RunPodSandbox"), 0);
+        assert_eq!(pair.runtime_calls("RunPodSandbox"), 0);
         pair.proxy.script().clear();
     };
     let (answer, ()) = timeout(LONG, async { tokio::join!(waiting, clearing) }).await.unwrap();
     answer.unwrap();
-    assert_eq!(sandboxes(&pair).await, 1, "the one that was given up was never passed on");
-    assert_eq!(pair.heard("RunPodSandbox"), 1);
+    assert_eq!(sandboxes(&pair).await, 1, "the cancelled call was never forwarded");
+    assert_eq!(pair.runtime_calls("RunPodSandbox"), 1);
 }
 
 #[tokio::test]
-async fn a_late_call_is_done_though_its_caller_has_gone() {
+async fn late_call_is_forwarded_although_its_caller_is_gone() {
     let pair = Pair::start(&["RunPodSandbox=late"]);
-    // Longer than the agent waits, and than it says that it waits.
+    // Longer than the agent waits, and than its deadline.
     pair.hollow.gate().delay(&testkit::hollow::Delay::parse("RunPodSandbox=1s").unwrap());
     {
         let mut client = pair.client();
         let mut request = Request::new(sandbox("web"));
         request.set_timeout(BRIEFLY);
         client.run_pod_sandbox(request).await.unwrap_err();
-        pair.until("it is passed on", |pair| pair.heard("RunPodSandbox") == 1).await;
+        pair.until("it is forwarded", |pair| pair.runtime_calls("RunPodSandbox") == 1).await;
         assert_eq!(pair.proxy.script().late(), 1);
-        // Its connection goes with it.
+        // Its connection is closed with it.
     }
     pair.until("the late call is done", |pair| pair.proxy.script().late() == 0).await;
     assert_eq!(sandboxes(&pair).await, 1);
@@ -86,14 +86,14 @@ async fn a_late_call_is_done_though_its_caller_has_gone() {
 }
 
 #[tokio::test]
-async fn a_late_call_can_be_later_still_and_who_waits_for_it_hears_when_the_faults_are_cleared() {
+async fn late_call_is_answered_when_faults_are_cleared() {
     let pair = Pair::start(&["RunPodSandbox=late after=500ms"]);
     let begun = tokio::time::Instant::now();
     let mut client = pair.client();
     let waiting = client.run_pod_sandbox(sandbox("web"));
     let clearing = async {
         let asked = |pair: &Pair| pair.proxy.script().late() == 1;
-        pair.until("it came", asked).await;
+        pair.until("it arrived", asked).await;
         pair.until("it is done", |pair| pair.proxy.script().late() == 0).await;
         pair.proxy.script().clear();
     };

@@ -1,4 +1,4 @@
-//! What spoils calls, before the runtime in memory, and the program `cri-proxy`.
+//! Fault injection in front of the runtime in memory, and the program `cri-proxy`.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! A runtime in memory with a proxy before it.
+//! A runtime in memory with a proxy in front of it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,10 +15,10 @@ use tokio::task::JoinSet;
 use tonic::transport::{Channel, Uri};
 use tower::service_fn;
 
-/// Longer than anything here takes on a busy machine.
+/// The longest wait on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_mins(1);
 
-/// Both, until this goes.
+/// Both, until they are dropped.
 pub(crate) struct Pair {
     pub(crate) hollow: Hollow,
     pub(crate) proxy: Proxy,
@@ -50,17 +50,17 @@ impl Pair {
         serving.spawn(hollow::serve(hollow.clone(), listener));
         let pair = Self { hollow, proxy, directory, _serving: serving, relaying };
         for fault in faults {
-            pair.spoil(fault);
+            pair.add_fault(fault);
         }
         pair
     }
 
-    /// Takes the proxy away with all its connections.
+    /// Drops the proxy with all its connections.
     pub(crate) async fn stop_proxy(&mut self) {
         self.relaying.shutdown().await;
     }
 
-    pub(crate) fn spoil(&self, fault: &str) {
+    pub(crate) fn add_fault(&self, fault: &str) {
         self.proxy.script().add(Fault::parse(fault).unwrap());
     }
 
@@ -72,12 +72,12 @@ impl Pair {
         client(&self.socket())
     }
 
-    /// How often the runtime itself was called.
-    pub(crate) fn heard(&self, method: &str) -> u64 {
+    /// The number of calls that reached the runtime.
+    pub(crate) fn runtime_calls(&self, method: &str) -> u64 {
         self.hollow.gate().counts().get(method).map_or(0, |count| count.calls)
     }
 
-    /// Waits until something holds.
+    /// Waits until a condition holds.
     pub(crate) async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
         let end = tokio::time::Instant::now() + LONG;
         while !holds(self) {

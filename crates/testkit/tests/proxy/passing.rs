@@ -1,4 +1,4 @@
-//! What is not spoilt passes as if nobody stood in between.
+//! Calls without a fault pass unchanged.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tonic::Code;
 use crate::pair::{LONG, Pair, client, sandbox, version};
 
 #[tokio::test]
-async fn answers_and_failures_pass_and_are_counted() {
+async fn answers_and_failures_are_forwarded_and_counted() {
     let pair = Pair::start(&[]);
     let mut client = pair.client();
     let answer = client.version(version()).await.unwrap().into_inner();
@@ -29,7 +29,7 @@ async fn answers_and_failures_pass_and_are_counted() {
     let counts = pair.proxy.script().counts();
     assert_eq!(counts.len(), 3);
     let count = counts["Version"];
-    // A message of gRPC has five bytes before it.
+    // A gRPC message has a prefix of five bytes.
     assert_eq!((count.calls, count.spoilt, count.request_bytes), (1, 0, 9));
     let length = u64::try_from(prost::Message::encoded_len(&answer)).unwrap();
     assert_eq!(count.answer_bytes, 5 + length);
@@ -37,12 +37,12 @@ async fn answers_and_failures_pass_and_are_counted() {
     let (came, went) = (script.arrivals("Version"), script.done("Version"));
     assert_eq!((came.len(), went.len(), count.done), (1, 1, 1));
     assert!(came[0] <= went[0]);
-    // The runtime refused these, each in its own way.
+    // The runtime refused these, each with its own error.
     assert_eq!((counts["Attach"].done, counts["ContainerStatus"].done), (0, 0));
 }
 
 #[tokio::test]
-async fn a_stream_passes_event_by_event() {
+async fn stream_is_forwarded_event_by_event() {
     let pair = Pair::start(&[]);
     let mut client = pair.client();
     let events = client.get_container_events(cri::GetEventsRequest {}).await.unwrap();
@@ -59,7 +59,7 @@ async fn a_stream_passes_event_by_event() {
 }
 
 #[tokio::test]
-async fn a_call_that_its_caller_gives_up_is_cancelled_at_the_runtime_too() {
+async fn cancelled_call_is_cancelled_at_the_runtime() {
     let pair = Pair::start(&[]);
     let gate = pair.hollow.gate();
     gate.delay(&Delay::parse("RunPodSandbox=1s").unwrap());
@@ -67,7 +67,7 @@ async fn a_call_that_its_caller_gives_up_is_cancelled_at_the_runtime_too() {
     let mut client = pair.client();
     let call = client.run_pod_sandbox(sandbox("web"));
     timeout(Duration::from_millis(300), call).await.unwrap_err();
-    pair.until("the call is there", |pair| pair.heard("RunPodSandbox") == 1).await;
+    pair.until("the call is there", |pair| pair.runtime_calls("RunPodSandbox") == 1).await;
     // By then the first would long have been done.
     client.version(version()).await.unwrap();
     let list = client.list_pod_sandbox(cri::ListPodSandboxRequest::default()).await.unwrap();
@@ -75,16 +75,16 @@ async fn a_call_that_its_caller_gives_up_is_cancelled_at_the_runtime_too() {
 }
 
 #[tokio::test]
-async fn where_no_runtime_is_a_connection_breaks_and_where_no_proxy_is_none_is_made() {
+async fn connection_breaks_without_a_runtime_and_fails_without_a_proxy() {
     let mut pair = Pair::start(&[]);
     pair.client().version(version()).await.unwrap();
     let lonely = tempfile::tempdir().unwrap();
     let socket = lonely.path().join("proxy.sock");
-    let proxy = Proxy::new(lonely.path().join("nobody.sock"));
+    let proxy = Proxy::new(lonely.path().join("missing.sock"));
     let mut serving = JoinSet::new();
     serving.spawn(serve(proxy, bind(&socket).unwrap()));
     let failed = client(&socket).version(version()).await.unwrap_err();
-    assert!(failed.source().is_some(), "nobody answered that: {failed}");
+    assert!(failed.source().is_some(), "no server sent this: {failed}");
     pair.stop_proxy().await;
     let failed = pair.client().version(version()).await.unwrap_err();
     assert_eq!(failed.code(), Code::Unavailable, "{failed}");

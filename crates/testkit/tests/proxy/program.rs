@@ -1,4 +1,4 @@
-//! The program: how it is started, asked and ended.
+//! The program: its start, control socket and end.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -11,7 +11,7 @@ use tonic::Code;
 
 use crate::pair::{LONG, Pair, client, version};
 
-/// `cri-proxy`, running. It is killed when this goes.
+/// A running `cri-proxy`, which is killed on drop.
 struct Program(Child);
 
 impl Program {
@@ -35,7 +35,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended; then both fail, and that is as good.
+        // It may have ended already; then both calls fail, which is fine.
         drop(self.0.kill());
         drop(self.0.wait());
     }
@@ -51,10 +51,10 @@ fn ask(directory: &Path, line: &str) -> Value {
 }
 
 #[tokio::test]
-async fn it_is_told_what_to_spoil_while_it_runs_and_leaves_no_socket() {
+async fn faults_can_be_set_at_run_time_and_the_socket_is_removed() {
     let pair = Pair::start(&[]);
     let directory = tempfile::tempdir().unwrap();
-    // A proxy before a proxy is one too.
+    // A proxy in front of a proxy is a proxy too.
     let (mut program, ready) = Program::start(directory.path(), &pair.socket());
     assert!(ready.starts_with("cri-proxy: ready on unix://"), "{ready:?}");
     let ask = |line: &str| ask(directory.path(), line);
@@ -68,7 +68,7 @@ async fn it_is_told_what_to_spoil_while_it_runs_and_leaves_no_socket() {
     let mut client = client(&directory.path().join("proxy.sock"));
     assert_eq!(client.version(version()).await.unwrap_err().code(), Code::NotFound);
     client.version(version()).await.unwrap();
-    assert_eq!(pair.heard("Version"), 1);
+    assert_eq!(pair.runtime_calls("Version"), 1);
     let counts = ask("reset");
     assert_eq!((&counts["Version"]["calls"], &counts["Version"]["spoilt"]), (&json!(2), &json!(1)));
     assert_eq!(ask("counts"), json!({}));
@@ -90,12 +90,12 @@ async fn it_is_told_what_to_spoil_while_it_runs_and_leaves_no_socket() {
 }
 
 #[test]
-fn a_command_line_that_makes_no_sense_is_explained() {
+fn invalid_command_line_is_explained() {
     let program = || Command::new(env!("CARGO_BIN_EXE_cri-proxy"));
     let output = program().args(["--socket", "/nowhere"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(words.contains("--runtime is needed") && words.contains("usage:"), "{words}");
+    assert!(words.contains("--runtime is required") && words.contains("usage:"), "{words}");
     let output = program().arg("--help").output().unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("usage: cri-proxy"));
 }

@@ -6,8 +6,8 @@ use std::path::{Component, Path, PathBuf};
 use k8s_openapi::api::core::v1::{Container, Pod};
 use podspec::view;
 
-/// The directories inside a volume that must exist because a container mounts another volume there. Of directories
-/// inside one another only the outermost.
+/// The directories inside a volume that must exist because a container mounts another volume there. Of nested
+/// directories only the outermost.
 pub fn nested_directories(pod: &Pod, volume: &str) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     for container in view::init_containers(pod).iter().chain(view::containers(pod)) {

@@ -1,6 +1,6 @@
 //! The files of volumes that hold config maps, secrets, fields of the pod and tokens.
 //!
-//! [`needs`] says what must be read for a volume, [`payload`] makes its files of what was read.
+//! [`needs`] returns the objects of a volume, [`payload`] makes its files from their content.
 
 mod downward;
 mod error;
@@ -29,7 +29,7 @@ pub use trust_bundle::TrustBundleError;
 
 use keys::Keys;
 
-/// The mode of files without one of their own.
+/// The default mode of files.
 const DEFAULT_MODE: i32 = 0o644;
 /// The bits of a mode that a volume can set.
 const MODE_BITS: u32 = 0o777;
@@ -45,7 +45,7 @@ pub type TrustBundles = Result<Arc<[TrustBundleRecord]>, Arc<str>>;
 /// Certificates by their sources, as they were issued, or the text of the error.
 pub type Certificates = BTreeMap<CertificateSource, Result<Credentials, Arc<str>>>;
 
-/// What the files of a volume are made of.
+/// The inputs of the files of a volume.
 #[derive(Debug, Clone, Copy)]
 pub struct Sources<'a> {
     /// The pod.
@@ -58,11 +58,11 @@ pub struct Sources<'a> {
     pub trust_bundles: &'a TrustBundles,
     /// The certificates of [`Needs::certificates`].
     pub certificates: &'a Certificates,
-    /// What pods can have of the node: the limits of containers without limits.
+    /// The allocatable resources of the node: the limits of containers without limits.
     pub allocatable: &'a Amounts,
 }
 
-/// What must be read for a volume.
+/// The objects that a volume needs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Needs {
     /// Config maps and secrets.
@@ -75,7 +75,7 @@ pub struct Needs {
     pub certificates: Vec<CertificateSource>,
 }
 
-/// What must be read for a volume; nothing for one whose files the agent does not write.
+/// The objects that a volume needs; none for a volume whose files the agent does not write.
 pub fn needs(pod: &Pod, volume: &Volume) -> Needs {
     let namespace = &view::pod_name(pod).namespace;
     let mut needs = Needs::default();

@@ -11,10 +11,10 @@ const FIRST_DELAY: Duration = Duration::from_millis(500);
 /// The longest delay.
 const LONGEST_DELAY: Duration = Duration::from_secs(122);
 
-/// What is done to a volume.
+/// An operation on a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
-    /// Unmounting it, and removing what the agent made for it.
+    /// Unmounting it, and removing its directories.
     Unmount,
     /// Mounting it, or writing its content again.
     Mount,
@@ -100,7 +100,7 @@ pub struct Steps {
 /// How an operation ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It did what it should.
+    /// It succeeded.
     Done,
     /// It failed. The volume may be mounted or not.
     Failed(String),
@@ -221,7 +221,7 @@ impl PodVolumes {
         self.volumes.values().all(|state| !state.desired || state.mount == MountState::Mounted)
     }
 
-    /// Whether nothing of the pod's volumes is on the host, and nothing is under way.
+    /// Whether nothing of the pod's volumes is on the host, and no operation runs.
     pub fn is_empty(&self) -> bool {
         self.volumes.is_empty()
     }

@@ -161,10 +161,10 @@ fn name(which: usize) -> VolumeId {
 }
 
 proptest! {
-    /// Whatever happens, a volume has one operation at a time, and only volumes of a pod that has ended are
+    /// In every history, a volume has one operation at a time, and only volumes of a terminated pod are
     /// unmounted.
     #[test]
-    fn no_desired_volume_is_ever_unmounted_and_all_converges(events in events()) {
+    fn desired_volumes_are_never_unmounted_and_all_converge(events in events()) {
         let (mut volumes, mut now) = (PodVolumes::default(), 0.0);
         let mut running: BTreeMap<VolumeId, Operation> = BTreeMap::new();
         for event in events {
@@ -189,8 +189,8 @@ proptest! {
                 prop_assert!(volumes.has_ended || desired);
             }
         }
-        // With operations that work it comes to rest: all that is desired is mounted, and nothing is left of a pod that
-        // has ended.
+        // With successful operations it converges: all desired volumes are mounted, and nothing is left of a terminated
+        // pod.
         for _ in 0..3 {
             now += 200.0;
             for id in std::mem::take(&mut running).into_keys() {

@@ -22,11 +22,11 @@ pub use claim::ClaimError;
 pub struct VolumeSpec {
     /// The volume. A persistent volume is named after the `PersistentVolume`, any other after the pod's volume.
     pub id: VolumeId,
-    /// The pod's volumes that this one is. Two claim volumes may mean the same persistent volume.
+    /// The pod's volumes with this ID. Two claim volumes may refer to the same persistent volume.
     pub outer_names: Vec<OuterName>,
-    /// What it is made of.
+    /// Its source.
     pub source: VolumeSource,
-    /// Whether it is mounted read-only: no outer name may write.
+    /// Whether it is mounted read-only.
     pub read_only: bool,
     /// Whether containers use it as a block device.
     pub is_block: bool,
@@ -45,12 +45,12 @@ pub struct OuterName {
     pub read_only: bool,
 }
 
-/// What a volume is made of.
+/// The source of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VolumeSource {
     /// A directory of the pod.
     EmptyDir {
-        /// Where it is stored.
+        /// Its medium.
         medium: Medium,
         /// `sizeLimit` in bytes.
         size_limit: Option<u64>,
@@ -59,7 +59,7 @@ pub enum VolumeSource {
     HostPath {
         /// The path.
         path: String,
-        /// What it must be.
+        /// Its required kind.
         kind: HostPathKind,
     },
     /// Files that the agent writes: a config map, a secret, fields of the pod, or a projection.
@@ -91,7 +91,7 @@ pub enum VolumeSource {
     },
 }
 
-/// Where an `emptyDir` is stored.
+/// The medium of an `emptyDir`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Medium {
     /// On the node's disk.
@@ -102,12 +102,12 @@ pub enum Medium {
     HugePages(Option<String>),
 }
 
-/// What is known of the persistent volume behind a volume.
+/// The known properties of the persistent volume of a volume.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Persistent {
     /// The claim.
     pub claim: ClaimName,
-    /// One of these terms must match the node; every node does without terms.
+    /// One of these terms must match the node; without terms every node matches.
     pub node_affinity: Option<Vec<NodeSelectorTerm>>,
     /// Whether `ReadWriteOncePod` is its only access mode.
     pub is_for_one_pod: bool,
@@ -212,7 +212,7 @@ pub type Claims = BTreeMap<ClaimName, Result<Arc<ClaimRecord>, ObjectError>>;
 /// Persistent volumes by name, as the API server returned them.
 pub type PersistentVolumes = BTreeMap<Box<str>, Result<Arc<PersistentVolumeRecord>, ObjectError>>;
 
-/// What the API server returned for the claims of a pod.
+/// The response of the API server for the claims of a pod.
 #[derive(Debug, Clone, Copy)]
 pub struct Storage<'a> {
     /// The claims of [`claims`].
@@ -269,7 +269,7 @@ pub fn persistent_volumes(claims: &Claims) -> BTreeSet<Box<str>> {
     ready.map(|claim| claim.volume.clone()).collect()
 }
 
-/// The volumes that a pod uses. Those that no container refers to are left out.
+/// The volumes that a pod uses, without those that no container refers to.
 pub fn resolve(pod: &Pod, storage: &Storage<'_>) -> Resolved {
     let containers = containers(pod);
     let used = Used::by(containers.iter());
@@ -290,7 +290,7 @@ pub fn resolve(pod: &Pod, storage: &Storage<'_>) -> Resolved {
 }
 
 impl Resolved {
-    /// Keeps what is known of volumes whose claims the API server did not return this time: a container can start again
+    /// Keeps the known state of volumes whose claims the API server did not return this time: a container can start again
     /// while the server cannot be reached.
     pub fn keep_known(&mut self, known: &[VolumeSpec]) {
         let of = |name: &str| {
@@ -319,7 +319,7 @@ impl Resolved {
     }
 }
 
-/// The node is none of those that a persistent volume can be used on.
+/// The node affinity of the persistent volume does not match the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("no matching NodeSelectorTerms")]
 pub struct WrongNode;

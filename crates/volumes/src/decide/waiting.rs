@@ -1,4 +1,4 @@
-//! What a pod that waits for its volumes reports.
+//! The reports of a pod that waits for its volumes.
 
 use super::resolve::Unresolved;
 

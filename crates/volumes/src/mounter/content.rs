@@ -53,7 +53,7 @@ pub(super) async fn mount(
     set_up?;
     let refresh_at = refresh_at(parts, &needs);
     let digest = payload.digest();
-    // The files themselves are compared once in a while: somebody may have removed a link.
+    // The files themselves are compared from time to time: a link may have been removed.
     let resync = jiff::SignedDuration::try_from(parts.resync).unwrap_or_default();
     let unchanged = before.as_ref().filter(|before| {
         before.digest == digest && now.duration_since(before.verified_at) < resync
@@ -81,7 +81,7 @@ fn volume<'a>(pod: &'a Pod, name: &str) -> Option<&'a Volume> {
     view::spec(pod)?.volumes.iter().flatten().find(|volume| volume.name == name)
 }
 
-/// Makes the directory, and keeps what is secret in memory.
+/// Creates the directory, in memory for secrets.
 async fn set_up(
     parts: &ManagerParts,
     uid: &PodUid,
@@ -106,7 +106,7 @@ async fn set_up(
     Ok(())
 }
 
-/// What was read for a volume.
+/// The objects that were read for a volume.
 struct Read {
     objects: Objects,
     tokens: Tokens,
@@ -158,7 +158,7 @@ async fn read_trust_bundles(parts: &ManagerParts, needs: &Needs) -> TrustBundles
     }
 }
 
-/// When the first token or certificate is to be renewed.
+/// When the first token or certificate is due for renewal.
 fn refresh_at(parts: &ManagerParts, needs: &Needs) -> Option<Timestamp> {
     let tokens = parts
         .tokens

@@ -11,7 +11,7 @@ use crate::decide::memory_size::memory_size;
 use crate::decide::resolve::{Medium, VolumeSource};
 use crate::manager::ManagerParts;
 
-/// Containers may write there, whatever user they run as.
+/// The mode: containers may write as any user.
 const MODE: u32 = 0o777;
 
 /// Mounts an `emptyDir`.
@@ -55,7 +55,7 @@ pub(super) fn memory(parts: &ManagerParts, pod: &Pod, size_limit: Option<u64>) -
     FileSystem::Tmpfs { size, no_swap: true }
 }
 
-/// Makes the directory, and mounts the file system there if it has one.
+/// Creates the directory, and mounts its file system there if it has one.
 pub(super) async fn set_up(
     parts: &ManagerParts,
     place: &Place,
@@ -64,7 +64,7 @@ pub(super) async fn set_up(
     parts.host.make_directory(place, MODE).await?;
     if let Some(file_system) = file_system {
         parts.host.mount(place, file_system).await?;
-        // The root of a new file system has a mode of its own.
+        // The root of a new file system has another mode.
         parts.host.make_directory(place, MODE).await?;
     }
     Ok(())

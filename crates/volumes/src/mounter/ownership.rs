@@ -18,7 +18,7 @@ use crate::manager::ManagerParts;
 const FIRST_REPORT: Duration = Duration::from_secs(30);
 const NEXT_REPORT: Duration = Duration::from_mins(1);
 
-/// Gives a volume to a group. Events say that it takes long.
+/// Changes the group of a volume. If it takes long, there are events.
 pub(super) async fn set(
     parts: &ManagerParts,
     pod: &Pod,

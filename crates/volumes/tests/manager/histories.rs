@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 use crate::harness::{Harness, pod, volume};
 
 const PODS: usize = 3;
-/// What a container writes into its volume.
+/// The data that a container writes into its volume.
 const DATA: &str = "of a container";
 
 /// What happens next.

@@ -1,11 +1,11 @@
 //! The program `probe-peer`: the server that agents probe, and bare requests to it.
 //!
-//! `probe-peer serve PORT` answers each HTTP request with 200 and closes the connection, as a server does that was sent
+//! `probe-peer serve PORT` answers each HTTP request with 200 and closes the connection, as servers do after
 //! `Connection: close`. A connection that is closed without a request counts as a TCP probe. `GET /count` returns the
 //! number of HTTP requests and of TCP probes so far and is not counted.
 //!
-//! `GET /flip/CODE/COUNT` changes the status code of all later responses at one time: requests wait until COUNT of them
-//! wait, then all are answered with the new code. The response has that time in nanoseconds of Unix time.
+//! `GET /flip/CODE/COUNT` changes the status code of all later responses at once: the server holds requests until COUNT of
+//! them wait, then answers all with the new code. The response contains the Unix time of the change in nanoseconds.
 //!
 //! `probe-peer request PORT RATE` sends RATE requests per second until it is killed. It does only what every prober has
 //! to do: connect, write, read and close. Its CPU time is the floor of an agent's.
@@ -28,7 +28,7 @@ const USAGE: &str = "usage: probe-peer serve PORT\n       probe-peer request POR
 
 /// The pause between two bursts of requests.
 const PAUSE: Duration = Duration::from_millis(10);
-/// How long a server may take to answer a bare request.
+/// The timeout of a bare request.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest request.
 const LONGEST: usize = 4096;
@@ -64,12 +64,12 @@ struct Counts {
     tcp: Cell<u64>,
     /// The status code of responses.
     code: Cell<u16>,
-    /// Whether requests wait for the next code, and how many do.
+    /// Whether requests are held until the next code, and the number of held requests.
     holds: Cell<bool>,
     waiting: Cell<usize>,
-    /// A request began to wait.
+    /// Notified when a request begins to wait.
     arrived: Notify,
-    /// Requests wait no more.
+    /// Notified when held requests may continue.
     released: Notify,
 }
 
@@ -83,7 +83,7 @@ impl Counts {
         }
     }
 
-    /// Changes the code when enough requests wait; that time.
+    /// Changes the code when enough requests wait; returns the time in nanoseconds of Unix time.
     async fn flip(&self, code: u16, count: usize) -> u128 {
         self.waiting.set(0);
         self.holds.set(true);
@@ -116,7 +116,7 @@ fn serve(port: u16) -> Result<()> {
             let (connection, _) = listener.accept().await.context("accept a connection")?;
             let counts = Rc::clone(&counts);
             spawn_local(async move {
-                // A client that broke the connection has no use for an answer.
+                // A client that closed the connection needs no answer.
                 drop(answer(&connection, &counts).await);
             });
         }
@@ -156,7 +156,7 @@ async fn answer(connection: &Connection, counts: &Counts) -> io::Result<()> {
     connection.try_write(text.as_bytes()).map(drop)
 }
 
-/// Sends what is due in bursts, each request to another address of the loopback network.
+/// Sends the due requests in bursts, each to another address of the loopback network.
 fn send_requests(port: u16, rate: u32) -> Result<()> {
     let since = Instant::now();
     let mut sent: u32 = 0;

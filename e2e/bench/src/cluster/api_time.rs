@@ -1,4 +1,4 @@
-//! How long the API server worked on requests that the start of a pod waits for.
+//! The time in which the API server served requests that the start of a pod waits for.
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
@@ -29,7 +29,7 @@ struct Object {
 }
 
 impl Line {
-    /// Whether the start of a pod waits for the response. Of a watch, it waits for the beginning.
+    /// Whether the start of a pod waits for the response. A watch is awaited until its response begins.
     fn is_awaited(&self) -> bool {
         let is_response = (self.verb == "watch") == (self.stage == "ResponseStarted");
         let object = self.object_ref.as_ref();
@@ -42,8 +42,7 @@ impl Line {
 pub(super) fn awaited_seconds(log: &str, from: Timestamp, to: Timestamp) -> Result<f64> {
     let mut spans = Vec::new();
     for line in log.lines() {
-        let parsed: Line =
-            serde_json::from_str(line).with_context(|| format!("understand {line}"))?;
+        let parsed: Line = serde_json::from_str(line).with_context(|| format!("parse {line}"))?;
         if parsed.is_awaited() {
             let received = parsed.request_received_timestamp.max(from);
             spans.push((received, parsed.stage_timestamp.min(to)));
@@ -81,7 +80,7 @@ mod tests {
         let log = [
             line("create", "ResponseComplete", token, 110, 130),
             line("watch", "ResponseStarted", map, 120, 150),
-            // The end of a watch says nothing about its beginning.
+            // The end of a watch is not awaited.
             line("watch", "ResponseComplete", map, 100, 190),
             line("patch", "ResponseComplete", status, 100, 200),
             // Before and after.

@@ -1,4 +1,4 @@
-//! The calls to the runtime that a pod needs, and no agent: what no agent can be faster than.
+//! The runtime calls that a pod needs, without an agent: the floor of the times.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,29 +9,32 @@ use model::machine::Machine;
 use super::node::pause;
 use super::place::ClusterPlace;
 use super::{ClusterPlan, Singles};
-use crate::runtime::{Asked, BarePod};
+use crate::runtime::{BarePod, PodRequests};
 
-/// How long pods take one after the other. Tells what was asked for, too.
-pub(super) fn one_by_one(place: &ClusterPlace, plan: &ClusterPlan) -> Result<(Singles, Asked)> {
+/// Measures pods one after the other. Returns the requests that the runtime received, too.
+pub(super) fn one_by_one(
+    place: &ClusterPlace,
+    plan: &ClusterPlan,
+) -> Result<(Singles, PodRequests)> {
     play(place, plan, |bare| {
-        let (mut singles, mut asked) = (Singles::default(), None);
+        let (mut singles, mut requests) = (Singles::default(), None);
         for number in 0..plan.one_by_one {
             let name = format!("one-{number}");
             let begun = Instant::now();
             let started = place.runtime.start_pods(vec![bare.pod(name.clone())])?;
             singles.start.push(begun.elapsed().as_secs_f64());
-            asked = Some(place.runtime.asked(&name)?);
+            requests = Some(place.runtime.pod_requests(&name)?);
             thread::sleep(pause(number, plan.one_by_one));
             let begun = Instant::now();
             place.runtime.end_pods(started)?;
             singles.delete.push(begun.elapsed().as_secs_f64());
             thread::sleep(pause(plan.one_by_one - number, plan.one_by_one));
         }
-        Ok((singles, asked.context("no pod was alone")?))
+        Ok((singles, requests.context("no single pod was created")?))
     })
 }
 
-/// How long all take at once: to start, and to end.
+/// Measures the start and the end of all pods at once.
 pub(super) fn at_once(place: &ClusterPlace, plan: &ClusterPlan) -> Result<(f64, f64)> {
     play(place, plan, |bare| {
         let pods = (0..plan.at_once).map(|number| bare.pod(format!("all-{number}"))).collect();
@@ -45,7 +48,7 @@ pub(super) fn at_once(place: &ClusterPlace, plan: &ClusterPlan) -> Result<(f64, 
     })
 }
 
-/// What pods are made with.
+/// The parameters of bare pods.
 struct Bare<'a> {
     place: &'a ClusterPlace,
     machine: Machine,
@@ -59,17 +62,17 @@ impl Bare<'_> {
     }
 }
 
-/// Starts and ends pods by bare calls, and removes what is left of them.
+/// Starts and stops pods by bare calls, and removes what is left of them.
 fn play<T>(
     place: &ClusterPlace,
     plan: &ClusterPlan,
     part: impl FnOnce(&Bare<'_>) -> Result<T>,
 ) -> Result<T> {
     place.clear().context("clear the place")?;
-    let machine = hostfs::machine().context("look at the machine")?;
+    let machine = hostfs::machine().context("inspect the machine")?;
     thread::sleep(Duration::from_secs(plan.settle_seconds));
     let played = part(&Bare { place, machine, token_volume: plan.token_volume });
-    let cleared = place.clear().context("clear up after bare calls");
+    let cleared = place.clear().context("clean up after bare calls");
     let played = played?;
     cleared.map(|()| played)
 }

@@ -16,37 +16,37 @@ use crate::agent::{self, NODE_NAME, Running};
 use crate::api::calls;
 use crate::plan::On;
 use crate::results::Agent;
-use crate::runtime::Asked;
+use crate::runtime::PodRequests;
 use crate::usage::{self, Sleeper};
 
-/// How long one pod, or a node, may take, and each of many.
+/// The timeout of one pod, or a node, and of each of many.
 const AT_LEAST: Duration = Duration::from_mins(2);
 const EACH: Duration = Duration::from_secs(3);
-/// Nothing more is asked about pods that are gone once nothing was for so long; for how long that is waited for.
+/// How long no request about removed pods may come until the last is taken as the last, and how long that may take.
 const SILENCE: Duration = Duration::from_secs(1);
 const NOISE: Duration = Duration::from_mins(1);
 
-/// How long to wait before the next thing is done with pods that are alone. The pauses differ, over a whole
-/// second, so that what an agent does every second is met at all times alike.
+/// The pause before the next action on single pods. Pauses differ over a whole second, so that they do not coincide
+/// with what an agent does every second.
 pub(super) fn pause(number: usize, of: usize) -> Duration {
     let part = u32::try_from(number).unwrap_or_default();
     let of = u32::try_from(of.max(1)).unwrap_or(1);
     Duration::from_millis(300) + Duration::from_secs(1) * part / of
 }
 
-/// How long pods take one after the other with an agent. Tells what it asked of the runtime, too.
+/// Measures pods one after the other with an agent. Returns its requests to the runtime, too.
 pub(super) fn one_by_one(
     place: &ClusterPlace,
     plan: &ClusterPlan,
     agent: Agent,
-) -> Result<(Singles, Asked)> {
+) -> Result<(Singles, PodRequests)> {
     play(place, plan, agent, |actor| {
         actor.settle();
         actor.one_by_one()
     })
 }
 
-/// How long all take at once: to start, and to end.
+/// Measures the start and the end of all pods at once.
 pub(super) fn at_once(
     place: &ClusterPlace,
     plan: &ClusterPlan,
@@ -61,17 +61,17 @@ pub(super) fn at_once(
     })
 }
 
-/// What an agent costs.
+/// Measures the costs of an agent.
 pub(super) fn costs(place: &ClusterPlace, plan: &ClusterPlan, agent: Agent) -> Result<Costs> {
     play(place, plan, agent, |actor| {
-        // It outlives the pods, however long they take.
+        // It lives longer than the pods.
         let sleeper = Sleeper::start(Duration::from_hours(1))?;
         thread::sleep(Duration::from_secs(plan.idle_warm_up_seconds));
         actor.costs(&sleeper)
     })
 }
 
-/// Plays a part with an agent, from when its node is ready, and leaves nothing of it.
+/// Runs an action with an agent, from when its node is ready, and removes what it left.
 pub(super) fn play<T>(
     place: &ClusterPlace,
     plan: &ClusterPlan,
@@ -81,7 +81,7 @@ pub(super) fn play<T>(
     play_on(place, plan, (agent, &place.place.instance().containerd_socket()), part)
 }
 
-/// The same with an agent that connects to another socket of the runtime.
+/// Like [`play`], with an agent that connects to another socket of the runtime.
 pub(super) fn play_on<T>(
     place: &ClusterPlace,
     plan: &ClusterPlan,
@@ -93,7 +93,7 @@ pub(super) fn play_on<T>(
     let instance = place.place.instance();
     agent::prepare(&directories, socket, On::Containerd, 0)?;
     let running = Running::start(instance, place.place.programs(), agent, &directories)?;
-    // One for the whole turn: each watch takes a connection of its own, whose making would be part of what is timed.
+    // One watch for the whole turn: opening its connection would count in the measured time.
     let watch = PodWatch::start(&place.api, NAMESPACE).context("watch pods");
     let played = watch.and_then(|watch| {
         let actor = Actor { place, plan, watch, pid: running.pid };
@@ -104,11 +104,11 @@ pub(super) fn play_on<T>(
     let stopped = running.stop().context("stop the agent");
     let played = played?;
     stopped?;
-    place.clear().context("clear up after an agent")?;
+    place.clear().context("clean up after an agent")?;
     Ok(played)
 }
 
-/// An agent that plays.
+/// An agent in a turn.
 pub(super) struct Actor<'a> {
     pub(super) place: &'a ClusterPlace,
     plan: &'a ClusterPlan,
@@ -121,7 +121,7 @@ impl Actor<'_> {
         thread::sleep(Duration::from_secs(self.plan.settle_seconds));
     }
 
-    /// What it costs, from when it is quiet without pods.
+    /// Its costs, from when it is quiet without pods.
     fn costs(&self, sleeper: &Sleeper) -> Result<Costs> {
         let idle = self.quiet(sleeper)?;
         let mark = self.place.audit.mark()?;
@@ -134,7 +134,7 @@ impl Actor<'_> {
         let cpu = usage::cpu(self.pid)?;
         self.delete(&names)?;
         let delete_all_cpu_seconds = self.spent(cpu)?;
-        let requests = self.asked_in_the_end(mark)?;
+        let requests = self.requests_until_quiet(mark)?;
         Ok(Costs { start_all_cpu_seconds, delete_all_cpu_seconds, idle, full, requests })
     }
 
@@ -165,62 +165,62 @@ impl Actor<'_> {
         })
     }
 
-    fn one_by_one(&self) -> Result<(Singles, Asked)> {
-        let (mut singles, mut asked) = (Singles::default(), None);
+    fn one_by_one(&self) -> Result<(Singles, PodRequests)> {
+        let (mut singles, mut requests) = (Singles::default(), None);
         let all = self.plan.one_by_one;
         for (number, name) in names("one", all).into_iter().enumerate() {
             let name = [name];
             singles.start.push(self.make(&name)?);
-            asked = Some(self.place.runtime.asked(&name[0])?);
+            requests = Some(self.place.runtime.pod_requests(&name[0])?);
             thread::sleep(pause(number, all));
             singles.delete.push(self.delete(&name)?);
             thread::sleep(pause(all - number, all));
         }
-        Ok((singles, asked.context("no pod was alone")?))
+        Ok((singles, requests.context("no single pod was created")?))
     }
 
-    /// Makes pods and waits until all are ready; how many seconds that took.
+    /// Creates pods and waits until all are ready; returns the seconds.
     fn make(&self, names: &[String]) -> Result<f64> {
         let bodies =
             names.iter().map(|name| ("POST", pods_path(), pod(name, self.plan.token_volume)));
         self.timed(bodies, |watch| watch.all_ready(names, patience(names)))
     }
 
-    /// Deletes pods and waits until all are gone; how many seconds that took.
+    /// Deletes pods and waits until all are gone; returns the seconds.
     pub(super) fn delete(&self, names: &[String]) -> Result<f64> {
         let path = |name: &String| format!("{}/{name}", pods_path());
         let paths = names.iter().map(|name| ("DELETE", path(name), Value::Null));
         self.timed(paths, |watch| watch.all_gone(names, patience(names)))
     }
 
-    /// Makes calls and waits for what a watch sees; how long that was after the first call.
+    /// Makes calls and waits for the watch; returns the seconds since the first call.
     pub(super) fn timed(
         &self,
         all: impl Iterator<Item = (&'static str, String, Value)>,
         seen: impl FnOnce(&PodWatch) -> Result<Instant>,
     ) -> Result<f64> {
         let api = &self.place.api;
-        // So that there is a connection.
+        // Opens a connection before the measurement.
         api.get(&format!("/api/v1/namespaces/{NAMESPACE}"))?;
         let begun = Instant::now();
         api.tasks.block_on(calls(&api.client, all))?;
         Ok(seen(&self.watch)?.saturating_duration_since(begun).as_secs_f64())
     }
 
-    /// What was asked since a mark, once nothing more is.
-    fn asked_in_the_end(&self, mark: u64) -> Result<Requests> {
+    /// The requests since a mark, once no more come.
+    fn requests_until_quiet(&self, mark: u64) -> Result<Requests> {
         let audit = &self.place.audit;
         let mut before = None;
-        wait::every(SILENCE, "nothing more is asked about pods", NOISE, || {
+        wait::every(SILENCE, "no more requests about pods", NOISE, || {
             let requests = audit.since(mark)?;
-            let asked = of_pods(&requests);
-            let silent = before.replace(asked) == Some(asked);
-            Ok(if silent { Ok(requests) } else { Err(format!("{asked} requests")) })
+            let count = of_pods(&requests);
+            let silent = before.replace(count) == Some(count);
+            Ok(if silent { Ok(requests) } else { Err(format!("{count} requests")) })
         })
     }
 }
 
-/// The path of all pods.
+/// The API path of the namespace's pods.
 pub(super) fn pods_path() -> String {
     format!("/api/v1/namespaces/{NAMESPACE}/pods")
 }
@@ -238,7 +238,7 @@ fn is_ready(node: &Value) -> bool {
     all.into_iter().any(|one| one["type"] == "Ready" && one["status"] == "True")
 }
 
-/// A pod of one container that ends as soon as it is asked to, with or without the token of its service account.
+/// A pod with one container that stops at once on SIGTERM, with or without the token of its service account.
 pub(super) fn pod(name: &str, token_volume: bool) -> Value {
     json!({
         "apiVersion": "v1",

@@ -1,4 +1,4 @@
-//! Where agents are nodes: an instance of the testbed with containerd and a control plane in it.
+//! The instance of the testbed with containerd and a control plane, in which agents are nodes.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::runtime::Direct;
 
 /// The namespace of the pods.
 pub(super) const NAMESPACE: &str = "bench";
-/// Where nodes have their leases.
+/// The path of the nodes' leases.
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 
 /// The instance, for all rounds.
@@ -44,12 +44,12 @@ impl ClusterPlace {
         Ok(Self { place, api, audit, runtime, kubeconfig })
     }
 
-    /// Where an agent finds and leaves things, the API server too.
+    /// The directories and files of an agent, with a kubeconfig.
     pub(super) fn directories(&self) -> Directories {
         Directories { kubeconfig: Some(self.kubeconfig.clone()), ..self.place.directories() }
     }
 
-    /// Removes what is left of pods and of a node: the next agent finds nothing.
+    /// Removes leftovers of pods and of a node: the next agent finds none.
     pub(super) fn clear(&self) -> Result<()> {
         self.runtime.empty()?;
         self.place.sweep()?;
@@ -65,8 +65,8 @@ impl ClusterPlace {
         Ok(())
     }
 
-    /// Takes everything down and fails if that left anything behind.
+    /// Stops everything. Fails if anything is left behind.
     pub(super) fn stop(self) -> Result<()> {
-        self.place.stop().context("take an instance down")
+        self.place.stop().context("stop an instance")
     }
 }

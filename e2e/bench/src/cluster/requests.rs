@@ -1,4 +1,4 @@
-//! What the agent asked of the API server, as the API server's own audit log tells.
+//! The agent's API requests, from the API server's own audit log.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,13 +9,13 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use testbed::User;
 
-/// Requests by what was asked: the verb and the resource, and the code of a refusal.
+/// Requests by their verb and resource, with the code of a refusal.
 pub type Requests = BTreeMap<String, u64>;
 
-/// What an agent asks for the node itself, however many pods it has.
+/// Resources that an agent requests for the node itself, independent of the number of pods.
 const OF_THE_NODE: [&str; 4] = ["leases", "nodes", "nodes/status", "csinodes"];
 
-/// The log of a node's requests.
+/// The audit log of a node.
 #[derive(Debug)]
 pub(super) struct AuditLog {
     path: PathBuf,
@@ -51,7 +51,7 @@ struct Response {
 }
 
 impl Line {
-    /// What was asked; nothing of what only says that a watch is over.
+    /// The kind of the request; nothing for the entry at the end of a watch.
     fn kind(&self) -> Option<String> {
         if self.verb == "watch" && self.stage != "ResponseStarted" {
             return None;
@@ -67,7 +67,7 @@ impl Line {
     }
 }
 
-/// How often each kind is in a log.
+/// The number of requests of each kind in a log.
 fn counted(log: &str) -> Result<Requests> {
     let mut requests = Requests::new();
     for line in log.lines() {
@@ -80,7 +80,7 @@ fn counted(log: &str) -> Result<Requests> {
     Ok(requests)
 }
 
-/// Those that there are because of pods.
+/// The number of requests that are made for pods.
 pub fn of_pods(requests: &Requests) -> u64 {
     let of_the_node = |kind: &str| {
         let resource = kind.split(' ').nth(1).unwrap_or_default();
@@ -90,7 +90,7 @@ pub fn of_pods(requests: &Requests) -> u64 {
 }
 
 impl AuditLog {
-    /// A log in a directory of what a user asks.
+    /// An audit log of a user in a directory.
     pub(super) fn of(user: &User, directory: &Path) -> Result<Self> {
         let policy = directory.join("audit-policy.yaml");
         let text = format!(
@@ -106,7 +106,7 @@ impl AuditLog {
         Ok(Self { path: directory.join("audit.log"), policy })
     }
 
-    /// Flags with which an API server writes it.
+    /// The API server's flags for it.
     pub(super) fn flags(&self) -> Vec<String> {
         vec![
             format!("--audit-policy-file={}", self.policy.display()),
@@ -114,27 +114,27 @@ impl AuditLog {
         ]
     }
 
-    /// How long it is now, for counting from here.
+    /// Its current length, to count from here.
     pub(super) fn mark(&self) -> Result<u64> {
         match fs::metadata(&self.path) {
             Ok(metadata) => Ok(metadata.len()),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
-            Err(error) => Err(error).context("look at the audit log"),
+            Err(error) => Err(error).context("inspect the audit log"),
         }
     }
 
-    /// What was asked since a mark.
+    /// The requests since a mark.
     pub(super) fn since(&self, mark: u64) -> Result<Requests> {
         counted(&self.lines_since(mark)?)
     }
 
-    /// The lines since a mark that are complete.
+    /// The complete lines since a mark.
     pub(super) fn lines_since(&self, mark: u64) -> Result<String> {
         let mut file = fs::File::open(&self.path).context("open the audit log")?;
         file.seek(SeekFrom::Start(mark)).context("read the audit log")?;
         let mut text = String::new();
         file.read_to_string(&mut text).context("read the audit log")?;
-        // The last line may be on its way.
+        // The last line may be incomplete.
         text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
         Ok(text)
     }
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_counted_from_a_mark_and_without_a_line_that_is_not_whole() {
+    fn log_is_counted_from_a_mark_without_an_incomplete_line() {
         let directory = std::env::temp_dir().join(format!("audit-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let log = AuditLog::of(&User::node("n"), &directory).unwrap();

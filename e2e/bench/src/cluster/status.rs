@@ -1,8 +1,8 @@
-//! How soon changes of pods are in the API: the end of a process, and many changes of readiness at once.
+//! The delay until the API shows changes of pods: the exit of a process, and many readiness changes at once.
 //!
-//! Each agent runs the same pods. All of them have a readiness probe of one server, which can hold the requests and
-//! answer all at once with another code: so all pods change at one time, whatever the phases of the probes are.
-//! Afterwards containers are killed, one after the other.
+//! Each agent runs the same pods. All of them have a readiness probe against one server. The server can hold the requests
+//! and answer all at once with another code. So all pods change at the same time, independent of the phases of the
+//! probes. Afterwards containers are killed, one after the other.
 
 use std::net::Ipv4Addr;
 use std::thread;
@@ -30,11 +30,11 @@ use crate::rounds::{Session, about};
 use crate::runtime::Deaths;
 use crate::usage;
 
-/// How long a change may take.
+/// The time limit of a change.
 const PATIENCE: Duration = Duration::from_mins(2);
 /// After all pods have changed, requests that were sent before may still be served.
 const TAIL: Duration = Duration::from_millis(500);
-/// The pause between two deaths. A share of it is added, so that they meet all phases of a relist.
+/// The pause between two kills. A share of it is added, so that the kills cover all phases of a relist.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The plan of a round.
@@ -46,7 +46,7 @@ pub struct StatusPlan {
     pub pods: usize,
     /// The period of their readiness probes.
     pub period_seconds: u64,
-    /// How often all become not ready and ready again.
+    /// The number of times that all pods become not ready and ready again.
     pub flips: usize,
     /// The number of containers that are killed.
     pub exits: usize,
@@ -69,7 +69,7 @@ impl StatusPlan {
 /// The results of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StatusResults {
-    /// Where and when.
+    /// Machine, versions and time.
     pub about: About,
     /// The plan.
     pub plan: StatusPlan,
@@ -86,7 +86,7 @@ pub struct StatusRun {
     pub round: u32,
     /// The agent.
     pub agent: Agent,
-    /// Changes of all pods at once.
+    /// Readiness changes of all pods at once.
     pub flips: Vec<Flip>,
     /// Containers that were killed.
     pub exits: Vec<Exit>,
@@ -97,7 +97,7 @@ pub struct StatusRun {
 pub struct Flip {
     /// Whether they become ready.
     pub to_ready: bool,
-    /// From the answers of the probed server until a watch has seen the last pod change.
+    /// From the responses of the probed server until a watch receives the last change.
     pub seconds: f64,
     /// The agent's requests in that time.
     pub requests: Requests,
@@ -106,9 +106,9 @@ pub struct Flip {
 /// A container that was killed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Exit {
-    /// From the signal until the runtime reported the end.
+    /// From the signal until the runtime reported the exit.
     pub runtime_seconds: f64,
-    /// From the signal until a watch of the API server saw the terminated state.
+    /// From the signal until a watch of the API server received the terminated state.
     pub api_seconds: f64,
 }
 
@@ -117,7 +117,7 @@ pub struct Exit {
 pub struct BareFlips {
     /// From 1.
     pub round: u32,
-    /// From the first request until a watch has seen the last pod change.
+    /// From the first request until a watch receives the last change.
     pub seconds: Vec<f64>,
 }
 
@@ -196,7 +196,7 @@ fn flip(
     to_ready: bool,
 ) -> Result<Flip> {
     actor.settle();
-    actor.watch.forget_readiness();
+    actor.watch.clear_readiness();
     let mark = actor.place.audit.mark()?;
     let code = if to_ready { 200 } else { 503 };
     let flipped = peer.flip(code, plan.pods, PATIENCE).context("wait for a probe of each pod")?;
@@ -227,18 +227,19 @@ fn exits(actor: &Actor<'_>, names: &[String]) -> Result<Vec<Exit>> {
 }
 
 fn exit(actor: &Actor<'_>, deaths: &Deaths, name: &str, container: &str) -> Result<Exit> {
-    let pid = Pid::from_raw(usage::container_pid(container)?).context("a process has a number")?;
+    let pid =
+        Pid::from_raw(usage::container_pid(container)?).context("a container has a process ID")?;
     let killed = Timestamp::now();
     kill_process(pid, Signal::KILL).context("kill the container's process")?;
     let shown = timestamp(actor.watch.all_terminated(&[name.to_owned()], PATIENCE)?);
-    let reported = wait::until("the runtime reports the end", PATIENCE, || {
-        Ok(deaths.told(container).ok_or_else(String::new))
+    let reported = wait::until("the runtime reports the exit", PATIENCE, || {
+        Ok(deaths.stopped_at(container).ok_or_else(String::new))
     })?;
     let since = |time: Timestamp| time.duration_since(killed).as_secs_f64();
     Ok(Exit { runtime_seconds: since(reported), api_seconds: since(shown) })
 }
 
-/// Patches the status of as many pods by bare requests, in both directions.
+/// Patches the status of the same number of pods by bare requests, in both directions.
 fn bare_flips(place: &ClusterPlace, plan: &StatusPlan) -> Result<Vec<f64>> {
     let names = names("bare", plan.pods);
     let watch = PodWatch::start(&place.api, NAMESPACE).context("watch pods")?;
@@ -246,14 +247,14 @@ fn bare_flips(place: &ClusterPlace, plan: &StatusPlan) -> Result<Vec<f64>> {
         place.api.tasks.block_on(calls(&place.api.client, all))
     };
     send(pods(plan, &names)?)?;
-    watch.all_seen(&names, PATIENCE)?;
+    watch.all_present(&names, PATIENCE)?;
     let mut seconds = Vec::new();
     for number in 0..2 * plan.flips {
         let to_ready = number % 2 == 0;
         let ready = if to_ready { "True" } else { "False" };
         let status = json!({ "status": { "conditions": [{ "type": "Ready", "status": ready }] } });
         let path = |name: &String| format!("{}/{name}/status", pods_path());
-        watch.forget_readiness();
+        watch.clear_readiness();
         let begun = Instant::now();
         send(names.iter().map(|name| ("PATCH", path(name), status.clone())).collect())?;
         let last = all_flipped(&watch, &names, to_ready)?;

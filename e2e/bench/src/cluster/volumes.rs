@@ -1,8 +1,8 @@
-//! How long default pods take, which have the token volume of their service account.
+//! The start and deletion times of default pods, which have the token volume of their service account.
 //!
 //! Bare calls, ferrolet and the kubelet take turns as in [`cluster`](super), with pods as `kubectl run` creates them.
 //! Then ferrolet starts pods one after the other while a proxy of the runtime records its calls: the time from the
-//! agent's notice of a pod until it calls the runtime, without the API requests that it waits for.
+//! pod's watch event until the agent calls the runtime, without the API requests that it waits for.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ use crate::machine::round_start;
 use crate::results::{About, Agent};
 use crate::rounds::{Session, about};
 
-/// The call that makes the sandbox of a pod.
+/// The call that creates the sandbox of a pod.
 const SANDBOX: &str = "RunPodSandbox";
 
 /// The turns of a round.
@@ -65,7 +65,7 @@ impl VolumesPlan {
 /// The results of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VolumesResults {
-    /// Where and when.
+    /// Machine, versions and time.
     pub about: About,
     /// The plan.
     pub plan: VolumesPlan,
@@ -86,10 +86,10 @@ pub struct VolumesRound {
 /// The start of a pod by ferrolet.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Start {
-    /// From the pod's watch event, or from the answer to its creation if that was earlier, until `RunPodSandbox`
+    /// From the pod's watch event, or from the response to its creation if that was earlier, until `RunPodSandbox`
     /// arrived at the proxy.
     pub seconds: f64,
-    /// The time therein in which the API server worked on requests for the pod's volumes.
+    /// The part of that time in which the API server served requests for the pod's volumes.
     pub api_seconds: f64,
 }
 
@@ -133,7 +133,7 @@ fn make_root_certificates(place: &ClusterPlace) -> Result<()> {
     place.api.call("POST", &path, &map).map(drop).context("create the config map of tokens")
 }
 
-/// Lets ferrolet start pods with a proxy between it and the runtime.
+/// Measures pod starts of ferrolet with a proxy between it and the runtime.
 fn starts(place: &ClusterPlace, plan: &VolumesPlan, cluster: &ClusterPlan) -> Result<Vec<Start>> {
     let behind = place.place.instance().containerd_socket();
     let (proxy, socket, serving) = place.place.proxy(&behind)?;
@@ -153,14 +153,14 @@ fn start(actor: &Actor<'_>, script: &Script, name: &str) -> Result<Start> {
     let created = Timestamp::now();
     place.api.call("POST", &pods_path(), &pod(name, true))?;
     let answered = Instant::now();
-    let seen = actor.watch.all_seen(&names, patience(&names))?;
+    let seen = actor.watch.all_present(&names, patience(&names))?;
     actor.watch.all_ready(&names, patience(&names))?;
     let noticed = timestamp(seen.min(answered));
     let called = script.arrivals(SANDBOX).into_iter().find(|at| *at >= created);
     let called = called.with_context(|| format!("{name} is ready without {SANDBOX}"))?;
     let api_seconds = awaited_seconds(&place.audit.lines_since(mark)?, noticed, called)?;
     actor.delete(&names)?;
-    // The agent may have something to do after the last status of a pod.
+    // The agent may still work after the last status of a pod.
     thread::sleep(Duration::from_millis(200));
     Ok(Start { seconds: called.duration_since(noticed).as_secs_f64(), api_seconds })
 }

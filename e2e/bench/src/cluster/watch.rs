@@ -1,4 +1,4 @@
-//! Watches pods and keeps when each was first seen ready, and when it was seen gone.
+//! Watches pods and records when each was first ready, and when it was gone.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -18,12 +18,12 @@ use tokio::task::JoinHandle;
 
 use crate::api::Api;
 
-/// Longer than anything is watched.
+/// Longer than any measurement.
 const WATCH_SECONDS: u32 = 3000;
-/// Before a watch that ended is begun anew.
+/// The pause before a watch is started again.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What of a pod matters here.
+/// The relevant fields of a pod.
 #[derive(Debug, Clone, Deserialize)]
 struct Pod {
     metadata: Metadata,
@@ -75,20 +75,20 @@ impl Pod {
     }
 }
 
-/// When pods were seen to be so.
+/// The times of events.
 #[derive(Debug, Default)]
-struct Seen {
+struct PodTimes {
     present: BTreeMap<String, Instant>,
     ready: BTreeMap<String, Instant>,
     unready: BTreeMap<String, Instant>,
     terminated: BTreeMap<String, Instant>,
     gone: BTreeMap<String, Instant>,
-    /// Why nothing is seen any more.
+    /// Why the watch has failed.
     broken: Option<String>,
 }
 
-impl Seen {
-    /// Takes an event in; gives the version that it is of, from which a watch goes on.
+impl PodTimes {
+    /// Records an event; returns its resource version, from which a watch continues.
     fn hear(&mut self, event: WatchEvent<Pod>, now: Instant) -> Result<Option<String>> {
         let version = match &event {
             WatchEvent::Added(pod) | WatchEvent::Modified(pod) | WatchEvent::Deleted(pod) => {
@@ -107,7 +107,7 @@ impl Seen {
         Ok(version)
     }
 
-    /// Keeps the first time of each state of a pod.
+    /// Records the first time of each state of a pod.
     fn shown(&mut self, pod: &Pod, now: Instant) {
         let ready = if pod.is_ready() { &mut self.ready } else { &mut self.unready };
         let terminated = pod.has_terminated().then_some(&mut self.terminated);
@@ -119,22 +119,22 @@ impl Seen {
     }
 }
 
-/// Pods of a namespace, watched from its making on. It ends when it is dropped.
+/// A watch of a namespace's pods. It ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct PodWatch {
     /// Written by the task that watches.
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<PodTimes>>,
     watching: JoinHandle<()>,
 }
 
 impl PodWatch {
-    /// Begins to watch.
+    /// Starts the watch.
     pub(super) fn start(api: &Api, namespace: &str) -> Result<Self> {
         let path = format!("/api/v1/namespaces/{namespace}/pods");
         let list = api.call("GET", &format!("{path}?limit=1"), &Value::Null)?;
         let version = list["metadata"]["resourceVersion"].as_str();
         let version = version.context("a list has a version")?.to_owned();
-        let seen = Arc::<Mutex<Seen>>::default();
+        let seen = Arc::<Mutex<PodTimes>>::default();
         let (client, kept) = (api.client.clone(), Arc::clone(&seen));
         let watching = api.tasks.spawn(async move {
             let Err(error) = watch(&client, &path, version, &kept).await;
@@ -143,34 +143,34 @@ impl PodWatch {
         Ok(Self { seen, watching })
     }
 
-    /// Waits until all pods were ready; when the last of them was.
+    /// Waits until all pods were ready; returns when the last one was.
     pub(super) fn all_ready(&self, names: &[String], time: Duration) -> Result<Instant> {
         self.last("ready", names, time, |seen| &seen.ready)
     }
 
-    /// Forgets which pods were ready or not, before they change together.
-    pub(super) fn forget_readiness(&self) {
+    /// Clears the times at which pods were ready or not, before they change together.
+    pub(super) fn clear_readiness(&self) {
         let mut seen = lock(&self.seen);
         seen.ready.clear();
         seen.unready.clear();
     }
 
-    /// Waits until all pods were seen; when the last of them was.
-    pub(super) fn all_seen(&self, names: &[String], time: Duration) -> Result<Instant> {
-        self.last("seen", names, time, |seen| &seen.present)
+    /// Waits until the watch has received all pods; returns when it received the last one.
+    pub(super) fn all_present(&self, names: &[String], time: Duration) -> Result<Instant> {
+        self.last("present", names, time, |seen| &seen.present)
     }
 
-    /// Waits until all pods were not ready; when the last of them was not.
+    /// Waits until all pods are not ready; returns when the last one was.
     pub(super) fn all_unready(&self, names: &[String], time: Duration) -> Result<Instant> {
         self.last("not ready", names, time, |seen| &seen.unready)
     }
 
-    /// Waits until a container of each pod has terminated; when the last of them had.
+    /// Waits until a container of each pod has terminated; returns when the last one had.
     pub(super) fn all_terminated(&self, names: &[String], time: Duration) -> Result<Instant> {
         self.last("terminated", names, time, |seen| &seen.terminated)
     }
 
-    /// Waits until all pods are gone; when the last of them was.
+    /// Waits until all pods are gone; returns when the last one was.
     pub(super) fn all_gone(&self, names: &[String], time: Duration) -> Result<Instant> {
         self.last("gone", names, time, |seen| &seen.gone)
     }
@@ -180,11 +180,11 @@ impl PodWatch {
         what: &str,
         names: &[String],
         time: Duration,
-        of: fn(&Seen) -> &BTreeMap<String, Instant>,
+        of: fn(&PodTimes) -> &BTreeMap<String, Instant>,
     ) -> Result<Instant> {
         wait::until(&format!("{} pods are {what}", names.len()), time, || {
             let seen = lock(&self.seen);
-            ensure!(seen.broken.is_none(), "the watch broke: {:?}", seen.broken);
+            ensure!(seen.broken.is_none(), "the watch failed: {:?}", seen.broken);
             let times: Vec<Instant> =
                 names.iter().filter_map(|name| of(&seen).get(name).copied()).collect();
             let last = times.iter().max().copied().filter(|_| times.len() == names.len());
@@ -199,13 +199,13 @@ impl Drop for PodWatch {
     }
 }
 
-/// Watches until that fails. The API server may end a watch at any time, that of a slow watcher for one: it
-/// goes on where it ended.
+/// Watches until an error. The API server may end a watch at any time, for example that of a slow watcher: it continues
+/// where it ended.
 async fn watch(
     client: &Client,
     path: &str,
     mut version: String,
-    seen: &Mutex<Seen>,
+    seen: &Mutex<PodTimes>,
 ) -> Result<Infallible> {
     loop {
         let uri =
@@ -215,15 +215,15 @@ async fn watch(
         let mut events = pin!(events);
         while let Some(event) = events.next().await {
             let event = event.context("watch pods")?;
-            if let Some(heard) = lock(seen).hear(event, Instant::now())? {
-                version = heard;
+            if let Some(resource_version) = lock(seen).hear(event, Instant::now())? {
+                version = resource_version;
             }
         }
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+fn lock(seen: &Mutex<PodTimes>) -> MutexGuard<'_, PodTimes> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -244,8 +244,8 @@ mod tests {
     }
 
     #[test]
-    fn the_first_time_that_a_pod_is_ready_counts_and_its_end() {
-        let mut seen = Seen::default();
+    fn first_ready_time_and_end_of_a_pod_count() {
+        let mut seen = PodTimes::default();
         let begun = Instant::now();
         let at = |seconds| begun + Duration::from_secs(seconds);
         for (second, kind, ready) in [

@@ -1,4 +1,4 @@
-//! A client of the node's API that costs little: blocking, over TLS, without verifying the node's own certificate.
+//! A cheap client of the node's API: blocking, over TLS, without verifying the node's self-signed certificate.
 
 use std::io::{self, Read, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +13,7 @@ use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
 };
 
-/// How long an answer may pause.
+/// The timeout of a read.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Accepts the certificate that a node has made for itself.
@@ -59,14 +59,14 @@ impl ServerCertVerifier for AnyCertificate {
 
 type Stream = StreamOwned<ClientConnection, TcpStream>;
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub(super) struct Reply {
     /// Head and body.
     pub(super) text: String,
 }
 
-/// A connection whose answer has begun.
+/// A connection whose response has begun.
 pub(super) struct Follower(
     #[expect(dead_code, reason = "it is open for as long as it is held")] Stream,
 );
@@ -89,7 +89,7 @@ impl Client {
         Ok(Self { address, tls: Arc::new(tls) })
     }
 
-    /// Sends a request and returns the connection, and what came of the answer until its head was complete.
+    /// Sends a request; returns the connection and the response so far, with its complete head.
     fn send(&self, path: &str, headers: &str) -> Result<(Stream, Vec<u8>)> {
         let socket = TcpStream::connect(self.address).context("connect")?;
         socket.set_nodelay(true)?;
@@ -110,13 +110,13 @@ impl Client {
 
     fn ended(read: io::Result<usize>) -> io::Result<usize> {
         match read {
-            // The end of a connection without a word of TLS.
+            // The connection was closed without a TLS alert.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
             other => other,
         }
     }
 
-    /// Reads the whole answer.
+    /// Reads the whole response.
     pub(super) fn get(&self, path: &str) -> Result<Reply> {
         let (mut stream, mut all) = self.send(path, "connection: close\r\n")?;
         Self::ended(stream.read_to_end(&mut all))?;
@@ -125,7 +125,7 @@ impl Client {
         Ok(Reply { text })
     }
 
-    /// Reads the whole answer and counts its bytes, those around it too.
+    /// Reads the whole response; returns its bytes with head and framing.
     pub(super) fn count(&self, path: &str) -> Result<u64> {
         let (mut stream, head) = self.send(path, "connection: close\r\n")?;
         ensure!(head.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&head));
@@ -151,7 +151,7 @@ impl Client {
         Ok(())
     }
 
-    /// Begins to follow a log.
+    /// Starts to follow a log.
     pub(super) fn follow(&self, path: &str) -> Result<Follower> {
         let (stream, head) = self.send(path, "")?;
         ensure!(head.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&head));

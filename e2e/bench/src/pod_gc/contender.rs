@@ -13,7 +13,7 @@ use crate::usage;
 /// How long a controller may take to end.
 const END: Duration = Duration::from_secs(30);
 
-/// The programs that are measured.
+/// The measured programs.
 #[derive(Debug, Clone)]
 pub struct Programs {
     ferrolet: PathBuf,
@@ -21,7 +21,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Ours from where cargo put it, the other from the testbed's parts.
+    /// Ours from cargo's directory, the other from the testbed's parts.
     pub fn built_in(directory: &Path) -> Result<Self> {
         let parts = testbed::Cache::from_env()?.parts();
         let programs = Self {
@@ -32,7 +32,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// What a controller says of its version, in one line.
+    /// The version of a controller, in one line.
     pub(super) fn version(&self, agent: Agent) -> Result<String> {
         let (program, args) = match agent {
             Agent::Ferrolet => (&self.ferrolet, ["pod-gc", "--version"].as_slice()),
@@ -42,16 +42,16 @@ impl Programs {
     }
 }
 
-/// A controller that runs.
+/// A running controller.
 #[derive(Debug)]
 pub(super) struct Controller {
     process: Process,
-    /// The host's number of its process.
+    /// The pid of its process on the host.
     pub(super) pid: i32,
 }
 
 impl Controller {
-    /// Starts one with these flags behind those that both get.
+    /// Starts one with these flags after those of both.
     pub(super) fn start(
         instance: &Instance,
         programs: &Programs,
@@ -78,7 +78,7 @@ impl Controller {
 
     /// Ends it.
     pub(super) fn stop(self) -> Result<()> {
-        if !self.process.is_alive().context("look at a controller")? {
+        if !self.process.is_alive().context("measure a controller")? {
             bail!("a controller ended by itself:\n{}", self.process.log());
         }
         self.process.signal(Signal::Term).context("end a controller")?;

@@ -1,4 +1,4 @@
-//! Pods on an API server, many and fast.
+//! Creation and deletion of many pods on an API server.
 
 use std::path::Path;
 use std::time::Instant;
@@ -11,9 +11,9 @@ use crate::api::{AT_A_TIME, Api, call, calls};
 
 /// The namespace of pods that stay.
 const LIVING: &str = "living";
-/// Pods of each node.
+/// The number of pods of each node.
 const OF_A_NODE: usize = 100;
-/// Names of a page that are asked for at a time.
+/// The size of a page of names.
 const PAGE: usize = 500;
 
 /// The pods of a cluster.
@@ -26,7 +26,7 @@ pub(super) struct Population {
 }
 
 impl Population {
-    /// An empty cluster, with the namespaces that pods will be in.
+    /// An empty cluster with the pods' namespaces.
     pub(super) fn new(kubeconfig: &Path) -> Result<Self> {
         let api = Api::new(kubeconfig)?;
         for name in [LIVING, super::DONE] {
@@ -35,7 +35,7 @@ impl Population {
         Ok(Self { api, pods: 0, nodes: 0, terminated: 0 })
     }
 
-    /// Makes pods, and nodes for them, until there are so many.
+    /// Creates pods, and nodes for them, up to this number.
     pub(super) fn grow(&mut self, pods: usize) -> Result<()> {
         let nodes = pods.div_ceil(OF_A_NODE);
         let nodes = std::mem::replace(&mut self.nodes, nodes)..nodes;
@@ -50,7 +50,7 @@ impl Population {
         })
     }
 
-    /// Makes so many pods that have ended.
+    /// Creates this many terminated pods.
     pub(super) fn terminated(&mut self, namespace: &str, count: usize) -> Result<()> {
         let numbers = self.terminated..self.terminated + count;
         self.terminated += count;
@@ -70,7 +70,7 @@ impl Population {
         })
     }
 
-    /// How many pods a namespace has.
+    /// The number of pods in a namespace.
     pub(super) fn count(&self, namespace: &str) -> Result<usize> {
         let path = format!("/api/v1/namespaces/{namespace}/pods?limit=1");
         let list = self.api.call("GET", &path, &Value::Null)?;
@@ -79,7 +79,7 @@ impl Population {
         Ok(shown + usize::try_from(more)?)
     }
 
-    /// Deletes all pods of a namespace, as fast as the server takes it; how many seconds that took.
+    /// Deletes all pods of a namespace as fast as the server takes it; returns the seconds.
     pub(super) fn delete_all(&self, namespace: &str) -> Result<f64> {
         let begun = Instant::now();
         let path = format!("/api/v1/namespaces/{namespace}/pods");
@@ -121,7 +121,7 @@ fn node(number: usize) -> Value {
     })
 }
 
-/// A pod as they are in clusters: some kilobytes that most programs never look at.
+/// A pod as clusters have them, with some kilobytes that most programs never read.
 fn pod(number: usize) -> Value {
     let variables: Vec<Value> = (0..12)
         .map(|at| json!({ "name": format!("SETTING_NUMBER_{at}"), "value": format!("value-{at}-of-pod-{number}") }))

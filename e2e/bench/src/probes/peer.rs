@@ -64,12 +64,12 @@ impl<'a> Peer<'a> {
         counts.sum()
     }
 
-    /// Holds the next requests until a number of them wait, answers all with another status code, and returns that
-    /// time.
+    /// Holds the next requests until a number of them wait, and answers all with another status code. Returns the time
+    /// of the change.
     pub(crate) fn flip(&self, code: u16, requests: usize, patience: Duration) -> Result<Timestamp> {
         let answer = self.get(&format!("/flip/{code}/{requests}"), patience)?;
         let nanoseconds = answer.parse().with_context(|| answer.clone())?;
-        Timestamp::from_nanosecond(nanoseconds).context("understand the time of the server")
+        Timestamp::from_nanosecond(nanoseconds).context("parse the time of the server")
     }
 
     /// The last line of a response.

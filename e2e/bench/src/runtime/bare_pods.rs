@@ -1,4 +1,4 @@
-//! Pods of one container by bare calls, without an agent: what no agent can be faster than.
+//! Pods with one container by bare calls, without an agent: the floor of the times.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ use tonic::transport::Channel;
 
 use super::Direct;
 
-/// How long a container may take to end, in seconds. It ends at once.
+/// The grace period of a container in seconds. It ends at once.
 const GRACE: i64 = 30;
-/// Files that agents mount into every container, and where.
+/// Files that agents mount into every container, and their mount points.
 const MOUNTED: [(&str, &str); 2] =
     [("etc-hosts", "/etc/hosts"), ("termination-log", "/dev/termination-log")];
 
-/// Where a container finds the token of its service account.
+/// The mount path of a service account's token.
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// Files of that volume.
 const TOKEN_FILES: [&str; 3] = ["ca.crt", "namespace", "token"];
@@ -28,7 +28,7 @@ const TOKEN_FILES: [&str; 3] = ["ca.crt", "namespace", "token"];
 /// The name of the container, and of the directory of its log.
 const MAIN: &str = "main";
 
-/// What every pod of a cluster hears of its API server.
+/// The variables of the API server's service, which every pod has.
 const VARIABLES: [(&str, &str); 8] = [
     ("KUBERNETES_SERVICE_HOST", "10.96.0.1"),
     ("KUBERNETES_SERVICE_PORT", "443"),
@@ -43,13 +43,13 @@ const VARIABLES: [(&str, &str); 8] = [
 /// A pod to be started.
 #[derive(Debug, Clone)]
 pub struct BarePod {
-    /// Its name, and its uid.
+    /// Its name, which is also its UID.
     pub name: String,
-    /// Where the log of its container goes, and the files that agents mount into it.
+    /// The directory of its container's log, and of the files that agents mount into it.
     pub files: PathBuf,
-    /// What agents keep from its container, or limit, because the machine has it.
+    /// Masked paths and limits that agents set because of the machine.
     pub machine: Machine,
-    /// Whether its container has the volume of its service account's token.
+    /// Whether its container mounts the token volume of its service account.
     pub token_volume: bool,
 }
 
@@ -103,7 +103,7 @@ impl BarePod {
             .map(|(key, value)| (format!("io.kubernetes.pod.{key}"), value.to_owned()))
     }
 
-    /// What a pod may use that asks for nothing.
+    /// The resources of a pod without requests.
     fn resources(&self) -> cri::LinuxContainerResources {
         let whole = ("memory.oom.group".to_owned(), "1".to_owned());
         let has_unified = self.machine.cgroups == Cgroups::V2;
@@ -115,7 +115,7 @@ impl BarePod {
         }
     }
 
-    /// What its container may use.
+    /// The resources of its container.
     fn container_resources(&self) -> cri::LinuxContainerResources {
         let mut resources = self.resources();
         resources.oom_score_adj = 1000;
@@ -128,7 +128,7 @@ impl BarePod {
         resources
     }
 
-    /// The container of a pod that asks for nothing, as agents ask for it: the runtime has as much to do.
+    /// The container of a pod without requests, as agents create it: the runtime has the same work.
     fn container(&self) -> cri::ContainerConfig {
         let masked = MASKED_PATHS.map(str::to_owned).into_iter();
         let masked = masked.chain(self.machine.thermal_throttle.iter().cloned());
@@ -183,7 +183,7 @@ impl BarePod {
         }
     }
 
-    /// Makes the files that the calls name.
+    /// Creates the files that the calls name.
     fn prepare(&self) -> std::io::Result<()> {
         fs::create_dir_all(self.files.join(MAIN))?;
         MOUNTED.iter().try_for_each(|(name, _)| fs::write(self.files.join(name), ""))?;
@@ -224,7 +224,7 @@ impl StartedPod {
     }
 }
 
-/// Those of a pod that asks for nothing.
+/// The namespaces of a pod without further settings.
 fn namespaces() -> cri::NamespaceOption {
     let users = cri::UserNamespace { mode: cri::NamespaceMode::Node.into(), ..Default::default() };
     cri::NamespaceOption {
@@ -253,7 +253,7 @@ impl Direct {
         })
     }
 
-    /// Ends pods, all at the same time; what is left of them stays.
+    /// Stops pods, all at the same time, without removing them.
     pub fn end_pods(&self, pods: Vec<StartedPod>) -> Result<()> {
         self.handle.block_on(async {
             let mut ending = JoinSet::new();

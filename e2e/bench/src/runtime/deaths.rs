@@ -1,5 +1,4 @@
-//! Listens to the runtime's events, as an agent may, and does nothing else: nobody can know of a death
-//! earlier.
+//! Listens to the runtime's events, as an agent may, and does nothing else: no agent can notice a death earlier.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,45 +11,44 @@ use tonic::transport::Channel;
 
 use super::Direct;
 
-/// When containers stopped, by what the runtime told.
-type Told = Arc<Mutex<BTreeMap<String, Timestamp>>>;
+/// When the runtime's stop event of each container arrived.
+type StopTimes = Arc<Mutex<BTreeMap<String, Timestamp>>>;
 
-/// Deaths that the runtime told of since somebody began to listen.
+/// Deaths that the runtime reported since the listener started.
 #[derive(Debug)]
 pub struct Deaths {
     /// Written by the task that listens.
-    told: Told,
+    stop_times: StopTimes,
     listening: JoinHandle<Result<(), tonic::Status>>,
 }
 
 impl Direct {
-    /// Begins to listen. containerd answers with the first event, so that nobody can wait for the
-    /// beginning.
+    /// Starts listening. containerd responds only with the first event, so a caller cannot wait for the start.
     pub fn deaths(&self) -> Deaths {
-        let told = Told::default();
-        let listening = self.handle.spawn(listen(self.patient.clone(), Arc::clone(&told)));
-        Deaths { told, listening }
+        let stop_times = StopTimes::default();
+        let listening = self.handle.spawn(listen(self.patient.clone(), Arc::clone(&stop_times)));
+        Deaths { stop_times, listening }
     }
 }
 
 async fn listen(
     mut client: RuntimeServiceClient<Channel>,
-    told: Told,
+    stop_times: StopTimes,
 ) -> Result<(), tonic::Status> {
     let mut events = client.get_container_events(cri::GetEventsRequest {}).await?.into_inner();
     while let Some(event) = events.message().await? {
         if event.container_event_type() == cri::ContainerEventType::ContainerStoppedEvent {
-            let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
-            told.entry(event.container_id).or_insert_with(Timestamp::now);
+            let mut stop_times = stop_times.lock().unwrap_or_else(PoisonError::into_inner);
+            stop_times.entry(event.container_id).or_insert_with(Timestamp::now);
         }
     }
     Ok(())
 }
 
 impl Deaths {
-    /// When the runtime told that the container had stopped.
-    pub fn told(&self, container: &str) -> Option<Timestamp> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).get(container).copied()
+    /// When the runtime reported that the container had stopped.
+    pub fn stopped_at(&self, container: &str) -> Option<Timestamp> {
+        self.stop_times.lock().unwrap_or_else(PoisonError::into_inner).get(container).copied()
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{catalogue, extra, workload};
 
 const EXECUTABLE: &[u8] = b"an executable";
 
-/// What an archive holds.
+/// The content of an archive.
 struct Unpacked {
     entries: BTreeMap<String, (EntryType, u32, Vec<u8>)>,
 }
@@ -41,7 +41,7 @@ impl Unpacked {
         serde_json::from_slice(self.content(path)).unwrap()
     }
 
-    /// The blob a descriptor points to, which must be what the descriptor says.
+    /// The blob of a descriptor, checked against it.
     fn blob(&self, descriptor: &Value) -> &[u8] {
         let digest = descriptor["digest"].as_str().unwrap();
         let blob = self.content(&format!("blobs/{}", digest.replace(':', "/")));
@@ -56,7 +56,7 @@ impl Unpacked {
 }
 
 #[test]
-fn every_digest_is_that_of_its_blob() {
+fn digests_match_their_blobs() {
     for image in catalogue(EXECUTABLE) {
         let archive = Unpacked::from(&image.clone().padded(10).archive().unwrap());
         let manifest = archive.document(&archive.json("index.json")["manifests"][0]);
@@ -75,7 +75,7 @@ fn every_digest_is_that_of_its_blob() {
 }
 
 #[test]
-fn the_sha256_is_the_known_one() {
+fn sha256_of_a_known_text_is_right() {
     assert_eq!(
         Descriptor::of(b"abc", "").digest,
         "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
@@ -83,7 +83,7 @@ fn the_sha256_is_the_known_one() {
 }
 
 #[test]
-fn making_an_image_again_gives_the_same_bytes() {
+fn image_build_is_reproducible() {
     for (image, again) in catalogue(EXECUTABLE).into_iter().zip(catalogue(EXECUTABLE)) {
         assert!(
             image.padded(5000).archive().unwrap() == again.padded(5000).archive().unwrap(),
@@ -93,7 +93,7 @@ fn making_an_image_again_gives_the_same_bytes() {
 }
 
 #[test]
-fn the_order_in_which_files_are_added_does_not_matter() {
+fn image_does_not_depend_on_the_order_of_files() {
     let file = |text: &str| Entry::File { content: text.into(), mode: 0o644 };
     let one = Layer::default().with("a", file("1")).with("b/c", file("2"));
     let other = Layer::default().with("b/c", file("2")).with("a", file("1"));
@@ -101,7 +101,7 @@ fn the_order_in_which_files_are_added_does_not_matter() {
 }
 
 #[test]
-fn the_index_gives_the_name_and_the_tag() {
+fn index_has_name_and_tag() {
     let archive = workload(EXECUTABLE.into()).named("ferrolet.test/a/b:7").archive().unwrap();
     let archive = Unpacked::from(&archive);
     let annotations = &archive.json("index.json")["manifests"][0]["annotations"];
@@ -111,7 +111,7 @@ fn the_index_gives_the_name_and_the_tag() {
 }
 
 #[test]
-fn a_name_without_registry_or_tag_is_refused() {
+fn name_without_registry_or_tag_is_rejected() {
     for name in ["workload", "workload:1", "ferrolet.test/workload", "ferrolet.test:80/x", "a/b:"] {
         let error = workload(EXECUTABLE.into()).named(name).archive().unwrap_err();
         assert!(matches!(error, Error::Name { .. }), "{name}");
@@ -119,7 +119,7 @@ fn a_name_without_registry_or_tag_is_refused() {
 }
 
 #[test]
-fn the_config_says_how_the_image_is_run() {
+fn config_has_command_user_and_labels() {
     let process = |image: &Image| {
         let archive = Unpacked::from(&image.archive().unwrap());
         let manifest = archive.document(&archive.json("index.json")["manifests"][0]);
@@ -127,17 +127,17 @@ fn the_config_says_how_the_image_is_run() {
     };
     let plain = workload(EXECUTABLE.into());
     assert_eq!(process(&plain)["Labels"], Value::Null);
-    let image = plain.cmd(&["sleep", "1"]).user("nobody").label("keep", "yes");
+    let image = plain.cmd(&["sleep", "1"]).user("guest").label("keep", "yes");
     let process = process(&image);
     assert_eq!(process["Labels"]["keep"], "yes");
     assert_eq!(process["Entrypoint"], Value::from(vec!["/workload"]));
     assert_eq!(process["Cmd"], Value::from(vec!["sleep", "1"]));
-    assert_eq!(process["User"], "nobody");
+    assert_eq!(process["User"], "guest");
     assert_eq!(process["WorkingDir"], "/");
 }
 
 #[test]
-fn the_layer_holds_a_small_system() {
+fn layer_has_the_files_of_a_small_system() {
     for image in catalogue(EXECUTABLE) {
         let layer = Unpacked::from(&image.layers[0].archive().unwrap());
         let (kind, mode, _) = &layer.entries["tmp/"];
@@ -145,8 +145,8 @@ fn the_layer_holds_a_small_system() {
         let (kind, mode, content) = &layer.entries["workload"];
         assert_eq!((*kind, *mode, content.as_slice()), (EntryType::Regular, 0o755, EXECUTABLE));
         let files: [(&str, &[&str]); 2] = [
-            ("etc/passwd", &["root", "www", "nobody"]),
-            ("etc/group", &["root", "www", "staff", "nobody"]),
+            ("etc/passwd", &["root", "www", "guest"]),
+            ("etc/group", &["root", "www", "staff", "guest"]),
         ];
         for (file, expected) in files {
             let text = str::from_utf8(layer.content(file)).unwrap();
@@ -157,7 +157,7 @@ fn the_layer_holds_a_small_system() {
 }
 
 #[test]
-fn a_directory_comes_before_what_is_in_it() {
+fn directory_entry_precedes_its_content() {
     let layer = Layer::default()
         .with("a-b", Entry::Symlink { target: "a/b".into() })
         .with("/a/b/c", Entry::File { content: vec![], mode: 0o600 });
@@ -207,7 +207,7 @@ fn images_have_ids_of_their_own() {
 }
 
 #[test]
-fn a_file_that_is_there_already_is_left_alone_and_another_is_replaced() {
+fn unchanged_archive_is_kept_and_a_different_one_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let into = directory.path().join("images");
     let path = workload(EXECUTABLE.into()).write(&into).unwrap();

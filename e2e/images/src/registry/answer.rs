@@ -1,4 +1,4 @@
-//! What the registry says to a request.
+//! The registry's answers to requests.
 
 use std::borrow::Cow;
 
@@ -9,14 +9,15 @@ use super::{Registry, Repository};
 use crate::oci::json;
 
 const JSON: &str = "application/json";
-/// A registry knows bytes; what they are, the manifest tells.
+/// The media type of blobs; their real one is in the manifest.
 const BLOB: &str = "application/octet-stream";
 
-/// How a request ended.
+/// The status of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     Ok,
     BadRequest,
+    Unauthorized,
     NotFound,
     MethodNotAllowed,
     HeadTooLarge,
@@ -27,6 +28,7 @@ impl Status {
         match self {
             Self::Ok => 200,
             Self::BadRequest => 400,
+            Self::Unauthorized => 401,
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
             Self::HeadTooLarge => 431,
@@ -37,6 +39,7 @@ impl Status {
         match self {
             Self::Ok => "OK",
             Self::BadRequest => "Bad Request",
+            Self::Unauthorized => "Unauthorized",
             Self::NotFound => "Not Found",
             Self::MethodNotAllowed => "Method Not Allowed",
             Self::HeadTooLarge => "Request Header Fields Too Large",
@@ -44,7 +47,7 @@ impl Status {
     }
 }
 
-/// An answer. To HEAD it is the same, but the body is not sent.
+/// A response. That to HEAD is the same without a body.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answer<'r> {
     pub status: Status,
@@ -61,6 +64,7 @@ enum Code {
     BlobUnknown,
     ManifestUnknown,
     NameUnknown,
+    Unauthorized,
     Unsupported,
 }
 
@@ -86,7 +90,7 @@ impl<'r> Answer<'r> {
         Self { status, content_type: Cow::Borrowed(JSON), digest: None, body: Cow::Owned(body) }
     }
 
-    /// The answer to what is not a request.
+    /// The response to a malformed request.
     pub(super) fn to_bad(problem: BadRequest) -> Self {
         let status = match problem {
             BadRequest::TooLarge => Status::HeadTooLarge,
@@ -99,6 +103,10 @@ impl<'r> Answer<'r> {
 impl Registry {
     /// Answers a request.
     pub fn answer(&self, request: &Request) -> Answer<'_> {
+        if self.authorization.is_some() && self.authorization != request.authorization {
+            let message = "authentication required";
+            return Answer::failed(Status::Unauthorized, Code::Unauthorized, message);
+        }
         if let Method::Other(_) = request.method {
             let message = "nothing can be changed here";
             return Answer::failed(Status::MethodNotAllowed, Code::Unsupported, message);

@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as pulling needs: a request has no body, and a connection one request.
+//! The part of HTTP/1.1 that pulls need: a request has no body, and a connection one request.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -9,15 +9,17 @@ use super::answer::{Answer, Status};
 /// The longest request line with all its headers.
 pub(super) const HEAD_LIMIT: u64 = 16 << 10;
 
-/// The first byte of a client that wants to speak TLS.
+/// The first byte of a TLS client.
 const TLS_HANDSHAKE: u8 = 22;
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     pub method: Method,
-    /// Without the query, which says nothing that matters here.
+    /// Without the query, which is ignored.
     pub path: String,
+    /// The header of that name.
+    pub authorization: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +39,7 @@ impl fmt::Display for Method {
     }
 }
 
-/// What a client sent instead of a request.
+/// Why the input is no request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadRequest {
     #[error("the head of a request has at most {HEAD_LIMIT} bytes")]
@@ -49,14 +51,14 @@ pub(super) enum BadRequest {
 }
 
 impl Request {
-    /// Reads a head up to the empty line that ends it. Of its lines only the first matters.
+    /// Reads a head up to the empty line at its end. Of its headers only `Authorization` is used.
     fn read(stream: impl Read) -> io::Result<Result<Self, BadRequest>> {
         let mut stream = BufReader::new(stream.take(HEAD_LIMIT));
-        // containerd tries TLS first, and says no more than its greeting until it is answered.
+        // containerd tries TLS first, and waits for a response to its greeting.
         if stream.fill_buf()?.first() == Some(&TLS_HANDSHAKE) {
             return Ok(Err(BadRequest::Tls));
         }
-        let mut first: Option<Vec<u8>> = None;
+        let (mut first, mut authorization): (Option<Vec<u8>>, Option<String>) = (None, None);
         loop {
             let mut line = Vec::new();
             stream.read_until(b'\n', &mut line)?;
@@ -67,9 +69,10 @@ impl Request {
             line.pop_if(|byte| *byte == b'\r');
             match &first {
                 Some(first) if line.is_empty() => {
-                    return Ok(Self::parse(first).ok_or(BadRequest::Malformed));
+                    let request = Self::parse(first).ok_or(BadRequest::Malformed);
+                    return Ok(request.map(|request| Self { authorization, ..request }));
                 }
-                Some(_) => {}
+                Some(_) => authorization = authorization.or_else(|| authorization_of(&line)),
                 None => first = Some(line),
             }
         }
@@ -77,7 +80,7 @@ impl Request {
 
     fn parse(line: &[u8]) -> Option<Self> {
         let line = str::from_utf8(line).ok()?;
-        // What is printed about requests takes one line for each.
+        // The log has one line for each request.
         if line.contains(|c: char| !c.is_ascii_graphic() && c != ' ') {
             return None;
         }
@@ -93,12 +96,17 @@ impl Request {
             other => Method::Other(other.to_owned()),
         };
         let path = target.split('?').next().filter(|path| path.starts_with('/'))?;
-        Some(Self { method, path: path.to_owned() })
+        Some(Self { method, path: path.to_owned(), authorization: None })
     }
 }
 
-/// Reads a request and answers it. Says in a line what it was and how it ends, before the client can
-/// know.
+/// The value of the header `Authorization`, if the line is that.
+fn authorization_of(line: &[u8]) -> Option<String> {
+    let (name, value) = str::from_utf8(line).ok()?.split_once(':')?;
+    name.eq_ignore_ascii_case("authorization").then(|| value.trim().to_owned())
+}
+
+/// Reads a request and answers it. Logs a line about the request and its result, before the client can know.
 pub(super) fn exchange(
     registry: &Registry,
     mut stream: impl Read + Write,
@@ -130,6 +138,9 @@ fn head(answer: &Answer<'_>) -> String {
     ];
     if let Some(digest) = answer.digest {
         lines.push(format!("Docker-Content-Digest: {digest}"));
+    }
+    if answer.status == Status::Unauthorized {
+        lines.push("WWW-Authenticate: Basic realm=\"registry\"".to_owned());
     }
     if answer.status == Status::MethodNotAllowed {
         lines.push("Allow: GET, HEAD".to_owned());

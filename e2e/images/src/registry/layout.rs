@@ -29,7 +29,7 @@ pub enum LayoutError {
 
 type Blobs = BTreeMap<String, Vec<u8>>;
 
-/// An image layout: blobs by digest, and which of them make up images.
+/// An image layout: blobs by digest, and the images made of them.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) blobs: Blobs,
@@ -127,7 +127,7 @@ mod tests {
     use crate::{Error, workload};
 
     #[test]
-    fn a_file_that_is_no_archive_is_named() {
+    fn invalid_archive_is_named_in_the_error() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("broken.tar");
         std::fs::write(&path, vec![b'x'; 1024]).unwrap();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_without_its_parts_is_refused() {
+    fn archive_without_its_parts_is_rejected() {
         let archive = workload(vec![]).archive().unwrap();
         let without = |unwanted: &dyn Fn(&str) -> bool| {
             let mut builder = tar::Builder::new(Vec::new());

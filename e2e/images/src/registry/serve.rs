@@ -8,14 +8,14 @@ use std::time::Duration;
 use super::Registry;
 use super::http::exchange;
 
-/// As many clients are served at a time; the kernel keeps some more waiting.
+/// The number of clients that are served at a time; the kernel queues some more.
 const WORKERS: usize = 8;
-/// How long a client may leave us waiting.
+/// The timeout of a client's request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How much of what a client still sends is read and thrown away.
+/// How many unread bytes of a client are read and dropped.
 const LEFTOVER_LIMIT: u64 = 1 << 20;
 
-/// Answers clients for ever, and tells `log` of every request in a line.
+/// Serves clients for ever, and calls `log` with a line for every request.
 pub fn serve(registry: &Registry, listener: &TcpListener, log: &(dyn Fn(&str) + Sync)) {
     let work = || {
         loop {
@@ -41,7 +41,7 @@ fn converse(
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     exchange(registry, stream, log)?;
-    // Closing with something unread would take the answer back from a client that is still sending.
+    // Closing with unread input would reset the connection of a client that is still sending.
     stream.shutdown(Shutdown::Write)?;
     io::copy(&mut (&mut stream).take(LEFTOVER_LIMIT), &mut io::sink())?;
     Ok(())

@@ -22,7 +22,7 @@ fn registry() -> Registry {
     registry
 }
 
-/// A connection on which everything is said already.
+/// A connection with complete input.
 struct Connection<'a> {
     sent: &'a [u8],
     received: Vec<u8>,
@@ -62,7 +62,7 @@ impl Received {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    /// The code of the failure, which must be told the way clients expect it.
+    /// The code of the failure, in the format that clients expect.
     fn failure(&self) -> String {
         assert_eq!(self.header("Content-Type"), Some("application/json"));
         assert!(self.json()["errors"][0]["message"].is_string());
@@ -95,7 +95,7 @@ fn get(registry: &Registry, target: &str) -> Received {
 }
 
 #[test]
-fn it_says_that_it_is_a_registry() {
+fn version_check_is_answered() {
     for path in ["/v2/", "/v2"] {
         let answer = get(&registry(), path);
         assert_eq!((answer.status, answer.json()), (200, serde_json::json!({})));
@@ -104,7 +104,21 @@ fn it_says_that_it_is_a_registry() {
 }
 
 #[test]
-fn a_manifest_is_found_by_tag_and_by_digest() {
+fn private_registry_requires_its_login() {
+    let registry = registry().with_login("robot:secret");
+    let ask = |header: &str| {
+        send(&registry, format!("GET {WORKLOAD} HTTP/1.1\r\n{header}\r\n\r\n").as_bytes())
+    };
+    for header in ["Accept: */*", "Authorization: Basic eDp5"] {
+        let answer = ask(header);
+        assert_eq!((answer.status, answer.failure()), (401, "UNAUTHORIZED".to_owned()));
+        assert_eq!(answer.header("WWW-Authenticate"), Some("Basic realm=\"registry\""));
+    }
+    assert_eq!(ask("authorization: Basic cm9ib3Q6c2VjcmV0").status, 200);
+}
+
+#[test]
+fn manifest_is_served_by_tag_and_by_digest() {
     let registry = registry();
     let by_tag = get(&registry, WORKLOAD);
     assert_eq!(by_tag.status, 200);
@@ -117,7 +131,7 @@ fn a_manifest_is_found_by_tag_and_by_digest() {
 }
 
 #[test]
-fn all_that_a_manifest_names_can_be_fetched() {
+fn all_blobs_of_a_manifest_are_served() {
     let registry = registry();
     for image in ["pause", "workload", "disposable"] {
         let manifest = get(&registry, &format!("/v2/ferrolet/{image}/manifests/1")).json();
@@ -134,7 +148,7 @@ fn all_that_a_manifest_names_can_be_fetched() {
 }
 
 #[test]
-fn head_gets_the_same_answer_without_a_body() {
+fn head_response_equals_get_without_a_body() {
     let registry = registry();
     for path in ["/v2/", WORKLOAD, "/v2/ferrolet/workload/manifests/2", "/"] {
         let (get, head) = (get(&registry, path), ask(&registry, "HEAD", path));
@@ -143,14 +157,14 @@ fn head_gets_the_same_answer_without_a_body() {
 }
 
 #[test]
-fn a_query_changes_nothing() {
+fn query_string_is_ignored() {
     let registry = registry();
     let answer = get(&registry, &format!("{WORKLOAD}?ns=ferrolet.test"));
     assert_eq!(answer, get(&registry, WORKLOAD));
 }
 
 #[test]
-fn what_it_does_not_have_is_not_found() {
+fn unknown_path_is_not_found() {
     let registry = registry();
     let digest = get(&registry, WORKLOAD).header("Docker-Content-Digest").unwrap().to_owned();
     let padding =
@@ -176,7 +190,7 @@ fn what_it_does_not_have_is_not_found() {
 }
 
 #[test]
-fn nothing_can_be_changed() {
+fn methods_that_write_are_rejected() {
     for method in ["PUT", "POST", "PATCH", "DELETE", "get"] {
         let answer = ask(&registry(), method, WORKLOAD);
         assert_eq!((answer.status, &*answer.failure()), (405, "UNSUPPORTED"), "{method}");
@@ -185,7 +199,7 @@ fn nothing_can_be_changed() {
 }
 
 #[test]
-fn what_is_not_a_request_is_refused() {
+fn malformed_request_is_rejected() {
     let registry = registry();
     for sent in [
         "",
@@ -209,12 +223,12 @@ fn what_is_not_a_request_is_refused() {
 }
 
 #[test]
-fn lines_may_end_without_a_carriage_return() {
+fn line_ends_without_carriage_return_are_accepted() {
     assert_eq!(send(&registry(), b"GET /v2/ HTTP/1.0\nHost: x\n\n").status, 200);
 }
 
 #[test]
-fn a_head_has_a_largest_size() {
+fn oversized_request_head_is_rejected() {
     let limit = usize::try_from(http::HEAD_LIMIT).unwrap();
     let of_size = |size: usize| {
         let (begin, end) = ("GET /v2/ HTTP/1.1\r\nX: ", "\r\n\r\n");
@@ -226,7 +240,7 @@ fn a_head_has_a_largest_size() {
 }
 
 #[test]
-fn every_request_is_logged_with_its_end() {
+fn every_request_is_logged_with_its_result() {
     let registry = registry();
     assert_eq!(get(&registry, "/v2/").log, ["GET /v2/ 200"]);
     assert_eq!(ask(&registry, "HEAD", "/x?y").log, ["HEAD /x 404"]);
@@ -236,12 +250,12 @@ fn every_request_is_logged_with_its_end() {
 
 proptest! {
     #[test]
-    fn anything_gets_an_answer(sent in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_input_is_answered(sent in prop::collection::vec(any::<u8>(), 0..200)) {
         prop_assert!(send(&registry(), &sent).status >= 200);
     }
 
     #[test]
-    fn any_path_gets_an_answer(
+    fn any_path_is_answered(
         parts in prop::collection::vec("(v2|ferrolet|workload|manifests|blobs|1|[ -~]{0,3})", 0..8),
     ) {
         let answer = get(&registry(), &format!("/{}", parts.join("/")));
@@ -250,7 +264,7 @@ proptest! {
 }
 
 #[test]
-fn clients_are_served_over_tcp_even_after_bad_ones() {
+fn client_is_served_over_tcp_after_malformed_requests() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     let (lines, log) = mpsc::channel();
@@ -267,10 +281,10 @@ fn clients_are_served_over_tcp_even_after_bad_ones() {
     let logged = |wanted: &str| {
         while log.recv_timeout(Duration::from_secs(30)).expect(wanted) != wanted {}
     };
-    // More bad clients of each kind than there are workers.
+    // More malformed requests of each kind than there are workers.
     let mut large = b"GET /".to_vec();
     large.resize(100_000, b'x');
-    // The begin of a TLS greeting: the client waits for an answer before it goes on.
+    // The begin of a TLS greeting: the client waits for a response before it goes on.
     let greeting = b"\x16\x03\x01\x02\x00";
     let upload = "PUT /v2/ferrolet/workload/manifests/1 HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello";
     for _ in 0..20 {
@@ -290,7 +304,7 @@ fn clients_are_served_over_tcp_even_after_bad_ones() {
 }
 
 #[test]
-fn the_archives_of_a_directory_are_served() {
+fn archives_of_a_directory_are_served() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("note.txt"), "no archive").unwrap();
     let image = workload(vec![]).named("ferrolet.test/deep/down:7");

@@ -1,11 +1,11 @@
-//! The programs of a control plane: what each is told, and where it says that it is ready.
+//! The programs of a control plane: their flags and readiness endpoints.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use super::pki::{Pki, PkiError, User};
 
-/// One program of a control plane. Each can be stopped and started again by itself.
+/// A program of a control plane. Each can be stopped and started separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Component {
     Etcd,
@@ -14,12 +14,12 @@ pub enum Component {
     Scheduler,
 }
 
-/// Where the API server listens.
+/// The port of the API server.
 pub(crate) const API_SERVER_PORT: u16 = 6443;
-/// Where services would get their addresses from, and the first of them, the API server's own.
+/// The range of service addresses, and the first of them, the API server's own.
 const SERVICES: &str = "10.96.0.0/16";
 pub(crate) const API_SERVICE: &str = "10.96.0.1";
-/// The name of the certificate that all of them serve.
+/// The name of the components' server certificate.
 pub(crate) const SERVER: &str = "server";
 
 impl Component {
@@ -37,7 +37,7 @@ impl Component {
         }
     }
 
-    /// Where it says whether it is ready. Only etcd does so without TLS: on a port that has nothing else.
+    /// Its readiness endpoint. Only etcd has one without TLS: on a separate port.
     pub(crate) fn health(self, address: Ipv4Addr) -> (SocketAddr, &'static str) {
         let (port, path) = match self {
             Self::Etcd => (2381, "/readyz"),
@@ -53,7 +53,7 @@ impl Component {
     }
 }
 
-/// What the flags of a component name.
+/// The values in a component's flags.
 pub(crate) struct Flags<'a> {
     pub(crate) pki: &'a Pki,
     pub(crate) address: Ipv4Addr,
@@ -71,7 +71,7 @@ impl Flags<'_> {
         }
     }
 
-    /// A crash of the machine ends the instance anyhow, so nothing is synced to disk.
+    /// A crash of the machine ends the instance, so nothing is synced to disk.
     fn etcd(&self) -> Vec<String> {
         vec![
             flag("data-dir", self.data.display()),
@@ -92,10 +92,10 @@ impl Flags<'_> {
             flag("etcd-servers", "http://127.0.0.1:2379"),
             flag("secure-port", API_SERVER_PORT),
             flag("advertise-address", self.address),
-            // There is one API server; nobody needs the list of them.
+            // There is one API server, so the list of them is not needed.
             flag("endpoint-reconciler-type", "none"),
             flag("client-ca-file", self.file("ca.crt").display()),
-            // Others ask for this as the API server starts; nobody has a certificate of that name.
+            // Other programs request this as the API server starts; no certificate has that name.
             flag("requestheader-client-ca-file", self.file("ca.crt").display()),
             flag("requestheader-allowed-names", "front-proxy-client"),
             flag("requestheader-username-headers", "X-Remote-User"),
@@ -127,7 +127,7 @@ impl Flags<'_> {
         Ok(flags)
     }
 
-    /// What a client of the API server is told that serves its own health. There is one of each.
+    /// The flags of a client of the API server that serves its own health. There is one of each.
     fn client(&self, user: &str) -> Result<Vec<String>, PkiError> {
         let kubeconfig = self.pki.write_kubeconfig(&User::new(user), self.server)?;
         let mut flags = self.serving();

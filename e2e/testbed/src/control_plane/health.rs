@@ -1,4 +1,4 @@
-//! Asking a part of the control plane whether it is ready.
+//! Readiness checks of the components of a control plane.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,12 +8,12 @@ use std::time::Duration;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
-/// How long one answer may take.
+/// The timeout of a response.
 const ANSWER: Duration = Duration::from_secs(5);
-/// The most that is read of an answer.
+/// The largest part of a response that is read.
 const MOST: u64 = 64 << 10;
 
-/// Gets `path` over HTTPS, or HTTP without a configuration; what else than "200" came is an error.
+/// Gets `path` over HTTPS, or HTTP without a configuration; a status other than 200 is an error.
 pub(crate) fn ask(
     address: SocketAddr,
     path: &str,

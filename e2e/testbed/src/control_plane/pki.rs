@@ -39,7 +39,7 @@ pub enum PkiError {
     },
 }
 
-/// Somebody the API server knows by certificate.
+/// A user that the API server identifies by certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
     name: String,
@@ -47,19 +47,19 @@ pub struct User {
 }
 
 impl User {
-    /// A user of no group but `system:authenticated`.
+    /// A user in no group but `system:authenticated`.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), group: None }
     }
 
-    /// The same in a group. A certificate made here has room for one.
+    /// Adds a group. A certificate made here has room for one.
     #[must_use]
     pub fn in_group(mut self, group: impl Into<String>) -> Self {
         self.group = Some(group.into());
         self
     }
 
-    /// May do everything.
+    /// An administrator.
     pub fn admin() -> Self {
         Self::new("admin").in_group("system:masters")
     }
@@ -91,7 +91,7 @@ struct Identity {
     key: KeyPair,
 }
 
-/// The authority of a control plane, and the directory of everything it signed.
+/// The authority of a control plane, and the directory of its certificates.
 #[derive(Debug)]
 pub(crate) struct Pki {
     dir: PathBuf,
@@ -139,14 +139,14 @@ impl Pki {
         self.write(name, &identity)
     }
 
-    /// Writes the certificate and the key of a user and answers their paths.
+    /// Writes the certificate and the key of a user; returns their paths.
     pub(crate) fn write_client(&self, user: &User) -> Result<(PathBuf, PathBuf), PkiError> {
         let name = user.file_name();
         self.write(&name, &self.identity(user)?)?;
         Ok((self.dir.join(format!("{name}.crt")), self.dir.join(format!("{name}.key"))))
     }
 
-    /// Writes the kubeconfig of a user, with a certificate made now, and answers its path.
+    /// Writes the kubeconfig of a user with a new certificate; returns its path.
     pub(crate) fn write_kubeconfig(&self, user: &User, server: &str) -> Result<PathBuf, PkiError> {
         let (certificate, key) = self.write_client(user)?;
         let config = json!({
@@ -169,7 +169,7 @@ impl Pki {
         Ok(path)
     }
 
-    /// What a client in this process needs to talk to a server of this authority as `user`.
+    /// The TLS configuration of a client in this process, to call a server of this authority as `user`.
     pub(crate) fn client_config(&self, user: &User) -> Result<Arc<ClientConfig>, PkiError> {
         let identity = self.identity(user)?;
         let failed = |source| PkiError::Use { name: user.name.clone(), source };
@@ -243,7 +243,7 @@ fn params(
     Ok(params)
 }
 
-/// Keys are the owner's alone.
+/// Only the owner may read keys.
 fn write_private(path: &Path, text: &str) -> Result<(), PathError> {
     use std::io::Write as _;
     fs::OpenOptions::new()

@@ -35,8 +35,7 @@ impl Processes {
         self.seen.values().filter_map(|process| Some((process.name.clone(), process.owner?)))
     }
 
-    /// Every namespace a process is in. It belongs to a slot if a process of that slot is in it
-    /// and none of anybody else.
+    /// Every namespace with a process. It belongs to a slot if a process of that slot is in it and no foreign one.
     pub(super) fn namespaces(&self) -> BTreeMap<String, Owner> {
         let mut namespaces: BTreeMap<String, Owner> = BTreeMap::new();
         for process in self.seen.values() {
@@ -61,7 +60,7 @@ impl Process {
     fn look(pid: i32, instances: &Path) -> Option<Self> {
         let proc = Path::new("/proc").join(pid.to_string());
         let stat = fs::read_to_string(proc.join("stat")).ok()?;
-        // The command in parentheses may itself hold parentheses and blanks.
+        // The command in parentheses may itself contain parentheses and blanks.
         let (head, fields) = stat.rsplit_once(')')?;
         let started = fields.split_whitespace().nth(19)?;
         let command = head.split_once('(')?.1;
@@ -88,7 +87,7 @@ fn cgroup_owner(proc: &Path) -> Owner {
     memberships.lines().find_map(|line| cgroup::slot_of(Path::new(line.splitn(3, ':').nth(2)?)))
 }
 
-/// The slot whose directory the process runs, works or lives in, or whose lock it holds.
+/// The slot whose directory is the process's executable, working directory or root, or whose lock it holds.
 fn place(proc: &Path, instances: &Path) -> Owner {
     let places = ["exe", "cwd", "root"].map(|name| proc.join(name));
     let open = fs::read_dir(proc.join("fd")).into_iter().flatten().flatten();

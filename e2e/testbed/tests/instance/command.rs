@@ -1,4 +1,4 @@
-//! `testbed run`, and what it says when it cannot.
+//! `testbed run`, and its errors.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -21,7 +21,7 @@ fn run(script: &str) -> Child {
 }
 
 #[test]
-fn the_exit_code_and_the_streams_of_the_command_pass_through() {
+fn command_output_and_exit_code_pass_through() {
     let _alone = alone();
     let mut child =
         run("read word; echo got $word from $(pwd); test -S $FERROLET_TESTBED_SOCKET && exit 42");
@@ -36,7 +36,7 @@ fn the_exit_code_and_the_streams_of_the_command_pass_through() {
 }
 
 #[test]
-fn interrupt_and_termination_reach_the_command() {
+fn sigint_and_sigterm_reach_the_command() {
     let _alone = alone();
     for (signal, name) in [(Signal::INT, "INT"), (Signal::TERM, "TERM")] {
         let mut child = run(&format!(
@@ -52,7 +52,7 @@ fn interrupt_and_termination_reach_the_command() {
 }
 
 #[test]
-fn the_files_of_an_instance_are_kept_on_request() {
+fn instance_files_are_kept_on_request() {
     let _alone = alone();
     let output =
         Command::new(TESTBED).args(["run", "true"]).env("FERROLET_KEEP", "1").output().unwrap();
@@ -65,7 +65,7 @@ fn the_files_of_an_instance_are_kept_on_request() {
 }
 
 #[test]
-fn a_missing_part_names_the_command_that_builds_it() {
+fn missing_part_error_names_the_command_that_builds_it() {
     let cache = std::env::temp_dir().join(format!("testbed-empty-{}", std::process::id()));
     let output =
         Command::new(TESTBED).args(["run", "true"]).env("XDG_CACHE_HOME", &cache).output().unwrap();
@@ -78,8 +78,8 @@ fn a_missing_part_names_the_command_that_builds_it() {
 }
 
 #[test]
-fn without_root_it_says_so() {
-    // A copy where another user can run it.
+fn start_without_root_is_an_error() {
+    // A copy that another user can run.
     let copy = std::env::temp_dir().join(format!("testbed-copy-{}", std::process::id()));
     fs::copy(TESTBED, &copy).unwrap();
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();

@@ -1,4 +1,4 @@
-//! A control plane: its parts come and go one by one, and users are who their certificates say.
+//! A control plane: its components start and stop separately, and certificates identify users.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,12 +14,12 @@ fn kubectl(control_plane: &ControlPlane, args: &[&str]) -> String {
     printed(&control_plane.kubectl(args).unwrap())
 }
 
-/// Whether somebody listens there, seen from the host.
+/// Whether a program listens there, seen from the host.
 fn listens(address: SocketAddr) -> bool {
     std::net::TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
 }
 
-/// Runs kubectl with somebody's kubeconfig.
+/// Runs kubectl with a user's kubeconfig.
 fn allowed(instance: &Instance, control_plane: &ControlPlane, user: &User, args: &[&str]) -> bool {
     let kubeconfig = control_plane.kubeconfig(user).unwrap();
     let kubectl = testbed::Cache::from_env().unwrap().parts().program("kubectl");
@@ -31,7 +31,7 @@ fn allowed(instance: &Instance, control_plane: &ControlPlane, user: &User, args:
 
 /// One test, because a control plane takes its time to start.
 #[test]
-fn a_control_plane_and_its_parts() {
+fn control_plane_starts_with_all_parts() {
     let _alone = alone();
     let options = Options { runtime: Runtime::None, ..Options::default() };
     let instance = Instance::start(&options).unwrap();
@@ -42,7 +42,7 @@ fn a_control_plane_and_its_parts() {
     assert_eq!(control_plane.started(), [etcd, api_server, Component::Scheduler].into());
     kubectl(&control_plane, &["create", "namespace", "kept"]);
 
-    // Users are known by name and group.
+    // Users are identified by name and group.
     let can_list = |user: &User| {
         allowed(&instance, &control_plane, user, &["auth", "can-i", "list", "services"])
     };
@@ -50,7 +50,7 @@ fn a_control_plane_and_its_parts() {
     assert!(can_list(&User::new("b").in_group("system:masters")));
     assert!(!can_list(&User::new("b")));
 
-    // The API server can go and come back with the same content.
+    // The API server can be stopped and started with the same content.
     let address = SocketAddr::from((instance.node_ip(), 6443));
     assert!(listens(address));
     control_plane.stop_component(api_server).unwrap();
@@ -60,7 +60,7 @@ fn a_control_plane_and_its_parts() {
     let error = control_plane.start_component(api_server, &[]).unwrap_err();
     assert!(matches!(error, ControlPlaneError::Running { .. }), "{error}");
 
-    // What etcd kept is gone when it was emptied.
+    // A wipe removes etcd's data.
     control_plane.kill_component(api_server).unwrap();
     control_plane.wipe_etcd().unwrap_err();
     control_plane.kill_component(etcd).unwrap();
@@ -73,7 +73,7 @@ fn a_control_plane_and_its_parts() {
         names.contains("namespace/default\n").then_some(())
     });
 
-    // A part that cannot start says why.
+    // A component that cannot start reports why.
     control_plane.kill_component(Component::Scheduler).unwrap();
     let flags = ["--no-such-flag".to_owned()];
     let error = control_plane.start_component(Component::Scheduler, &flags).unwrap_err();

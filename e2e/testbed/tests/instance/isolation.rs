@@ -1,4 +1,4 @@
-//! Two instances, and the host, do not see each other.
+//! Isolation of two instances, and of the host.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,14 +13,14 @@ fn sh(instance: &Instance, script: &str) -> String {
     printed(&instance.run(&Command::new("sh").args(["-c", script])).unwrap())
 }
 
-/// Tests hold one instance in several threads and tasks. Checked by the compiler.
+/// Tests share an instance between threads and tasks. Checked by the compiler.
 const _: fn() = || {
     fn shared<T: Send + Sync>() {}
     shared::<Instance>();
 };
 
 #[test]
-fn two_instances_do_not_meet() {
+fn instances_are_isolated_from_each_other() {
     let _alone = alone();
     let (first, second) = (start(), start());
     assert_ne!(first.slot(), second.slot());
@@ -28,7 +28,7 @@ fn two_instances_do_not_meet() {
     assert_ne!(first.node_ip(), second.node_ip());
     assert_ne!(first.pod_cidr(), second.pod_cidr());
 
-    // The same names in both, for everything that would clash on one host.
+    // The same names in both, for everything that would conflict on one host.
     for instance in [&first, &second] {
         run_sleeper(instance, "same");
         sh(
@@ -51,7 +51,7 @@ fn two_instances_do_not_meet() {
 }
 
 #[test]
-fn kernel_settings_changed_inside_stay_inside() {
+fn sysctls_of_an_instance_do_not_reach_the_host() {
     let _alone = alone();
     let instance = start();
     let setting = "/proc/sys/kernel/panic";
@@ -65,7 +65,7 @@ fn kernel_settings_changed_inside_stay_inside() {
 }
 
 #[test]
-fn another_cache_directory_does_not_lead_into_the_same_slot() {
+fn instances_of_two_cache_directories_use_different_slots() {
     let _alone = alone();
     let instance = start();
     let cache = std::env::temp_dir().join(format!("testbed-other-{}", std::process::id()));
@@ -85,17 +85,17 @@ fn another_cache_directory_does_not_lead_into_the_same_slot() {
     let slot = report["Ready"]["slot"].as_u64().unwrap();
     assert_ne!(slot, u64::from(instance.slot()));
     assert!(status.success());
-    assert!(instance.containerd().unwrap().is_alive().unwrap(), "it was swept");
+    assert!(instance.containerd().unwrap().is_alive().unwrap(), "it was removed");
     instance.stop().unwrap();
 }
 
 #[test]
-fn everything_inside_carries_the_marker_and_dies_with_pid_1() {
+fn processes_of_an_instance_have_the_marker_and_die_with_pid_1() {
     let _alone = alone();
     let instance = start();
     let marker = sh(&instance, "echo $FERROLET_TESTBED_INSTANCE");
     assert_eq!(marker.trim(), instance.slot().to_string());
-    // A child that left its parent and its process group: only pid 1 still knows it.
+    // A child without its parent and process group: only pid 1 still knows it.
     let name = format!("/tmp/testbed-orphan-{}", std::process::id());
     let orphan = format!("setsid sh -c 'exec 9>{name}; sleep 1000' >/dev/null 2>&1 &");
     sh(&instance, &orphan);

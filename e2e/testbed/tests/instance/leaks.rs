@@ -25,14 +25,14 @@ fn kill(pid: u32) {
     kill_process(pid, Signal::KILL).unwrap();
 }
 
-/// Whether the process runs. One that ended and waits for the host's pid 1 to notice does not.
+/// Whether the process runs. A zombie does not.
 fn is_alive(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     status.lines().any(|line| line.starts_with("State:") && !line.contains("zombie"))
 }
 
 #[test]
-fn a_clean_stop_leaves_nothing() {
+fn clean_stop_leaves_nothing() {
     let _alone = alone();
     let before = Snapshot::take().unwrap();
     let instance = start();
@@ -46,7 +46,7 @@ fn a_clean_stop_leaves_nothing() {
 }
 
 #[test]
-fn dropping_the_instance_leaves_nothing() {
+fn dropped_instance_leaves_nothing() {
     let _alone = alone();
     let before = Snapshot::take().unwrap();
     let instance = start();
@@ -55,14 +55,14 @@ fn dropping_the_instance_leaves_nothing() {
     restored(&before, [slot]);
 }
 
-/// A holder in a process of its own, with a container running.
+/// A holder in a separate process, with a running container.
 struct Holder {
     child: Child,
     slot: u8,
 }
 
 impl Holder {
-    /// With everything that an instance can have: a container and a control plane.
+    /// With a container and a control plane.
     fn start() -> Self {
         let ctr = "$0 --address $FERROLET_TESTBED_SOCKET --namespace k8s.io";
         let script = format!(
@@ -84,7 +84,7 @@ impl Holder {
 }
 
 #[test]
-fn a_holder_killed_while_a_container_and_a_control_plane_run_leaves_nothing() {
+fn holder_killed_with_container_and_control_plane_leaves_nothing() {
     let _alone = alone();
     let before = Snapshot::take().unwrap();
     let mut holder = Holder::start();
@@ -94,7 +94,7 @@ fn a_holder_killed_while_a_container_and_a_control_plane_run_leaves_nothing() {
         assert!(difference.contains(kind), "no {kind} in\n{difference}");
     }
     for component in Component::ALL {
-        // As long as the kernel keeps it.
+        // The kernel truncates the name.
         let program: String = component.program().chars().take(15).collect();
         assert!(difference.contains(&program), "no {program} in\n{difference}");
     }
@@ -104,12 +104,12 @@ fn a_holder_killed_while_a_container_and_a_control_plane_run_leaves_nothing() {
 }
 
 #[test]
-fn a_holder_killed_at_any_moment_of_the_start_leaves_nothing() {
+fn holder_killed_at_any_moment_of_the_start_leaves_nothing() {
     let _alone = alone();
     let before = Snapshot::take().unwrap();
     for milliseconds in [1, 5, 10, 20, 40, 60, 80, 120, 200, 400, 800] {
         let mut child = Command::new(TESTBED).args(["run", "sleep", "1000"]).spawn().unwrap();
-        // Not to wait for anything: the moment is the point.
+        // This is no wait for an event: the moment is arbitrary.
         thread::sleep(Duration::from_millis(milliseconds));
         let supervisor = supervisor_of(child.id());
         child.kill().unwrap();
@@ -142,20 +142,20 @@ fn slot_held_by(supervisor: u32) -> Option<u8> {
 }
 
 #[test]
-fn what_a_killed_supervisor_leaves_is_swept_by_the_next_start() {
+fn next_start_removes_leftovers_of_a_killed_supervisor() {
     let _alone = alone();
     let before = Snapshot::take().unwrap();
     let mut instance = start();
     run_sleeper(&instance, "sleeper");
     let (slot, dir) = (instance.slot(), instance.dir().to_owned());
     kill(instance.supervisor_pid());
-    // Pid 1 goes with its supervisor, and all processes with pid 1.
+    // Pid 1 ends with its supervisor, and all processes with pid 1.
     eventually("the end of pid 1", || instance.restart_containerd().err());
     eventually("the end of all processes", || {
         let now = Snapshot::take().unwrap().difference(&before, &BTreeSet::from([slot]));
         (!now.contains("+ Process") && !now.contains("+ Namespace")).then_some(())
     });
-    assert!(dir.exists(), "nobody was there to remove it");
+    assert!(dir.exists(), "no process was left to remove it");
     assert!(instance.stop().is_err(), "a killed supervisor reports nothing");
 
     let next = start();
@@ -165,7 +165,7 @@ fn what_a_killed_supervisor_leaves_is_swept_by_the_next_start() {
 }
 
 #[test]
-fn a_control_plane_ends_with_a_killed_supervisor_and_its_files_are_swept() {
+fn control_plane_ends_with_its_killed_supervisor_and_its_files_are_removed() {
     let _alone = alone();
     let before = Snapshot::take().unwrap();
     let options = Options { runtime: Runtime::None, ..Options::default() };
@@ -185,7 +185,7 @@ fn a_control_plane_ends_with_a_killed_supervisor_and_its_files_are_swept() {
 }
 
 #[test]
-fn a_frozen_container_of_a_killed_supervisor_is_swept() {
+fn frozen_container_of_a_killed_supervisor_is_removed() {
     let _alone = alone();
     let before = Snapshot::take().unwrap();
     let instance = start();
@@ -200,7 +200,7 @@ fn a_frozen_container_of_a_killed_supervisor_is_swept() {
     restored(&before, slots);
 }
 
-/// Undoes what the test below leaves on purpose, also when an assertion fails.
+/// Removes what the test below leaves on purpose, also when an assertion fails.
 struct Undo(Vec<Vec<String>>);
 
 impl Drop for Undo {
@@ -212,7 +212,7 @@ impl Drop for Undo {
 }
 
 #[test]
-fn the_comparison_sees_what_is_left_behind() {
+fn snapshot_comparison_finds_leftovers() {
     let _alone = alone();
     let before = Snapshot::take().unwrap();
     let own = std::process::id();

@@ -1,4 +1,4 @@
-//! The testbed against the real thing. Needs root and the parts that `make testbed` builds.
+//! The testbed on the real system. Needs root and the parts that `make testbed` builds.
 #![allow(
     clippy::disallowed_methods,
     reason = "tests of a tool that works on real files, processes and time"
@@ -22,8 +22,8 @@ use testbed::{Instance, Options};
 /// The program under test, as cargo built it.
 const TESTBED: &str = env!("CARGO_BIN_EXE_testbed");
 
-/// One test of this program at a time: the leak tests look at the whole host, and one of them leaves remains for
-/// the next start to sweep, which must be its own. (`make test` runs the leak tests in a stage of their own.)
+/// One test of this program at a time: the leak tests inspect the whole host, and the leftovers of one of them must be
+/// removed by its own next start. (`make test` runs the leak tests in a separate stage.)
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -41,12 +41,12 @@ fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
         if let Some(value) = ask() {
             return value;
         }
-        assert!(Instant::now() < end, "{what} did not come true in 30 s");
+        assert!(Instant::now() < end, "{what}: not within 30 s");
         thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// What a program printed; panics when it failed.
+/// The output of a program; panics when it failed.
 fn printed(output: &Output) -> String {
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let stderr = String::from_utf8_lossy(&output.stderr);

@@ -1,4 +1,4 @@
-//! The way from the host to the instance's node and pods.
+//! The network between the host and the instance's node and pods.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -8,15 +8,14 @@ use testbed::{Cache, Command, Instance};
 
 use crate::{alone, eventually, printed, start};
 
-/// Whether there is somebody at the address: nobody listens there, so a refusal is an answer.
+/// Whether the address is reachable: no program listens there, so a refusal is an answer.
 fn answers(address: Ipv4Addr) -> bool {
     let address = SocketAddr::from((address, 1));
     let error = TcpStream::connect_timeout(&address, Duration::from_secs(1)).unwrap_err();
     error.kind() == io::ErrorKind::ConnectionRefused
 }
 
-/// Gives a network namespace inside the instance an address, by the configuration that containerd
-/// uses and the plugin it would call.
+/// Gives a network namespace inside the instance an address, by containerd's CNI configuration and its plugin.
 fn add_pod_address(instance: &Instance) -> Ipv4Addr {
     let bridge = Cache::from_env().unwrap().parts().cni().join("bridge");
     let config = std::fs::read_to_string(instance.dir().join("cni/10-testbed.conflist")).unwrap();
@@ -39,7 +38,7 @@ fn add_pod_address(instance: &Instance) -> Ipv4Addr {
 }
 
 #[test]
-fn the_host_reaches_the_node_and_its_pods() {
+fn host_reaches_the_node_and_its_pods() {
     let _alone = alone();
     let instance = start();
     eventually("an answer of the node", || answers(instance.node_ip()).then_some(()));

@@ -3,7 +3,7 @@
 use crate::{alone, is_running, printed, run_sleeper, start};
 
 #[test]
-fn a_container_runs_and_its_exit_code_arrives() {
+fn container_runs_and_its_exit_code_is_reported() {
     let _alone = alone();
     let instance = start();
     let image = "ferrolet.test/workload:1";
@@ -16,7 +16,7 @@ fn a_container_runs_and_its_exit_code_arrives() {
 }
 
 #[test]
-fn a_container_runs_in_a_user_namespace() {
+fn container_runs_in_a_user_namespace() {
     let _alone = alone();
     let instance = start();
     let map = "0:100000:65536";
@@ -28,7 +28,7 @@ fn a_container_runs_in_a_user_namespace() {
 }
 
 #[test]
-fn a_container_survives_the_death_of_containerd() {
+fn container_survives_a_killed_containerd() {
     let _alone = alone();
     let mut instance = start();
     run_sleeper(&instance, "steady");

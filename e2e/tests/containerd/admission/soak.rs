@@ -4,7 +4,7 @@
 use super::*;
 
 #[test]
-fn a_critical_pod_gets_the_place_of_a_lesser_one() -> Result<()> {
+fn critical_pod_preempts_a_pod_of_lower_priority() -> Result<()> {
     let mut node = Node::start()?;
     let half = processors(&node)? * 500;
     let (lesser, critical) = (format!("{}m", half + 100), format!("{half}m"));
@@ -25,14 +25,14 @@ fn a_critical_pod_gets_the_place_of_a_lesser_one() -> Result<()> {
     node.wait_for_containers("lesser", "it has ended", |containers| {
         containers.iter().all(|container| container.state != "RUNNING").then_some(())
     })?;
-    ensure!(node.wait_running("beside")? == beside, "it was touched");
+    ensure!(node.wait_running("beside")? == beside, "it was changed");
     let described = node.ask(&["describe", "lesser"])?;
     ensure!(described.contains("Preempting"), "{described}");
     node.stop()
 }
 
 #[test]
-fn labels_and_ports_of_the_host_decide_who_runs() -> Result<()> {
+fn node_selector_and_host_ports_decide_admission() -> Result<()> {
     let mut node = Node::start()?;
     let port = "ports: [{containerPort: 80, hostPort: 18080}]";
     node.write_manifest("a.yaml", &pod("a-first", "nodeSelector: {disk: fast}", port))?;
@@ -54,7 +54,7 @@ fn labels_and_ports_of_the_host_decide_who_runs() -> Result<()> {
 }
 
 #[test]
-fn a_pod_that_runs_stays_when_more_is_kept_back() -> Result<()> {
+fn running_pod_stays_when_reservations_grow() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("web.yaml", &asking("web", "", "500m"))?;
     node.start_agent()?;
@@ -65,7 +65,7 @@ fn a_pod_that_runs_stays_when_more_is_kept_back() -> Result<()> {
     node.write_manifest("a-new.yaml", &asking("a-new", "", "50m"))?;
     node.start_agent()?;
     failed(&node, "a-new", "UnexpectedAdmissionError")?;
-    node.wait_for_log(&["pod is as specified", "web"])?;
+    node.wait_for_log(&["Pod synced", "web"])?;
     let after = node.wait_running("web")?;
     ensure!(before == after, "{before:?}, then {after:?}");
     is_untouched(&node, "a-new")?;

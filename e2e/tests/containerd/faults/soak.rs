@@ -4,7 +4,7 @@
 use super::*;
 
 #[test]
-fn a_sandbox_that_comes_after_its_pod_has_gone_is_ended() -> Result<()> {
+fn sandbox_created_after_its_pod_was_deleted_is_removed() -> Result<()> {
     let mut node = FaultyNode::start()?;
     node.round_with_a_late_sandbox("web")?;
     node.round(&["web"], &[])?;
@@ -12,7 +12,7 @@ fn a_sandbox_that_comes_after_its_pod_has_gone_is_ended() -> Result<()> {
 }
 
 #[test]
-fn a_sandbox_that_the_runtime_is_still_making_holds_up_no_pod() -> Result<()> {
+fn slow_sandbox_creation_delays_no_other_pod() -> Result<()> {
     let held = HeldRunc::make(1)?;
     let mut node = FaultyNode::start_with(&held.options())?;
     node.round_with_a_name_under_way("web", &held)?;
@@ -21,7 +21,7 @@ fn a_sandbox_that_the_runtime_is_still_making_holds_up_no_pod() -> Result<()> {
 }
 
 #[test]
-fn a_sandbox_that_the_runtime_gives_up_with_the_agent_leaves_nothing() -> Result<()> {
+fn sandbox_creation_cancelled_with_the_agent_leaves_nothing() -> Result<()> {
     let held = HeldRunc::make(1)?;
     let mut node = FaultyNode::start_with(&held.options())?;
     node.round_with_a_sandbox_that_is_given_up("web", &held)?;
@@ -29,15 +29,14 @@ fn a_sandbox_that_the_runtime_gives_up_with_the_agent_leaves_nothing() -> Result
     node.stop()
 }
 
-/// The pod's first container, a sidecar.
+/// The first container of the pod, a sidecar.
 #[test]
-fn a_container_that_the_runtime_takes_too_long_to_start_leaves_nothing_and_its_pod_runs()
--> Result<()> {
+fn container_start_that_times_out_leaves_nothing_and_its_pod_runs() -> Result<()> {
     slow_start(2)
 }
 
 #[test]
-fn a_command_after_the_start_that_is_not_answered_is_made_up_for() -> Result<()> {
+fn agent_recovers_from_a_late_post_start_hook_response() -> Result<()> {
     let mut node = FaultyNode::start()?;
     node.round(&["web"], &[Fault::after_start("late")?])?;
     node.round(&["web"], &[])?;

@@ -4,7 +4,7 @@
 use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_containers_that_bear_no_labels_the_dead_go_and_those_that_run_stay() -> Result<()> {
+async fn dead_containers_without_labels_are_removed_and_running_ones_stay() -> Result<()> {
     let mut node = tokio::task::block_in_place(Node::start)?;
     let runtime = node.runtime()?;
     let web = tokio::task::block_in_place(|| {
@@ -29,14 +29,14 @@ async fn of_containers_that_bear_no_labels_the_dead_go_and_those_that_run_stay()
     }
     tokio::task::block_in_place(|| {
         node.start_agent()?;
-        node.explained(wait::until("the dead one goes", PASSES, || {
+        node.explained(wait::until("the dead container is removed", PASSES, || {
             let all = containerd::containers(node.instance())?;
             let found = all.iter().any(|one| one.id == bare[0]);
             Ok(if found { Err(format!("{all:?}")) } else { Ok(()) })
         }))
     })?;
-    let nobodys = ContainerFilter { pod_uid: Some("".into()), ..<_>::default() };
-    let left = runtime.list_containers(&nobodys).await?;
+    let without_pod = ContainerFilter { pod_uid: Some("".into()), ..<_>::default() };
+    let left = runtime.list_containers(&without_pod).await?;
     let left: Vec<_> = left.iter().map(|one| (one.id.as_str(), one.state)).collect();
     ensure!(left == [(bare[1].as_str(), ContainerState::Running)], "{left:?}");
     tokio::task::block_in_place(|| {
@@ -48,11 +48,11 @@ async fn of_containers_that_bear_no_labels_the_dead_go_and_those_that_run_stay()
 }
 
 #[test]
-fn an_agent_that_is_killed_in_the_middle_of_a_pass_goes_on_where_it_was() -> Result<()> {
+fn gc_continues_after_an_agent_killed_in_mid_pass() -> Result<()> {
     const PODS: usize = 12;
     let mut node = Node::start()?;
     let proxy = node.put_proxy_before_runtime()?;
-    // Longer than is waited here: what gets no answer must not be asked for again.
+    // Longer than the test: a call without response must not be repeated.
     node.configure("runtimeRequestTimeout: 5m")?;
     node.write_manifest("web.yaml", &pod("web", "Always", "[sleep, forever]"))?;
     for number in 0..PODS {
@@ -71,19 +71,19 @@ fn an_agent_that_is_killed_in_the_middle_of_a_pass_goes_on_where_it_was() -> Res
     let sandboxes = ids_besides(&node, "web", true)?;
     let all = &ids_besides(&node, "web", false)? | &sandboxes;
     ensure!(all.len() == 2 * PODS, "{all:?}");
-    // What hangs is not done; what is late is done, and the agent never hears of it.
+    // A call that hangs has no effect; a late one has, but the agent gets no response.
     die_in_the_middle(&mut node, &proxy, "hang")?;
     let late = die_in_the_middle(&mut node, &proxy, "late")?;
     ensure!(!late.is_empty(), "all were answered");
     ensure!(ids_besides(&node, "web", true)? == sandboxes, "containers go before sandboxes");
     node.start_agent()?;
-    wait_for_counts(&node, "only the pod that is wanted is left", (1, 1))?;
+    wait_for_counts(&node, "only the desired pod is left", (1, 1))?;
     wait_for_names(&node, "/var/log/pods", |found| found.len() == 1)?;
     wait_for_names(&node, "/var/log/containers", |found| found.len() == 1)?;
     ensure!(node.wait_running("web")?.id == web.id);
-    node.explained(wait::until("all that went is on record", PASSES, || {
-        let told = on_record(&node, &all);
-        Ok(if told == all { Ok(()) } else { Err(format!("{:?} are not", &all - &told)) })
+    node.explained(wait::until("all removals are on record", PASSES, || {
+        let recorded = on_record(&node, &all);
+        Ok(if recorded == all { Ok(()) } else { Err(format!("{:?} are not", &all - &recorded)) })
     }))?;
     for id in &late {
         node.wait_for_answer(&["gc", "why", id], "foundGone after a restart")?;

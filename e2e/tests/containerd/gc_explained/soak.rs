@@ -4,17 +4,17 @@
 use super::*;
 
 #[test]
-fn a_regular_pass_removes_just_the_containers_and_sandboxes_of_its_plan() -> Result<()> {
+fn regular_gc_pass_removes_the_containers_and_sandboxes_of_its_plan() -> Result<()> {
     let mut node = Node::start()?;
     node.configure("imageGCHighThresholdPercent: 100")?;
     node.write_manifest("web.yaml", &running("web"))?;
-    // Long enough for all that comes before the plan.
+    // Long enough for everything before the plan.
     let own = own_settings(&node, "gc: {containers: {period: 20s}}")?;
     node.start_agent_with_flags(&[CAP, &own])?;
     let first = node.wait_running("web")?;
     let all = containerd::containers(node.instance())?;
     let sandbox = all.iter().find(|one| one.is_sandbox()).context("the pod has a sandbox")?;
-    // The pod starts over in another sandbox. The first one and its container stay until the next pass.
+    // The pod restarts in another sandbox. The first one and its container stay until the next pass.
     node.run("kill", &["-9", &sandbox.pid.to_string()])?;
     node.wait_for_containers("web", "it runs anew", |containers| {
         one_running(containers).filter(|next| next.id != first.id)

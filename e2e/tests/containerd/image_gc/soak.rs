@@ -4,7 +4,7 @@
 use super::*;
 
 #[test]
-fn an_agent_that_is_killed_in_the_middle_of_a_pass_leaves_the_rest_to_the_next() -> Result<()> {
+fn image_gc_continues_after_an_agent_killed_in_mid_pass() -> Result<()> {
     let mut small = SmallNode::start_with_proxy()?;
     small.let_an_agent_see_all(&[])?;
     small.want(12 * MIB)?;
@@ -18,11 +18,11 @@ fn an_agent_that_is_killed_in_the_middle_of_a_pass_leaves_the_rest_to_the_next()
     small.node.explained(wait::until("the second removal hangs", PASS, met))?;
     small.node.kill_agent()?;
     let left = small.images()?;
-    ensure!(left.len() + 1 == before.len(), "one image went: {before:?} became {left:?}");
-    // It is on record, though nobody runs who could tell.
+    ensure!(left.len() + 1 == before.len(), "one image was removed: {before:?} became {left:?}");
+    // It is on record although no agent runs.
     small.are_on_record(&before)?;
     small.proxy()?.clear()?;
-    // The one that went may have made so much room that the disk is not too full any more.
+    // The one that was removed may have freed so much that the disk is below the threshold.
     let wanted = small.want(4 * MIB)?;
     small.node.start_agent()?;
     small.wait_for_room(wanted)?;
@@ -33,7 +33,7 @@ fn an_agent_that_is_killed_in_the_middle_of_a_pass_leaves_the_rest_to_the_next()
 }
 
 #[test]
-fn calls_that_go_wrong_cost_no_image_and_the_next_pass_makes_room() -> Result<()> {
+fn failed_calls_remove_no_image_and_the_next_pass_frees_space() -> Result<()> {
     let mut small = SmallNode::start_with_proxy()?;
     small.let_an_agent_see_all(&[])?;
     let wanted = small.want(12 * MIB)?;
@@ -42,10 +42,10 @@ fn calls_that_go_wrong_cost_no_image_and_the_next_pass_makes_room() -> Result<()
         small.node.start_agent()?;
         let said = small.wait_for_pass()?;
         ensure!(said.contains("failed once"), "{fault}: {said}");
-        ensure!(small.left()? == NAMES, "{fault} costs an image");
+        ensure!(small.left()? == NAMES, "an image was removed despite {fault}");
         small.node.stop_agent()?;
     }
-    // One removal fails; the others make up for it.
+    // One removal fails; the others compensate it.
     small.proxy()?.fault("RemoveImage=unavailable")?;
     small.node.start_agent()?;
     let said = small.wait_for_pass()?;
@@ -56,38 +56,38 @@ fn calls_that_go_wrong_cost_no_image_and_the_next_pass_makes_room() -> Result<()
 }
 
 #[test]
-fn an_image_stays_while_the_runtime_does_not_tell_who_uses_it() -> Result<()> {
+fn image_stays_while_the_runtime_cannot_list_containers() -> Result<()> {
     let mut small = SmallNode::start_with_proxy()?;
     small.node.write_manifest("web.yaml", POD)?;
     small.let_an_agent_see_all(&["web"])?;
     let wanted = small.want(12 * MIB)?;
-    let own = small.pin(&["label:nobody.has.it"])?;
-    // What an agent hears that has just started.
+    let own = small.pin(&["label:missing.example"])?;
+    // Errors of an agent that has just started.
     for (method, expected) in [
-        ("ContainerStatus", "look at the mounts of a container"),
-        ("PodSandboxStatus", "look at the image of sandboxes"),
+        ("ContainerStatus", "inspect the mounts of a container"),
+        ("PodSandboxStatus", "inspect sandboxes for their image"),
         // Any of them may have a label that pins it.
         ("ImageStatus", "Insufficient free disk space"),
-        // Room is wanted, and nothing makes it.
+        // Space is needed, and no removal succeeds.
         ("RemoveImage", "errors in image deletion"),
     ] {
         small.proxy()?.fault(&format!("{method}=unavailable times=all"))?;
         small.node.start_agent_with_flags(&[&own])?;
         let said = small.wait_for_pass()?;
         ensure!(said.contains(expected), "{method}: {said}");
-        ensure!(small.left()? == NAMES, "{method} costs an image");
+        ensure!(small.left()? == NAMES, "an image was removed although {method} failed");
         small.met(method)?;
         if method != "RemoveImage" {
             small.node.stop_agent()?;
         }
     }
-    // What an agent hears that runs.
+    // Errors of a running agent.
     small.proxy()?.fault("ListContainers=unavailable times=all")?;
     let said = small.pass_now();
-    ensure!(said.contains("list what containers use"), "{said}");
-    ensure!(small.left()? == NAMES, "a list of containers that fails costs an image");
+    ensure!(said.contains("list image uses of containers"), "{said}");
+    ensure!(small.left()? == NAMES, "an image was removed although the list of containers failed");
     small.met("ListContainers")?;
-    // What sandboxes are made from is known by now.
+    // The sandbox image is cached by now.
     small.proxy()?.fault("ListPodSandbox=unavailable times=all")?;
     let said = small.pass_now();
     small.met("ListPodSandbox")?;

@@ -4,7 +4,7 @@
 use super::*;
 
 #[test]
-fn a_static_pod_with_a_fixed_uid_is_resized_and_its_process_notices_nothing() -> Result<()> {
+fn static_pod_with_fixed_uid_is_resized_in_place() -> Result<()> {
     let mut node = Node::start()?;
     node.write_manifest("web.yaml", &pod(&sized(100, 32), ""))?;
     node.start_agent()?;
@@ -16,20 +16,26 @@ fn a_static_pod_with_a_fixed_uid_is_resized_and_its_process_notices_nothing() ->
         wait_sized(&node, &container, size.0, size.1)?;
         wait_sized(&node, &own, size.0, size.1)?;
         let status = wait_for_status(&node, "it is over", |status| {
-            let told = &status["containerStatuses"][0];
-            told["resources"]["requests"]["cpu"] == format!("{}m", size.0)
+            let container = &status["containerStatuses"][0];
+            container["resources"]["requests"]["cpu"] == format!("{}m", size.0)
                 && condition(status, "PodResizeInProgress").is_none()
         })?;
-        let told = &status["containerStatuses"][0];
-        ensure!(told["allocatedResources"] == told["resources"]["requests"], "{told}");
-        ensure!(told["resources"]["limits"]["memory"] == format!("{}Mi", 2 * size.1), "{told}");
+        let container = &status["containerStatuses"][0];
+        ensure!(
+            container["allocatedResources"] == container["resources"]["requests"],
+            "{container}"
+        );
+        ensure!(
+            container["resources"]["limits"]["memory"] == format!("{}Mi", 2 * size.1),
+            "{container}"
+        );
     }
     let after = node.wait_running("web")?;
     ensure!((&after.id, after.pid) == (&before.id, before.pid), "{before:?}, then {after:?}");
-    // Another agent finds all as it should be.
+    // The next agent changes nothing.
     node.kill_agent()?;
     node.start_agent()?;
-    node.wait_for_log(&["pod is as specified", "web"])?;
+    node.wait_for_log(&["Pod synced", "web"])?;
     let described = node.wait_for_answer(&["describe", "web"], "50m")?;
     ensure!(!described.contains("PodResize"), "{described}");
     wait_sized(&node, &container, 50, 16)?;
@@ -40,7 +46,7 @@ fn a_static_pod_with_a_fixed_uid_is_resized_and_its_process_notices_nothing() ->
 }
 
 #[test]
-fn a_pod_is_resized_as_a_whole_and_its_containers_with_it() -> Result<()> {
+fn pod_level_resize_resizes_the_pod_and_its_containers() -> Result<()> {
     let mut node = Node::start()?;
     let whole = |(cpu, memory): (u32, u32)| {
         format!(
@@ -76,9 +82,9 @@ fn a_pod_is_resized_as_a_whole_and_its_containers_with_it() -> Result<()> {
     node.stop()
 }
 
-/// Whatever becomes of the call, the pod has its resources in the end and its process notices nothing.
+/// After each fault of the call, the pod gets its resources and its process keeps running.
 #[test]
-fn a_runtime_that_fails_to_resize_does_it_in_the_end() -> Result<()> {
+fn failed_resize_is_retried_until_it_succeeds() -> Result<()> {
     let (container_call, pod_call) = ("UpdateContainerResources", "UpdatePodSandboxResources");
     let faults = [
         (container_call, "unavailable"),
@@ -90,7 +96,7 @@ fn a_runtime_that_fails_to_resize_does_it_in_the_end() -> Result<()> {
     let mut node = Node::start()?;
     let proxy = node.put_proxy_before_runtime()?;
     node.configure("runtimeRequestTimeout: 2s")?;
-    // One for each fault: a pod waits 10 to 15 s until it is tried again.
+    // One for each fault: the retry of a pod takes 10 to 15 s.
     let pods: Vec<String> = (0..faults.len()).map(|number| format!("web{number}")).collect();
     let write = |node: &Node, cpu: u32| {
         pods.iter().enumerate().try_for_each(|(number, name)| {

@@ -4,8 +4,7 @@
 use super::*;
 
 #[test]
-fn a_pod_that_starts_over_does_so_from_its_init_container_in_its_sandbox_and_keeps_its_logs()
--> Result<()> {
+fn pod_restart_reruns_init_containers_in_its_sandbox_and_keeps_logs() -> Result<()> {
     let mut node = Node::start()?;
     let spec = "
   initContainers:
@@ -37,9 +36,9 @@ fn a_pod_that_starts_over_does_so_from_its_init_container_in_its_sandbox_and_kee
     ensure!(second[0] < second[1] && second[0] < second[2], "not in order: {second:?}");
     ensure!(first.iter().max() < second.iter().min(), "{first:?} {second:?}");
     ensure!(sandboxes(&node)? == before, "it has another sandbox");
-    ensure!(times(0)? == first, "a log was written anew");
-    let told = node.read(&log("over", "other", 0))?;
-    ensure!(told.contains("received"), "it was not asked to end: {told}");
+    ensure!(times(0)? == first, "a log was rewritten");
+    let log_text = node.read(&log("over", "other", 0))?;
+    ensure!(log_text.contains("received"), "it was not asked to end: {log_text}");
     node.wait_for_containers("over", "of each there is one", |containers| {
         let mut names: Vec<&str> = containers.iter().map(|one| one.name.as_str()).collect();
         names.sort_unstable();

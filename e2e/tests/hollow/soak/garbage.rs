@@ -16,13 +16,12 @@ const MANIFEST: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\
                         - {name: main, image: \"ferrolet.test/workload:1\", args: [sleep, forever]}\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_node_whose_lists_are_too_large_from_the_start_is_cleaned_up_and_runs_its_pods()
--> Result<()> {
-    let place = tempfile::tempdir().context("make a place")?;
+async fn node_with_oversized_lists_is_cleaned_up_and_runs_its_pods() -> Result<()> {
+    let place = tempfile::tempdir().context("make a directory")?;
     let root = place.path();
-    fs::create_dir(root.join("manifests")).context("make a place for manifests")?;
+    fs::create_dir(root.join("manifests")).context("make a directory for manifests")?;
     fs::write(root.join("manifests/web.yaml"), MANIFEST).context("write a manifest")?;
-    // What is in one sandbox can be sent, and the sandboxes; not the containers.
+    // The containers of one sandbox fit in a response, and so do all sandboxes, but not all containers.
     let options = ["--dead", "30", "--containers", "20", "--send-limit", "32768"];
     let hollow = Hollow::start(root, &options)?;
     let config = format!(
@@ -64,9 +63,9 @@ async fn a_node_whose_lists_are_too_large_from_the_start_is_cleaned_up_and_runs_
     ];
     for line in expected {
         wait::until(line, LONG, || {
-            let told = metrics(&root.join("root/ferrolet/agent.sock"))?;
-            let is_there = told.lines().any(|told| told.starts_with(line));
-            Ok(if is_there { Ok(()) } else { Err(told) })
+            let text = metrics(&root.join("root/ferrolet/agent.sock"))?;
+            let is_there = text.lines().any(|found| found.starts_with(line));
+            Ok(if is_there { Ok(()) } else { Err(text) })
         })?;
     }
     ensure!(agent.stop()?.success());

@@ -1,4 +1,4 @@
-//! Somebody deletes the node's object while the agent runs.
+//! The Node object is deleted while the agent runs.
 
 use anyhow::{Context, Result, ensure};
 use e2e::cluster_node::{ClusterNode, condition};
@@ -12,8 +12,8 @@ fn owner(object: &Value) -> &Value {
 }
 
 #[test]
-fn a_node_that_was_deleted_is_there_again_and_its_pods_never_stopped() -> Result<()> {
-    // Who collects what had the former node as its owner: the lease, and mirrors.
+fn deleted_node_registers_again_and_its_pods_keep_running() -> Result<()> {
+    // The garbage collector deletes what the former node owned: the lease, and mirror pods.
     let mut cluster = ClusterNode::start(&with_controllers(&["garbage-collector-controller"]))?;
     cluster.node().write_manifest("fixed.yaml", MANIFEST)?;
     cluster.start_agent()?;
@@ -39,7 +39,7 @@ fn a_node_that_was_deleted_is_there_again_and_its_pods_never_stopped() -> Result
     }
     cluster.wait_ready(&mirror)?;
 
-    // It takes pods, and those of before were not touched.
+    // It runs a new pod, and earlier pods were not touched.
     cluster.make_pod("late", &["sleep", "forever"])?;
     cluster.wait_ready(&ClusterNode::pod_path("late"))?;
     ensure!(cluster.running("web")?.id == web.id, "it was restarted");

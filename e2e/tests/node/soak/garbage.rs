@@ -1,4 +1,4 @@
-//! What goes wrong with garbage collection, told to everybody in the cluster.
+//! Events of failed garbage collection in the cluster.
 
 use anyhow::{Result, ensure};
 use e2e::cluster_node::ClusterNode;
@@ -6,9 +6,9 @@ use e2e::node::NODE_NAME;
 use testbed::ControlPlaneOptions;
 
 #[test]
-fn what_goes_wrong_with_collecting_is_an_event_of_the_node() -> Result<()> {
+fn failed_garbage_collection_is_an_event_of_the_node() -> Result<()> {
     let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
-    // However empty the disk is, that is too full, and no image is old enough to go.
+    // The disk is above its threshold at any usage, and no image is old enough.
     let thresholds = ["--image-gc-high-threshold=1", "--image-gc-low-threshold=0"];
     cluster.start_agent_with_flags(&thresholds)?;
     cluster.wait_node_ready()?;

@@ -14,8 +14,8 @@ use e2e::node_api;
 use serde_json::json;
 use testbed::User;
 
-/// Paths with the status that a client gets who may do everything, and the subresources of which one must be
-/// allowed.
+/// Paths with the status that a client gets that may do everything, and the subresources of which one must be
+/// permitted.
 const PATHS: &[(&str, &str, u16, &[&str])] = &[
     ("GET", "/healthz", 200, &["healthz", "proxy"]),
     ("GET", "/healthz/ping", 200, &["healthz", "proxy"]),
@@ -56,7 +56,7 @@ fn verb(method: &str, path: &str) -> &'static str {
     }
 }
 
-/// What the client of a service account may do.
+/// The rights of a service account's client.
 struct Account {
     name: &'static str,
     verbs: &'static [&'static str],
@@ -138,7 +138,7 @@ fn only_allowed_clients_are_let_in_to_each_path() -> Result<()> {
 
     cluster.kill_api_server()?;
     let port = Port::new(&cluster, node)?.self_signed();
-    // A certificate that was not authorised before, and a token that was not reviewed.
+    // A certificate without a cached authorization, and a token without a cached review.
     let unknown = Who::Certificate(cluster.kubeconfig(&User::new("joe"))?);
     let mut wrong = check(&port, &unknown, "API server away", |_, _, _, _| 500)?;
     let other = Who::Token("other".to_owned());
@@ -147,7 +147,7 @@ fn only_allowed_clients_are_let_in_to_each_path() -> Result<()> {
     cluster.stop()
 }
 
-/// Clients that do not go on with the handshake, or with their headers, are closed while others are served.
+/// Clients that stop in the handshake, or in their headers, are disconnected while others are served.
 fn slow_clients_are_closed(node: SocketAddr) -> Result<()> {
     // An announced message that is not sent, a part of one, and nothing at all.
     let beginnings: [&[u8]; 3] = [&[22, 3, 1, 2, 0], &[22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3], &[]];
@@ -159,7 +159,7 @@ fn slow_clients_are_closed(node: SocketAddr) -> Result<()> {
         Ok(stream)
     });
     for stream in streams {
-        // One that is reset has been closed too.
+        // A connection that is reset has been closed, too.
         let mut rest = Vec::new();
         _ = stream?.read_to_end(&mut rest);
         let closed = begun.elapsed();
@@ -177,7 +177,7 @@ fn slow_clients_are_closed(node: SocketAddr) -> Result<()> {
     input.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\nx-slow: ")?;
     let mut running = node_api::Running(client);
     testbed::wait::until("a client with slow headers is closed", PATIENCE, || {
-        // A letter at a time, until the connection has ended.
+        // A byte at a time, until the connection has ended.
         _ = input.write_all(b"x");
         Ok(running.0.try_wait()?.map(drop).ok_or_else(|| "it is open".to_owned()))
     })?;

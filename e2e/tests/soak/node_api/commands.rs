@@ -18,7 +18,7 @@ fn kubectl_copies_attaches_resizes_and_debugs() -> Result<()> {
     cluster.node().explained(attach(&cluster))?;
     cluster.node().explained(resize(&cluster, "tools"))?;
     cluster.node().explained(debug(&cluster, "tools", TOOLS))?;
-    // Who did what is on record.
+    // The log has the user of each request.
     let why = cluster.node().ask(&["why", &format!("{NAMESPACE}/tools")])?;
     for part in ["exec", "attach", "doctor", "tar"] {
         ensure!(why.contains(part), "{part} is not in:\n{why}");

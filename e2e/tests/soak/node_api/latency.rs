@@ -20,7 +20,7 @@ use testbed::{ControlPlaneOptions, Options, wait};
 
 /// Containers that die, without load and with it.
 const DEATHS: usize = 9;
-/// Renewals of the lease that are measured.
+/// The number of measured lease renewals.
 const RENEWALS: usize = 15;
 /// How often the agent renews its lease: a quarter of its duration.
 const PERIOD: f64 = 1.0;
@@ -34,7 +34,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// How much later than its period each renewal of the lease was made.
+/// The delay of each renewal of the lease beyond its period.
 fn lease_delays(cluster: &ClusterNode) -> Result<Vec<f64>> {
     let lease =
         format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{NODE_NAME}");
@@ -50,7 +50,7 @@ fn lease_delays(cluster: &ClusterNode) -> Result<Vec<f64>> {
     Ok(pairs.map(|pair| (pair[1].duration_since(pair[0]).as_secs_f64() - PERIOD).abs()).collect())
 }
 
-/// How long it took from each death to the call that creates the next container.
+/// The time from each death to the call that creates the next container.
 fn restart_delays(cluster: &ClusterNode, proxy: &CriProxy, pods: &[String]) -> Result<Vec<f64>> {
     let death = |pod: &String| -> Result<f64> {
         let container = cluster.running(pod)?;
@@ -62,7 +62,7 @@ fn restart_delays(cluster: &ClusterNode, proxy: &CriProxy, pods: &[String]) -> R
             let after = arrivals.into_iter().find(|time| *time >= killed);
             Ok(after.ok_or_else(|| "none is".to_owned()))
         })?;
-        // The next death is seen apart from this one.
+        // The next death is distinguishable from this one.
         cluster.wait_ready(&ClusterNode::pod_path(pod))?;
         thread::sleep(Duration::from_millis(500));
         Ok(created.duration_since(killed).as_secs_f64())
@@ -70,7 +70,7 @@ fn restart_delays(cluster: &ClusterNode, proxy: &CriProxy, pods: &[String]) -> R
     pods.iter().map(death).collect()
 }
 
-/// The host's number of the first process of a container: it is in a cgroup of that name.
+/// The host's pid of the first process of a container, by the name of its cgroup.
 fn host_pid(cluster: &ClusterNode, container: &str) -> Result<Pid> {
     let found = Command::new("sh")
         .args(["-c", "grep -l \"$1\" /proc/[0-9]*/cgroup 2>/dev/null | head -n 1", "sh", container])
@@ -80,7 +80,7 @@ fn host_pid(cluster: &ClusterNode, container: &str) -> Result<Pid> {
     cluster.node().explained(pid.with_context(|| format!("container {container} has no process")))
 }
 
-/// A client with all its processes, which end with the value.
+/// A client with all its processes, which are killed when the value is dropped.
 struct Client(Child);
 
 impl Drop for Client {
@@ -91,7 +91,7 @@ impl Drop for Client {
     }
 }
 
-/// Starts a command of kubectl that gives way to everything else; its output is dropped.
+/// Starts a kubectl command with the lowest priority; its output is dropped.
 fn load(cluster: &ClusterNode, script: &str, args: &[&str]) -> Result<Client> {
     let words = kubectl_words(cluster, args)?;
     let child = Command::new("setsid")
@@ -122,7 +122,7 @@ fn start_load(cluster: &ClusterNode) -> Result<Vec<Client>> {
         running.push(load(cluster, "while \"$@\"; do :; done", &["cp", args[0], args[1]])?);
     }
     for _ in 0..FOLLOWERS / 10 {
-        // Ten connections each: so many clients would need more memory than the rest.
+        // Ten connections each: as many separate clients would need more memory than everything else.
         let names = "deaths=follow";
         let args = ["logs", "-f", "-l", names, "--max-log-requests=10", "--prefix"];
         running.push(load(cluster, "exec \"$@\"", &args)?);

@@ -20,9 +20,9 @@ const REQUESTS: &str = include_str!("requests.txt");
 /// Headers that say when or how an answer was sent.
 const NOT_COMPARED: [&str; 3] = ["date", "content-length", "transfer-encoding"];
 
-/// What is compared of an answer: status, headers, and the body of errors and of the configuration.
+/// The compared parts of a response: status, headers, and the body of errors and of the configuration.
 fn compared(name: &str, mut reply: Reply, instance: &str) -> Result<Value> {
-    // Each agent has a directory of its own.
+    // Each agent has its own directory.
     reply.body = reply.body.replace(instance, "INSTANCE");
     let mut headers = reply.headers;
     for name in NOT_COMPARED {

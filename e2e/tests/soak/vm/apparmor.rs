@@ -1,4 +1,4 @@
-//! Pods that `AppArmor` confines.
+//! Pods with `AppArmor` profiles.
 
 use anyhow::{Result, ensure};
 use e2e::vm_node::{PATIENCE, VmNode, VmOptions};
@@ -7,7 +7,7 @@ use vm::Root;
 
 use super::pod;
 
-/// Forbids what no workload does otherwise.
+/// Forbids something that no workload does otherwise.
 const PROFILE: &str = "
 #include <tunables/global>
 profile ferrolet-test flags=(attach_disconnected,mediate_deleted) {
@@ -21,7 +21,7 @@ fn profile(kind: &str) -> String {
     format!("securityContext: {{appArmorProfile: {{{kind}}}}}")
 }
 
-/// A node whose kernel knows the profile.
+/// A node whose kernel has the profile loaded.
 fn start() -> Result<VmNode> {
     let unpacked = Cache::from_env()?.parts().vm().join("apparmor");
     let mut root = Root::default();
@@ -37,7 +37,7 @@ fn start() -> Result<VmNode> {
 }
 
 #[test]
-fn a_pod_runs_under_the_apparmor_profile_that_it_asks_for_and_not_without_it() -> Result<()> {
+fn pod_runs_only_with_its_apparmor_profile() -> Result<()> {
     let mut node = start()?;
     let localhost = profile("type: Localhost, localhostProfile: ferrolet-test");
     let pods = [
@@ -58,7 +58,7 @@ fn a_pod_runs_under_the_apparmor_profile_that_it_asks_for_and_not_without_it() -
     for (name, _, expected) in &pods {
         let running = node.wait_running(name, "main")?;
         let confined = format!("/proc/{}/attr/current", running.pid);
-        // From the moment on when the container's own program begins.
+        // From the start of the container's own program.
         node.until(&format!("{name} is {expected}"), || {
             let confined = node.vm().read(&confined)?.trim_end().to_owned();
             Ok(if confined == *expected { Ok(()) } else { Err(confined) })
@@ -68,7 +68,7 @@ fn a_pod_runs_under_the_apparmor_profile_that_it_asks_for_and_not_without_it() -
     let said = node.pod_log("forbidden", "main")?;
     ensure!(code == 125 && said.contains("Permission denied"), "{code}: {said}");
 
-    // The runtime knows which there are; in upstream's kubelet too it is the one who says so.
+    // The runtime knows the loaded profiles; with upstream's kubelet too it reports a missing one.
     let (reason, message) = node.wait_for_status("absent", "it waits", |status| {
         let waiting = &status["containerStatuses"][0]["state"]["waiting"];
         let text = |key: &str| waiting[key].as_str().map(ToOwned::to_owned);
@@ -86,7 +86,7 @@ fn a_pod_runs_under_the_apparmor_profile_that_it_asks_for_and_not_without_it() -
 }
 
 #[test]
-fn a_pod_that_is_to_be_confined_is_refused_where_the_kernel_does_not_do_it() -> Result<()> {
+fn pod_with_apparmor_profile_is_rejected_without_kernel_support() -> Result<()> {
     let options = VmOptions { parameters: "apparmor=0", ..VmOptions::default() };
     let mut node = VmNode::start_with(options)?;
     let confined = pod("confined", "[sleep, forever]", &profile("type: RuntimeDefault"));
@@ -96,8 +96,8 @@ fn a_pod_that_is_to_be_confined_is_refused_where_the_kernel_does_not_do_it() -> 
     node.start_agent()?;
     node.wait_running("free", "main")?;
     let status = node.status("confined")?;
-    let told = ["phase", "reason", "message"].map(|key| status[key].as_str().unwrap_or_default());
+    let found = ["phase", "reason", "message"].map(|key| status[key].as_str().unwrap_or_default());
     let message = "Pod was rejected: Cannot enforce AppArmor: AppArmor is not enabled on the host";
-    ensure!(told == ["Failed", "AppArmor", message], "{status}");
+    ensure!(found == ["Failed", "AppArmor", message], "{status}");
     node.stop()
 }

@@ -1,4 +1,4 @@
-//! Pods that want more than they may have.
+//! Pods above their limits.
 
 use anyhow::{Context, Result, ensure};
 use e2e::vm_limits::has;
@@ -6,7 +6,7 @@ use e2e::vm_node::{CGROUPS, PATIENCE, VmNode};
 
 use super::pod;
 
-/// A process that a pod left beside its containers: no runtime knows of it.
+/// A process of a pod outside of its containers: the runtime does not know it.
 fn leave_process(node: &VmNode, cgroup: &str) -> Result<i32> {
     // It ends when it is killed.
     let pid = node.vm().spawn(&["ip", "monitor"], "/var/log/left.log")?;
@@ -17,12 +17,12 @@ fn leave_process(node: &VmNode, cgroup: &str) -> Result<i32> {
 }
 
 #[test]
-fn who_wants_more_than_its_limits_is_slowed_down_or_killed_and_told_so() -> Result<()> {
+fn containers_above_their_limits_are_throttled_or_oom_killed() -> Result<()> {
     let mut node = VmNode::start()?;
     // Bounded: some thirty megabytes of log.
     let busy = "[logs, --rate, max, --count, '600000']";
     let busy = pod("busy", busy, "resources: {limits: {cpu: 200m, memory: 64Mi}}");
-    // With a network of its own, for once.
+    // This one has its own network.
     let busy = busy.replace("hostNetwork: true", "hostNetwork: false");
     node.write_manifest("busy.yaml", &busy.replace("Never", "Always"))?;
     // One line of a hundred megabytes, which is never written.
@@ -37,11 +37,11 @@ fn who_wants_more_than_its_limits_is_slowed_down_or_killed_and_told_so() -> Resu
     for cgroup in [of_pod, &running.cgroup] {
         has(&node, cgroup, &[("cpu.max", "20000 100000")])?;
     }
-    // The pod's cgroup outlives the container, should that be through with its lines.
-    node.until("it is slowed down", || {
-        let told = node.cgroup_file(of_pod, "cpu.stat")?;
-        let count = told.lines().find_map(|line| line.strip_prefix("nr_throttled "));
-        Ok(if count.is_some_and(|count| count != "0") { Ok(()) } else { Err(told) })
+    // The pod's cgroup stays if the container has already ended.
+    node.until("it is throttled", || {
+        let stat = node.cgroup_file(of_pod, "cpu.stat")?;
+        let count = stat.lines().find_map(|line| line.strip_prefix("nr_throttled "));
+        Ok(if count.is_some_and(|count| count != "0") { Ok(()) } else { Err(stat) })
     })?;
     let end = node.wait_ended("hungry")?;
     ensure!(end == ("OOMKilled".to_owned(), 137), "{end:?}");

@@ -1,13 +1,13 @@
-//! A pod that gets other resources while it runs.
+//! Resizes of a running pod.
 
 use anyhow::{Context, Result, ensure};
 use e2e::vm_limits::has;
 use e2e::vm_node::VmNode;
-use e2e::vm_told::condition;
+use e2e::vm_status::condition;
 
 use super::pod;
 
-/// A pod whose uid stays, whatever else changes: it asks for so much, and may use twice of that.
+/// A pod with a fixed UID, and limits of twice its requests.
 fn resizable(cpu: u32, memory: &str) -> String {
     let resources = format!(
         "resources: {{requests: {{cpu: {cpu}m, memory: 4Ki}}, \
@@ -18,19 +18,19 @@ fn resizable(cpu: u32, memory: &str) -> String {
     pod.replace("{name: web}", "{name: web, uid: 11111111-2222-3333-4444-555555555555}")
 }
 
-/// A size: what is asked for of processors and of memory, and as what weight the kernel has the former, by
-/// the kubelet's and by the runtime's arithmetic.
+/// A size: requests of CPU and memory, and the CPU weight of the pod by the kubelet's formula and of the container by
+/// the runtime's.
 const SIZES: [(u32, u32, &str, &str); 3] =
     [(100, 48, "4", "17"), (200, 96, "8", "29"), (50, 32, "2", "11")];
 
-/// Waits until the files of a cgroup say this.
+/// Waits until files of a cgroup have these values.
 fn wait_for(node: &VmNode, cgroup: &str, values: &[(&str, &str)]) -> Result<()> {
     node.until("the kernel has it", || {
         Ok(has(node, cgroup, values).map_err(|error| error.to_string()))
     })
 }
 
-/// Changes a pod as it runs. The agent runs already.
+/// Resizes a pod. The agent runs already.
 pub(crate) fn play(node: &VmNode, burstable: &str) -> Result<()> {
     let (cpu, memory, ..) = SIZES[0];
     node.write_manifest("web.yaml", &resizable(cpu, &format!("{memory}Mi")))?;
@@ -40,9 +40,9 @@ pub(crate) fn play(node: &VmNode, burstable: &str) -> Result<()> {
         node.write_manifest("web.yaml", &resizable(cpu, &format!("{memory}Mi")))?;
         let limit = format!("{}m", 2 * cpu);
         node.wait_for_status("web", &format!("it has {cpu}m"), |status| {
-            let told = &status["containerStatuses"][0];
-            let has = told["resources"]["limits"]["cpu"] == limit.as_str()
-                && told["allocatedResources"]["cpu"] == format!("{cpu}m")
+            let container = &status["containerStatuses"][0];
+            let has = container["resources"]["limits"]["cpu"] == limit.as_str()
+                && container["allocatedResources"]["cpu"] == format!("{cpu}m")
                 && condition(status, "PodResizeInProgress").is_none();
             has.then_some(())
         })?;
@@ -56,9 +56,9 @@ pub(crate) fn play(node: &VmNode, burstable: &str) -> Result<()> {
     // A page is less than it uses, and the kernel would kill it.
     node.write_manifest("web.yaml", &resizable(50, "4Ki"))?;
     node.wait_for_log(&["ResizeError", "below current usage"])?;
-    let message = node.wait_for_status("web", "what is in the way", |status| {
-        let told = condition(status, "PodResizeInProgress");
-        told.and_then(|(reason, message)| (reason == "Error").then_some(message))
+    let message = node.wait_for_status("web", "the resize reports its error", |status| {
+        let progress = condition(status, "PodResizeInProgress");
+        progress.and_then(|(reason, message)| (reason == "Error").then_some(message))
     })?;
     ensure!(message.contains("memory limit (4096) below current usage"), "{message}");
     has(node, &before.cgroup, &[("memory.max", &(32 << 20).to_string())])?;
@@ -69,7 +69,7 @@ pub(crate) fn play(node: &VmNode, burstable: &str) -> Result<()> {
 }
 
 #[test]
-fn a_pod_is_resized_as_it_runs_and_never_below_what_it_uses() -> Result<()> {
+fn running_pod_is_resized_but_not_below_its_memory_usage() -> Result<()> {
     let mut node = VmNode::start()?;
     node.start_agent()?;
     play(&node, "/kubepods/burstable")?;

@@ -1,5 +1,5 @@
-//! Whom the kernel kills first when memory is short. To lower that takes a right that the machine that runs
-//! the tests may lack.
+//! Which process the kernel kills first when memory is short. Lowering a score takes a capability that the machine that
+//! runs the tests may lack.
 
 use anyhow::{Context, Result, ensure};
 use e2e::vm_limits::{MEBIBYTE, has, oom_score, oom_score_of};
@@ -14,7 +14,7 @@ const SIDECAR: &str = "initContainers:
     restartPolicy: Always
   containers:";
 
-/// The process that holds the sandbox of a pod open: its cgroup is beside those of the containers.
+/// The process of a pod's sandbox: its cgroup is beside those of the containers.
 fn sandbox(node: &VmNode, container: &VmContainer) -> Result<VmContainer> {
     let (pod, _) = container.cgroup.rsplit_once('/').context("a cgroup has a path")?;
     let beside = node.vm().directories(&format!("{CGROUPS}{pod}"))?;
@@ -25,7 +25,7 @@ fn sandbox(node: &VmNode, container: &VmContainer) -> Result<VmContainer> {
 }
 
 #[test]
-fn the_kernel_kills_first_who_is_promised_least() -> Result<()> {
+fn oom_killer_kills_the_lowest_qos_class_first() -> Result<()> {
     let mut node = VmNode::start()?;
     let resources = |which: &str| format!("resources: {{{which}}}");
     let sleeper = |name: &str, more: &str| pod(name, "[sleep, forever]", more);
@@ -39,7 +39,7 @@ fn the_kernel_kills_first_who_is_promised_least() -> Result<()> {
     let together = "resources: {requests: {memory: 128Mi}, limits: {memory: 200Mi}}";
     let pods = [
         ("all", sleeper("all", &all), guaranteed),
-        // Its sidecar asks for nothing, and goes no sooner than what it serves.
+        // Its sidecar has no requests, and is killed no sooner than the main container.
         ("memory", sleeper("memory", &memory).replace("containers:", SIDECAR), large),
         ("whole", with(&sleeper("whole", ""), together), whole),
         ("cpu", sleeper("cpu", &resources("requests: {cpu: 10m}")), most),
@@ -62,12 +62,12 @@ fn the_kernel_kills_first_who_is_promised_least() -> Result<()> {
     }
     let sidecar = node.wait_running("memory", "sidecar")?;
     ensure!(oom_score(&node, sidecar.pid)? == large, "{sidecar:?}");
-    // Without its sandbox nothing of a pod can go on, and without the agent no pod is looked after.
+    // No part of a pod works without its sandbox, and no pod is managed without the agent.
     let least = node.wait_running("none", "main")?;
     ensure!(oom_score(&node, sandbox(&node, &least)?.pid)? == -998);
     ensure!(oom_score(&node, node.agent()?)? == -999);
 
-    // What a pod may use as a whole holds for it, and for a container that says nothing itself.
+    // The pod-level limit also holds for a container without its own.
     let whole = node.wait_running("whole", "main")?;
     let (of_pod, _) = whole.cgroup.rsplit_once('/').context("a cgroup has a path")?;
     for cgroup in [of_pod, &whole.cgroup] {

@@ -10,15 +10,15 @@ use vm::Root;
 
 use super::{pod, resize};
 
-/// What systemd thinks of a unit.
+/// systemd's properties of a unit.
 fn properties(node: &VmNode, unit: &str, names: &[&str]) -> Result<BTreeMap<String, String>> {
     let names = names.join(",");
-    let told = node.vm().output(&["systemctl", "show", unit, "--property", &names], PATIENCE)?;
-    let pairs = told.lines().filter_map(|line| line.split_once('='));
+    let shown = node.vm().output(&["systemctl", "show", unit, "--property", &names], PATIENCE)?;
+    let pairs = shown.lines().filter_map(|line| line.split_once('='));
     Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
-/// systemd thinks this of a unit.
+/// Checks properties of a unit.
 fn is(node: &VmNode, unit: &str, expected: &[(&str, &str)]) -> Result<()> {
     let names: Vec<&str> = expected.iter().map(|(name, _)| *name).collect();
     let found = properties(node, unit, &names)?;
@@ -33,8 +33,8 @@ fn unit(cgroup: &str) -> Result<&str> {
     Ok(cgroup.rsplit_once('/').context("a cgroup has a path")?.1)
 }
 
-/// What the unit of the examples has here otherwise: no targets of a whole system, the agent of the test, and
-/// more time to say that it is well.
+/// The differences from the example unit: no targets of a whole system, the test's agent, and a longer watchdog
+/// timeout.
 fn drop_in() -> String {
     format!(
         "[Unit]\nDefaultDependencies=no\n[Service]\nExecStart=\nExecStart=/bin/{}\n\
@@ -45,8 +45,7 @@ fn drop_in() -> String {
 }
 
 #[test]
-fn systemd_hears_that_the_agent_is_ready_and_starts_it_again_and_pods_notice_nothing() -> Result<()>
-{
+fn systemd_restarts_the_agent_and_pods_keep_running() -> Result<()> {
     let mut root = Root::default();
     let init = vm::put_systemd(&mut root)?;
     let example =
@@ -75,7 +74,7 @@ fn systemd_hears_that_the_agent_is_ready_and_starts_it_again_and_pods_notice_not
         let is_another = pid != agent && pid != "0";
         Ok(is_active.and(if is_another { Ok(()) } else { Err(pid) }))
     })?;
-    node.wait_for_log(&["pod is as specified", "sleeper"])?;
+    node.wait_for_log(&["Pod synced", "sleeper"])?;
     let after = node.container(&before.id)?;
     ensure!(after.pid == before.pid, "{before:?}, then {after:?}");
 
@@ -86,7 +85,7 @@ fn systemd_hears_that_the_agent_is_ready_and_starts_it_again_and_pods_notice_not
     node.stop()
 }
 
-/// The cgroups of a pod are units, with limits that systemd knows of.
+/// The cgroups of a pod are units, with limits in systemd.
 fn are_units(node: &VmNode, limited: &Limited) -> Result<()> {
     let of_pod = unit(&limited.cgroup)?;
     let megabytes = |count: u64| (count * MEBIBYTE).to_string();
@@ -121,36 +120,36 @@ fn are_units(node: &VmNode, limited: &Limited) -> Result<()> {
     is(node, "kubepods.slice", &[active, ("Slice", "-.slice")])
 }
 
-/// Waits until of all units of pods only those above them are left.
+/// Waits until no units of pods are left except their parents.
 fn wait_for_no_pod_unit(node: &VmNode) -> Result<()> {
     let list =
         ["systemctl", "list-units", "--all", "--plain", "--no-legend", "--type", "slice,scope"];
     node.until("no pod has a unit", || {
-        let told = node.vm().output(&list, PATIENCE)?;
-        let units = told.lines().filter_map(|line| line.split_whitespace().next());
+        let listed = node.vm().output(&list, PATIENCE)?;
+        let units = listed.lines().filter_map(|line| line.split_whitespace().next());
         let left: Vec<&str> =
             units.filter(|unit| unit.contains("-pod") || unit.contains("containerd")).collect();
-        ensure!(told.contains("kubepods-burstable.slice"), "{told}");
+        ensure!(listed.contains("kubepods-burstable.slice"), "{listed}");
         Ok(if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) })
     })
 }
 
-/// Something is kept back for who runs in this slice.
+/// A slice with reserved resources.
 const RESERVED: &str = "[Unit]\nDescription=What is not for pods\nDefaultDependencies=no\n";
 
 #[test]
-fn systemd_makes_the_cgroups_of_pods_and_the_kernel_has_of_limits_what_it_should() -> Result<()> {
+fn systemd_cgroups_of_pods_have_the_right_limits() -> Result<()> {
     let mut root = Root::default();
     let init = Some(vm::put_systemd(&mut root)?);
     root.text("/etc/systemd/system/reserved.slice", RESERVED);
     let options = VmOptions { root, init, systemd_cgroups: true, ..VmOptions::default() };
     let mut node = VmNode::start_with(options)?;
     node.vm().output(&["systemctl", "start", "reserved.slice"], PATIENCE)?;
-    // Whether containers die as a whole is not looked at: before version 253 systemd takes that back.
+    // OOM kills of whole containers are not tested: before version 253 systemd resets that setting.
     let limited = vm_limits::begin(&mut node, &SYSTEMD)?;
     vm_limits::has_limits(&node, &SYSTEMD, &limited)?;
     are_units(&node, &limited)?;
-    // What systemd was not told of it takes back when it reads all units again.
+    // systemd resets settings that it does not know when it reads all units again.
     node.vm().output(&["systemctl", "daemon-reload"], PATIENCE)?;
     vm_limits::has_limits(&node, &SYSTEMD, &limited)?;
     are_units(&node, &limited)?;

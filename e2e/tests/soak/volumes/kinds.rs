@@ -12,7 +12,7 @@ use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
 use testbed::{ControlPlaneOptions, Options, wait};
 
-/// What is on the block device, and at its end.
+/// The content at the begin of the block device, and at its end.
 const TEXT: &str = "written on the disk";
 /// The feature gates of trust bundles.
 const GATES: &str = "--feature-gates=ClusterTrustBundle=true,ClusterTrustBundleProjection=true";
@@ -42,7 +42,7 @@ impl Drop for Disk<'_> {
     }
 }
 
-/// A bundle of a signer with one certificate of its own. Returns the certificate.
+/// A trust bundle of a signer with one new certificate. Returns the certificate.
 fn make_bundle(cluster: &ClusterNode, name: &str) -> Result<String> {
     let (key, params) = (KeyPair::generate()?, CertificateParams::new(vec![name.to_owned()])?);
     let certificate = params.self_signed(&key)?.pem();

@@ -23,7 +23,7 @@ fn name(pod: usize, volume: usize) -> String {
     format!("c{pod}-{volume}")
 }
 
-/// A pod with many volumes, each of a config map of its own.
+/// A pod with many volumes, each of another config map.
 fn crowded_pod(number: usize) -> Value {
     let mut pod = pod(&format!("crowd-{number}"), &["sleep", "forever"]);
     pod["metadata"]["labels"] = json!({ "app": "crowd" });
@@ -75,7 +75,7 @@ fn thousand_config_map_volumes_follow_within_ten_seconds_and_30_mib() -> Result<
         cluster.wait_ready_at_last(&ClusterNode::pod_path(&format!("crowd-{number}")))?;
     }
     let agent = cluster.node().run("pidof", &["-s", "ferrolet"])?.trim().to_owned();
-    // From here on the kernel counts the peak anew.
+    // Resets the kernel's peak value.
     cluster.node().run("sh", &["-c", &format!("echo 5 > /proc/{agent}/clear_refs")])?;
     let before = memory(&cluster, &agent, "VmRSS:")?;
     let since = Instant::now();
@@ -87,7 +87,7 @@ fn thousand_config_map_volumes_follow_within_ten_seconds_and_30_mib() -> Result<
     }
     let changed = since.elapsed();
     let all = PODS_IN_ALL * VOLUMES;
-    cluster.node().explained(wait::until("all volumes are new", UPDATE, || {
+    cluster.node().explained(wait::until("all volumes have the new content", UPDATE, || {
         let updated = updated(&cluster)?;
         Ok(if updated == all { Ok(()) } else { Err(format!("{updated} of {all}")) })
     }))?;

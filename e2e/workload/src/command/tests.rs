@@ -10,7 +10,7 @@ fn signals<const N: usize>(names: [&str; N]) -> BTreeSet<Signal> {
 }
 
 #[test]
-fn each_command_has_its_form() {
+fn every_command_is_parsed() {
     let second = Duration::from_secs(1);
     let table = [
         ("pause", Command::Pause),
@@ -43,13 +43,13 @@ fn each_command_has_its_form() {
 }
 
 #[test]
-fn arguments_to_print_are_taken_as_they_are() {
+fn arguments_to_print_are_not_parsed() {
     let arguments = ["--help", "-x", "--", "sleep", "--a=b"].map(OsString::from).to_vec();
     assert_eq!(parsed("args --help -x -- sleep --a=b"), Ok(Command::Args { arguments }));
 }
 
 #[test]
-fn a_duration_is_seconds_unless_it_has_a_unit() {
+fn duration_without_unit_is_in_seconds() {
     let table = [
         ("0", Duration::ZERO),
         ("2", Duration::from_secs(2)),
@@ -82,20 +82,20 @@ fn logs_take_every_option_in_any_order() {
 }
 
 #[test]
-fn a_trap_takes_its_options_among_the_signals() {
+fn trap_accepts_options_among_the_signals() {
     let expected =
         Trap { signals: signals(["TERM", "USR1"]), code: 3, delay: Duration::from_millis(20) };
     assert_eq!(parsed("trap SIGTERM --exit 3 usr1 --delay 20ms"), Ok(Command::Trap(expected)));
 }
 
 #[test]
-fn a_trap_exits_with_zero_at_once_by_default() {
+fn trap_exits_with_zero_immediately_by_default() {
     let expected = Trap { signals: signals(["HUP"]), code: 0, delay: Duration::ZERO };
     assert_eq!(parsed("trap HUP"), Ok(Command::Trap(expected)));
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_command_lines_are_rejected() {
     let lines = [
         "",
         "--help",

@@ -1,11 +1,11 @@
-//! Whether the node is one of those that a pod must run on.
+//! Checks node selector and node affinity.
 
 use k8s_openapi::api::core::v1::Pod;
 use podspec::{node_selector, view};
 
 use super::Node;
 
-/// Whether a pod may run on the node, by its selector and by what its affinity requires.
+/// Whether a pod may run on the node, by its node selector and required node affinity.
 pub(super) fn matches(pod: &Pod, node: &Node) -> bool {
     let Some(spec) = view::spec(pod) else { return true };
     let mut selector = spec.node_selector.iter().flatten();

@@ -1,4 +1,4 @@
-//! Whether the node can do what a pod needs, apart from resources.
+//! Checks whether the node has the features that a pod needs.
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use model::admission::Rejection;
@@ -6,7 +6,7 @@ use podspec::view;
 
 use super::{Ability, Node};
 
-/// What of the node's abilities a pod is refused for, if anything.
+/// The rejection for a missing feature, if any.
 pub fn features(pod: &Pod, node: &Node) -> Option<Rejection> {
     let whole = !podspec::resources::requests_of_whole(pod).is_empty()
         || !podspec::resources::limits_of_whole(pod).is_empty();
@@ -24,19 +24,19 @@ pub fn features(pod: &Pod, node: &Node) -> Option<Rejection> {
     None
 }
 
-/// Which of the features that a node has to declare it does not, in a sentence, if anybody asks.
+/// The message about missing declared features, if the gate is on and some are missing.
 pub(in crate::decide) fn undeclared(
     needed: impl Iterator<Item = Ability>,
     node: &Node,
 ) -> Option<String> {
     let missing = needed.filter(|ability| !node.can(*ability)).map(Ability::gate);
     let missing: Vec<&str> = missing.collect();
-    let is_told = node.can(Ability::NodeDeclaredFeatures) && !missing.is_empty();
+    let is_rejected = node.can(Ability::NodeDeclaredFeatures) && !missing.is_empty();
     let missing = missing.join(", ");
-    is_told.then(|| format!("Pod requires node features that are not available: {missing}"))
+    is_rejected.then(|| format!("Pod requires node features that are not available: {missing}"))
 }
 
-/// What a pod needs that a node has to declare.
+/// The declared features that a pod needs.
 fn needed(pod: &Pod) -> impl Iterator<Item = Ability> {
     let restarts_all = |container: &Container| {
         let mut rules = container.restart_policy_rules.iter().flatten();

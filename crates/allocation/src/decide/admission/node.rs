@@ -1,4 +1,4 @@
-//! What pods meet on the node.
+//! The node, for admission.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,27 +6,27 @@ use k8s_openapi::api::core::v1::Taint;
 use model::ports::runtime::RuntimeFeatures;
 use podspec::resources::Amounts;
 
-/// Something that pods can ask for and not every node does.
+/// A feature that pods can use and not every node has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ability {
-    /// Resources for a pod as a whole.
+    /// Pod-level resources.
     PodLevelResources,
-    /// Nodes tell what they can do, and pods are held against it.
+    /// Declared features of nodes, which pods are checked against.
     NodeDeclaredFeatures,
-    /// A container's end can start the whole pod over.
+    /// The restart of all containers on a container's exit.
     RestartAllContainersOnContainerExits,
-    /// A pod with the host's network can have user ids of its own.
+    /// User namespaces for pods in the host network.
     UserNamespacesHostNetworkSupport,
-    /// What a pod has as a whole can change while it runs.
+    /// In-place resize of pod-level resources.
     InPlacePodLevelResourcesVerticalScaling,
-    /// What an init container that must end has can change while it runs.
+    /// In-place resize of non-sidecar init containers.
     InPlacePodVerticalScalingInitContainers,
-    /// A toleration can compare numbers.
+    /// Comparison operators of tolerations.
     TaintTolerationComparisonOperators,
 }
 
 impl Ability {
-    /// All of them.
+    /// All abilities.
     pub const ALL: [Self; 7] = [
         Self::PodLevelResources,
         Self::NodeDeclaredFeatures,
@@ -37,7 +37,7 @@ impl Ability {
         Self::TaintTolerationComparisonOperators,
     ];
 
-    /// The feature gate that switches it.
+    /// The feature gate that enables it.
     pub const fn gate(self) -> &'static str {
         match self {
             Self::PodLevelResources => "PodLevelResources",
@@ -55,22 +55,22 @@ impl Ability {
     }
 }
 
-/// The node, as far as pods depend on it.
+/// The properties of the node that admission depends on.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Node {
     /// Its name.
     pub name: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// What keeps pods away.
+    /// Its taints.
     pub taints: Vec<Taint>,
-    /// What pods can have of it.
+    /// Its allocatable resources.
     pub allocatable: Amounts,
-    /// What its runtime can do.
+    /// The features of its runtime.
     pub runtime: RuntimeFeatures,
-    /// What it can do, as far as its runtime does not matter.
+    /// Its abilities that do not depend on the runtime.
     pub abilities: BTreeSet<Ability>,
-    /// Whether it is being shut down.
+    /// Whether it is shutting down.
     pub shutting_down: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the pods of the node take of it together.
+//! The resources and ports that the pods of the node use together.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use podspec::view;
 use super::ports::UsedPorts;
 use super::resources::{Units, taken};
 
-/// The pods that count, added up.
+/// The counted pods and their sums.
 #[derive(Debug, Clone, Default)]
 pub struct Occupancy {
     pods: Vec<Arc<Pod>>,
@@ -19,7 +19,7 @@ pub struct Occupancy {
 }
 
 impl Occupancy {
-    /// One more pod counts.
+    /// Adds a pod.
     pub fn add(&mut self, pod: Arc<Pod>) {
         for (name, amount) in taken(&pod) {
             let sum = self.requests.entry(name).or_default();
@@ -29,7 +29,7 @@ impl Occupancy {
         self.pods.push(pod);
     }
 
-    /// A pod does not count any more; answers what did.
+    /// Removes a pod; returns it.
     pub fn remove(&mut self, uid: &PodUid) -> Option<Arc<Pod>> {
         let is_meant = |pod: &Arc<Pod>| pod.metadata.uid.as_deref() == Some(uid.as_str());
         let at = self.pods.iter().position(is_meant)?;
@@ -39,14 +39,14 @@ impl Occupancy {
             *sum = sum.saturating_sub(amount);
         }
         if self.ports.are_of(&gone) {
-            // Another pod may have the same ones.
+            // Another pod may use the same ports.
             self.ports = UsedPorts::default();
             self.pods.iter().for_each(|pod| self.ports.add(pod));
         }
         Some(gone)
     }
 
-    /// Without these pods.
+    /// The occupancy without these pods.
     #[must_use]
     pub fn without(&self, gone: &[PodUid]) -> Self {
         let gone: BTreeSet<&PodUid> = gone.iter().collect();

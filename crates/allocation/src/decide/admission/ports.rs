@@ -1,14 +1,14 @@
-//! Whether the host's ports that a pod wants are free.
+//! Checks whether the host ports of a pod are free.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{ContainerPort, Pod};
 use podspec::view;
 
-/// The address that stands for all.
+/// The address that matches all.
 const ALL: &str = "0.0.0.0";
 
-/// Who takes which ports of the host: addresses by protocol and number.
+/// The used host ports: addresses by protocol and number.
 #[derive(Debug, Clone, Default)]
 pub(super) struct UsedPorts(BTreeMap<(String, i32), BTreeSet<String>>);
 
@@ -19,7 +19,7 @@ impl UsedPorts {
         }
     }
 
-    /// Whether a pod takes any.
+    /// Whether a pod uses any of these ports.
     pub(super) fn are_of(&self, pod: &Pod) -> bool {
         !self.0.is_empty() && host_ports(pod).next().is_some()
     }
@@ -32,7 +32,7 @@ impl UsedPorts {
     }
 }
 
-/// The ports of the host that a pod takes as long as it runs: protocol and number, and the address.
+/// The host ports that a pod uses as long as it runs: protocol and number, and the address.
 fn host_ports(pod: &Pod) -> impl Iterator<Item = ((String, i32), String)> {
     let sidecars = view::init_containers(pod).iter().filter(|init| view::is_sidecar(init));
     let all = sidecars.chain(view::containers(pod)).flat_map(|one| one.ports.iter().flatten());

@@ -1,5 +1,5 @@
-//! Who makes room for a critical pod: as few as possible, of the lowest class, and with as little
-//! more than is needed as possible.
+//! Selects the victims for a critical pod: as few as possible, of the lowest QoS class, and with as little
+//! excess as possible.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use podspec::{QosClass, qos_class, view};
 
 use super::resources::{Insufficient, freed_by};
 
-/// What can be done for room.
+/// The outcome of the selection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Preempting {
-    /// These go.
+pub(super) enum VictimSelection {
+    /// These pods are preempted.
     Victims(Vec<PodUid>),
-    /// Even if all went that may, so much would be missing.
+    /// Even without all candidates, these resources would be missing.
     NotEnough(Needs),
 }
 
-/// What is still missing, by resource.
+/// The missing resources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Needs(Vec<(String, i64)>);
 
@@ -35,7 +35,7 @@ impl fmt::Display for Needs {
 }
 
 impl Needs {
-    /// What is missing once these pods have gone too.
+    /// The resources that are missing without these pods, too.
     fn after(&self, gone: &[&Arc<Pod>]) -> Self {
         let left = self.0.iter().filter_map(|(resource, amount)| {
             let freed = gone.iter().map(|pod| freed_by(pod, resource));
@@ -45,7 +45,7 @@ impl Needs {
         Self(left.collect())
     }
 
-    /// Whether something of a resource is missing.
+    /// Whether a resource is missing.
     pub(super) fn has(&self, resource: &str) -> bool {
         self.0.iter().any(|(missing, _)| missing == resource)
     }
@@ -54,7 +54,7 @@ impl Needs {
         self.0.is_empty()
     }
 
-    /// How far a pod is from giving all that is missing, each resource counting the same.
+    /// The distance of a pod from providing everything that is missing, with equal weights of the resources.
     #[expect(clippy::cast_precision_loss, reason = "fractions are compared, as upstream does")]
     fn distance(&self, pod: &Pod) -> f64 {
         let parts = self.0.iter().map(|(resource, amount)| {
@@ -65,8 +65,8 @@ impl Needs {
     }
 }
 
-/// Who goes so that a pod has room.
-pub(super) fn victims(pod: &Pod, there: &[Arc<Pod>], lacking: &[Insufficient]) -> Preempting {
+/// Selects the pods that must terminate for a pod.
+pub(super) fn victims(pod: &Pod, there: &[Arc<Pod>], lacking: &[Insufficient]) -> VictimSelection {
     let needs = lacking.iter().map(|lack| (lack.resource.clone(), lack.missing()));
     let needs = Needs(needs.collect());
     let of = |class: QosClass| -> Vec<&Arc<Pod>> {
@@ -79,17 +79,17 @@ pub(super) fn victims(pod: &Pod, there: &[Arc<Pod>], lacking: &[Insufficient]) -
     let with = |one: &[&Arc<Pod>], other: &[&Arc<Pod>]| needs.after(&[one, other].concat());
     let least = with(&best_effort, &burstable).after(&guaranteed);
     if !least.are_met() {
-        return Preempting::NotEnough(least);
+        return VictimSelection::NotEnough(least);
     }
-    // Each class gives only what the lower ones cannot.
+    // A class provides only what the lower ones cannot.
     let guaranteed = nearest(guaranteed, with(&best_effort, &burstable));
     let burstable = nearest(burstable, with(&best_effort, &guaranteed));
     let best_effort = nearest(best_effort, with(&burstable, &guaranteed));
     let all = best_effort.into_iter().chain(burstable).chain(guaranteed);
-    Preempting::Victims(all.map(|pod| view::uid(pod)).collect())
+    VictimSelection::Victims(all.map(|pod| view::uid(pod)).collect())
 }
 
-/// Pods that meet the needs, one after the other whichever is nearest to what is still missing.
+/// Selects pods until the needs are met: each time the one nearest to the remaining needs.
 fn nearest(mut pods: Vec<&Arc<Pod>>, mut needs: Needs) -> Vec<&Arc<Pod>> {
     let mut chosen = Vec::new();
     while !needs.are_met() {
@@ -97,9 +97,9 @@ fn nearest(mut pods: Vec<&Arc<Pod>>, mut needs: Needs) -> Vec<&Arc<Pod>> {
         for (index, pod) in pods.iter().enumerate() {
             let distance = needs.distance(pod);
             let is_better = best.is_none_or(|(before, shortest)| {
-                // Of two that are as near the one that asks for less, and else the later one.
+                // Of two equally near pods, the one with smaller requests, and otherwise the later one.
                 distance < shortest
-                    || distance.total_cmp(&shortest).is_eq() && !asks_for_more(pod, pods[before])
+                    || distance.total_cmp(&shortest).is_eq() && !requests_more(pod, pods[before])
             });
             if is_better {
                 best = Some((index, distance));
@@ -113,12 +113,12 @@ fn nearest(mut pods: Vec<&Arc<Pod>>, mut needs: Needs) -> Vec<&Arc<Pod>> {
     chosen
 }
 
-fn asks_for_more(pod: &Pod, other: &Pod) -> bool {
+fn requests_more(pod: &Pod, other: &Pod) -> bool {
     let asked = |pod: &Pod| (freed_by(pod, MEMORY), freed_by(pod, CPU));
     asked(pod) > asked(other)
 }
 
-/// Whether one pod may make another go.
+/// Whether one pod may preempt another.
 fn may_preempt(pod: &Pod, other: &Pod) -> bool {
     if view::is_critical(pod) && !view::is_critical(other) {
         return true;
@@ -127,7 +127,7 @@ fn may_preempt(pod: &Pod, other: &Pod) -> bool {
     priorities.is_some_and(|(priority, of_other)| priority > of_other)
 }
 
-/// The class that the API server gave the pod; pods of manifests get theirs here.
+/// The QoS class from the API server; for pods of manifests it is computed.
 fn class_of(pod: &Pod) -> QosClass {
     let given = pod.status.as_ref().and_then(|status| status.qos_class.as_deref());
     let all = [QosClass::BestEffort, QosClass::Burstable, QosClass::Guaranteed];

@@ -1,4 +1,4 @@
-//! Whether there is enough of everything.
+//! Checks whether the node has enough resources.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use podspec::resources::{
 
 use super::{Node, Occupancy};
 
-/// Amounts as whole numbers: of processors thousandths, of everything else units.
+/// Whole numbers by resource: thousandths of processors, units of everything else.
 pub(super) type Units = BTreeMap<String, i64>;
 
-/// Too little of something.
+/// A resource that the node lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Insufficient {
     pub(super) resource: String,
@@ -24,7 +24,7 @@ pub(super) struct Insufficient {
 }
 
 impl Insufficient {
-    /// How much more there would have to be.
+    /// The missing quantity.
     pub(super) fn missing(&self) -> i64 {
         self.requested.saturating_sub(self.capacity.saturating_sub(self.used))
     }
@@ -38,7 +38,7 @@ impl Insufficient {
         Rejection { reason: format!("OutOf{resource}").into(), message }
     }
 
-    /// The numbers of [`Self::rejection`], written as in a manifest. Upstream's refusal of a critical pod has
+    /// The numbers of [`Self::rejection`] in manifest notation. Upstream's rejection of a critical pod has
     /// only the difference.
     pub(super) fn explained(&self) -> String {
         let Self { resource, requested, used, capacity } = self;
@@ -51,7 +51,7 @@ impl Insufficient {
     }
 }
 
-/// An amount of a resource as people write it.
+/// The quantity of a resource in manifest notation.
 fn written(resource: &str, units: i64) -> String {
     if resource == CPU {
         return if units % 1000 == 0 { (units / 1000).to_string() } else { format!("{units}m") };
@@ -65,7 +65,7 @@ fn written(resource: &str, units: i64) -> String {
     }
 }
 
-/// What there is too little of for a pod, in order.
+/// The resources that are insufficient for a pod, in order.
 pub(super) fn insufficient(pod: &Pod, there: &Occupancy, node: &Node) -> Vec<Insufficient> {
     let allocatable = units(&node.allocatable);
     let of = |units: &Units, name: &str| units.get(name).copied().unwrap_or(0);
@@ -88,14 +88,14 @@ pub(super) fn insufficient(pod: &Pod, there: &Occupancy, node: &Node) -> Vec<Ins
     lacking
 }
 
-/// What a pod asks for. Of what vendors add, only what the node has: the rest is the cluster's.
+/// The requests of a pod. Of extended resources, only those that the node has.
 fn requested(pod: &Pod, allocatable: &Units) -> Units {
     let mut wanted = resources::pod_requests(pod);
     wanted.retain(|name, _| !is_extended(name) || allocatable.contains_key(name));
     sum(wanted, resources::overhead(pod))
 }
 
-/// What a pod takes of a node that it is on.
+/// The resources that a pod uses on its node.
 pub(super) fn taken(pod: &Pod) -> Units {
     sum(resources::pod_requests(pod), resources::overhead(pod))
 }
@@ -120,7 +120,7 @@ fn units(amounts: &Amounts) -> Units {
     in_units.collect()
 }
 
-/// How much of something is free once a pod has gone.
+/// The quantity of a resource that is freed when a pod terminates.
 pub(super) fn freed_by(pod: &Pod, resource: &str) -> i64 {
     if resource == PODS {
         return 1;
@@ -128,7 +128,7 @@ pub(super) fn freed_by(pod: &Pod, resource: &str) -> i64 {
     let whole = resources::requests_of_whole(pod);
     let is_whole = !whole.is_empty() || !resources::limits_of_whole(pod).is_empty();
     let requests = if is_whole { whole } else { resources::containers_requests(pod) };
-    // What it takes to run a pod counts with what it asks for, and never alone.
+    // Overhead counts together with requests, and never alone.
     let Some(asked) = requests.get(resource).filter(|asked| !asked.is_zero()) else { return 0 };
     let overhead = resources::overhead(pod).get(resource).copied();
     let freed = overhead.map_or(*asked, |overhead| *asked + overhead);

@@ -1,12 +1,12 @@
-//! Whether a pod tolerates what the node does to those that do not.
+//! Checks whether a pod tolerates the taints of the node.
 
 use k8s_openapi::api::core::v1::{Pod, Taint, Toleration};
 use podspec::view;
 
 use super::{Ability, Node};
 
-/// Whether a pod tolerates every taint that would end it here. Those that only keep it from being
-/// sent here are the scheduler's.
+/// Whether a pod tolerates every `NoExecute` taint. `NoSchedule` taints are
+/// left to the scheduler.
 pub(super) fn are_tolerated(pod: &Pod, node: &Node) -> bool {
     let tolerations = view::spec(pod).and_then(|spec| spec.tolerations.as_deref());
     let compare = node.can(Ability::TaintTolerationComparisonOperators);
@@ -36,7 +36,7 @@ fn tolerates(toleration: &Toleration, taint: &Taint, compare: bool) -> bool {
     }
 }
 
-/// A number without plus, leading zeroes and blanks.
+/// Parses a number without plus, leading zeroes and blanks.
 fn whole_number(text: &str) -> Option<i64> {
     text.parse().ok().filter(|number: &i64| number.to_string() == text)
 }

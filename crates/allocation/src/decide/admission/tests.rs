@@ -11,12 +11,12 @@ use super::*;
 mod laws;
 mod preempting;
 
-/// A pod of the API with one container and whatever `more` says.
+/// A pod of the API with one container and the fields of `more`.
 pub(super) fn pod(name: &str, more: &str) -> Pod {
     with_containers(name, &format!("containers: [{{name: main}}], {more}"))
 }
 
-/// A pod of the API that asks for so much.
+/// A pod of the API with these requests.
 pub(super) fn asking(name: &str, requests: &str) -> Pod {
     let resources = format!("resources: {{requests: {{{requests}}}}}");
     with_containers(name, &format!("containers: [{{name: main, {resources}}}]"))
@@ -70,7 +70,7 @@ fn occupied(pods: impl IntoIterator<Item = Pod>) -> Occupancy {
     pods.into_iter().map(Arc::new).collect()
 }
 
-/// The reason and message of a pod that is not let in; nothing of one that is.
+/// The reason and message of a rejected pod; empty for an admitted one.
 fn refused(pod: &Pod, there: &Occupancy, node: &Node) -> (String, String) {
     match admission(pod, there, node) {
         Decision::Admit => (String::new(), String::new()),
@@ -81,7 +81,7 @@ fn refused(pod: &Pod, there: &Occupancy, node: &Node) -> (String, String) {
 
 // behaviour: ADM-26
 #[test]
-fn only_where_nothing_but_labels_is_in_the_way_others_may_help() {
+fn admission_retries_only_when_node_labels_are_the_sole_obstacle() {
     let south = "nodeSelector: {zone: south}";
     let there = occupied([pod("there", "")]);
     let full = Node { allocatable: amounts(&[("pods", "1")]), ..node() };
@@ -94,13 +94,13 @@ fn only_where_nothing_but_labels_is_in_the_way_others_may_help() {
         (pod("new", "nodeName: other"), node(), false),
     ];
     for (row, (pod, node, expected)) in rows.into_iter().enumerate() {
-        assert_eq!(only_labels_are_in_the_way(&pod, &there, &node), expected, "row {row}");
+        assert_eq!(only_labels_mismatch(&pod, &there, &node), expected, "row {row}");
     }
 }
 
 // behaviour: ADM-1, ADM-3
 #[test]
-fn a_pod_needs_as_much_as_it_asks_for() {
+fn pod_is_rejected_when_requests_exceed_free_resources() {
     let there = occupied([asking(
         "there",
         "cpu: 1500m, memory: 2Gi, ephemeral-storage: 60Gi, hugepages-2Mi: 32Mi, \
@@ -125,9 +125,9 @@ fn a_pod_needs_as_much_as_it_asks_for() {
         ("hugepages-1Gi: 1Gi", "hugepages-1Gi, requested: 1073741824, used: 0, capacity: 0"),
         ("example.com/gpu: 2", "example.com/gpu, requested: 2, used: 1, capacity: 2"),
         ("example.com/gpu: 1", ""),
-        // The cluster's, not the node's.
+        // Of the cluster, not of the node.
         ("example.com/license: 9", ""),
-        // The first that is short is named.
+        // The first insufficient resource is named.
         ("memory: 9Gi, cpu: 9", "cpu, requested: 9000, used: 1500, capacity: 4000"),
     ];
     for (requests, expected) in rows {
@@ -144,7 +144,7 @@ fn a_pod_needs_as_much_as_it_asks_for() {
 
 // behaviour: ADM-1
 #[test]
-fn there_are_no_more_pods_than_the_node_takes() {
+fn pod_count_is_limited_by_the_node() {
     let pods = |count: usize| occupied((0..count).map(|each| pod(&format!("pod-{each}"), "")));
     assert_eq!(admission(&pod("new", ""), &pods(9), &node()), Decision::Admit);
     let (reason, message) = refused(&asking("new", "cpu: 9"), &pods(10), &node());
@@ -155,7 +155,7 @@ fn there_are_no_more_pods_than_the_node_takes() {
 
 // behaviour: ADM-2
 #[test]
-fn what_a_pod_asks_for_counts_init_containers_sidecars_overhead_and_the_whole() {
+fn requests_include_init_containers_sidecars_overhead_and_pod_level() {
     let main = "containers: [{name: a, resources: {requests: {cpu: 1}}}]";
     let rows = [
         (main.to_owned(), 1000),
@@ -187,7 +187,7 @@ fn what_a_pod_asks_for_counts_init_containers_sidecars_overhead_and_the_whole() 
 
 // behaviour: ADM-4
 #[test]
-fn a_pod_runs_only_where_its_selector_and_affinity_say() {
+fn node_selector_and_affinity_are_required() {
     let required = |terms: &str| {
         format!(
             "affinity: {{nodeAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: \
@@ -246,7 +246,7 @@ fn a_pod_runs_only_where_its_selector_and_affinity_say() {
 
 // behaviour: ADM-5
 #[test]
-fn a_pod_for_another_node_is_not_let_in() {
+fn pod_for_another_node_is_rejected() {
     let (reason, message) =
         refused(&pod("new", "nodeName: node-2"), &Occupancy::default(), &node());
     assert_eq!(reason, "NodeName");
@@ -258,7 +258,7 @@ fn a_pod_for_another_node_is_not_let_in() {
 
 // behaviour: ADM-6
 #[test]
-fn a_port_of_the_host_is_taken_once() {
+fn host_port_is_used_once() {
     let with = |ports: &str| {
         with_containers("one", &format!("containers: [{{name: main, ports: [{ports}]}}]"))
     };
@@ -290,21 +290,21 @@ fn a_port_of_the_host_is_taken_once() {
             false,
         ),
         (init("restartPolicy: Always,"), web(), false),
-        // Its time is over before others get theirs.
+        // Its ports are free before later containers start.
         (init(""), web(), true),
     ];
     for (there, new, fits) in rows {
-        let told = refused(&new, &occupied([there.clone()]), &node());
+        let found = refused(&new, &occupied([there.clone()]), &node());
         let why = "node(s) didn't have free ports for the requested pod ports";
         let expected = format!("Predicate NodePorts failed: {why}");
         let expected = if fits { Default::default() } else { ("NodePorts".to_owned(), expected) };
-        assert_eq!(told, expected, "{:?} {:?}", there.spec, new.spec);
+        assert_eq!(found, expected, "{:?} {:?}", there.spec, new.spec);
     }
 }
 
 // behaviour: ADM-7
 #[test]
-fn a_taint_that_ends_pods_keeps_them_out_unless_they_are_static() {
+fn no_execute_taint_rejects_pods_unless_static() {
     let taint = |value: &str, effect: &str| Taint {
         key: "maintenance".to_owned(),
         value: Some(value.to_owned()),
@@ -345,7 +345,7 @@ fn a_taint_that_ends_pods_keeps_them_out_unless_they_are_static() {
 
 // behaviour: ADM-8
 #[test]
-fn a_pod_for_another_system_is_not_let_in() {
+fn pod_for_another_operating_system_is_rejected() {
     let mut labelled = pod("new", "");
     labelled.metadata.labels = Some([(OS_LABEL.to_owned(), "windows".to_owned())].into());
     let rows = [
@@ -368,8 +368,8 @@ fn a_pod_for_another_system_is_not_let_in() {
         (pod("new", "securityContext: {supplementalGroupsPolicy: Merge}"), "", ""),
     ];
     for (pod, reason, message) in rows {
-        let told = refused(&pod, &Occupancy::default(), &node());
-        assert_eq!((told.0.as_str(), told.1.as_str()), (reason, message));
+        let found = refused(&pod, &Occupancy::default(), &node());
+        assert_eq!((found.0.as_str(), found.1.as_str()), (reason, message));
     }
     let strict = pod("new", "securityContext: {supplementalGroupsPolicy: Strict}");
     let mut node = node();
@@ -379,7 +379,7 @@ fn a_pod_for_another_system_is_not_let_in() {
 
 // behaviour: ADM-9
 #[test]
-fn of_several_failures_the_first_counts_and_for_a_critical_pod_the_first_that_room_does_not_help() {
+fn first_failure_is_reported_and_for_critical_pods_the_first_not_preemptable() {
     let new = with_containers(
         "new",
         "nodeName: node-2, nodeSelector: {zone: south}, \
@@ -390,7 +390,7 @@ fn of_several_failures_the_first_counts_and_for_a_critical_pod_the_first_that_ro
     assert_eq!(refused(&fixed, &Occupancy::default(), &node()).0, "NodeAffinity");
 }
 
-/// All that a pod can be refused for by what the node has and is like, in order; then nothing.
+/// All reasons for a rejection by the node, in order; then none.
 const ORDER: [&str; 13] = [
     "PodOSSelectorNodeLabelDoesNotMatch",
     "PodOSNotSupported",
@@ -409,12 +409,12 @@ const ORDER: [&str; 13] = [
 
 // behaviour: ADM-1, ADM-8, ADM-9
 #[test]
-fn what_is_looked_at_first_is_told_first() {
+fn failures_are_reported_in_order_of_the_checks() {
     let port = "ports: [{containerPort: 1, hostPort: 80}]";
     let taint =
         Taint { key: "full".to_owned(), effect: "NoExecute".to_owned(), ..Taint::default() };
     for (first, expected) in ORDER.into_iter().enumerate() {
-        // Wrong is what has this reason, and all that comes after it.
+        // The pod fails the check of this reason, and all later ones.
         let is_wrong = |reason: &str| ORDER[first..].contains(&reason);
         let wrong = |all: &[(&str, &str)]| {
             let wrong = all.iter().filter(|(reason, _)| reason.is_empty() || is_wrong(reason));
@@ -457,7 +457,7 @@ fn what_is_looked_at_first_is_told_first() {
 
 // behaviour: ADM-10
 #[test]
-fn a_pod_is_refused_for_what_the_node_cannot_do() {
+fn pod_is_rejected_for_missing_node_features() {
     let restarting = "restartPolicy: Never, containers: [{name: main, restartPolicy: Never, \
                       restartPolicyRules: [{action: RestartAllContainers}]}]";
     let rows = [
@@ -488,13 +488,13 @@ fn a_pod_is_refused_for_what_the_node_cannot_do() {
         assert_eq!(features(&pod, &node), Some(Rejection::new(reason, message)));
         if reason == "PodFeatureUnsupported" {
             node.abilities.remove(&Ability::NodeDeclaredFeatures);
-            assert_eq!(features(&pod, &node), None, "nobody asks");
+            assert_eq!(features(&pod, &node), None, "the gate is off");
         }
     }
     let mut plain = node();
     plain.runtime.user_namespaces_host_network = false;
     let own_users = pod("new", "hostNetwork: true, hostUsers: false");
-    let refusal = features(&own_users, &plain).expect("the runtime cannot do it");
+    let refusal = features(&own_users, &plain).expect("the runtime does not support it");
     assert_eq!(refusal.reason, "PodFeatureUnsupported");
     let node = Node { shutting_down: true, ..node() };
     let message = "Pod was rejected as the node is shutting down.";

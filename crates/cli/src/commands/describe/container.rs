@@ -9,12 +9,12 @@ use model::probe::ProbeReport;
 use super::probes::describe_probes;
 use super::text::{Text, shown_time};
 
-/// A container and what is known of it.
+/// A container with its status.
 #[derive(Debug)]
 pub(super) struct Described<'a> {
     pub(super) container: &'a Container,
     pub(super) status: Option<&'a ContainerStatus>,
-    /// The pull of its image that is under way.
+    /// The pull of its image that is in progress.
     pub(super) pull: Option<&'a str>,
     /// The state of the pod's probes.
     pub(super) probes: &'a [ProbeReport],

@@ -1,4 +1,4 @@
-//! A description: labels in front, values lined up behind them.
+//! The text of a description: labels with aligned values.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,32 +10,32 @@ use status::decide::human_duration;
 use super::lines;
 use crate::commands::table::clean;
 
-/// Where values begin, counted from the first column.
+/// The column where values begin.
 const VALUES: usize = 20;
 
-/// A description that is being written.
+/// A description under construction.
 #[derive(Debug, Default)]
 pub(super) struct Text(String);
 
 impl Text {
-    /// A label and its value, so far in from the left.
+    /// A label and its value, with an indentation.
     pub(super) fn field(&mut self, indent: usize, label: &str, value: &str) {
         let label = format!("{:indent$}{}:", "", clean(label));
         let line = format!("{label:<VALUES$} {}", clean(value));
         self.line(line.trim_end());
     }
 
-    /// A label above what follows.
+    /// A label above a section.
     pub(super) fn title(&mut self, title: &str) {
         self.line(&format!("{title}:"));
     }
 
-    /// A label above what follows, so far in from the left.
+    /// A label above a section, with an indentation.
     pub(super) fn label(&mut self, indent: usize, label: &str) {
         self.line(&format!("{:indent$}{}:", "", clean(label)));
     }
 
-    /// A value on a line of its own, so far in from the left.
+    /// A value on its own line, with an indentation.
     pub(super) fn value(&mut self, indent: usize, value: &str) {
         self.line(&format!("{:indent$}{}", "", clean(value)));
     }
@@ -78,7 +78,7 @@ impl Text {
     }
 }
 
-/// A time, and how long ago that was.
+/// A time with its age.
 pub(super) fn shown_time(time: &Time, now: Timestamp) -> String {
     format!("{} ({} ago)", time.0, human_duration(now.duration_since(time.0)))
 }

@@ -11,33 +11,33 @@ use server::wire::{GcItem, GcPlan, GcSource, GcVerdict, GcWarning};
 use status::decide::human_duration;
 
 use super::Output;
-use super::bare::{self, Caps};
-use super::words::{bytes_text, counted, reason, short_id};
+use super::rule_texts::{bytes_text, counted, reason, short_id};
+use super::runtime_plan::{self, DeadContainerLimits};
 use crate::commands::Place;
 use crate::commands::agent::{AgentClient, AgentError};
 use crate::commands::get_pods::terminal_size;
 use crate::commands::table::{Columns, GAP, clean, cut, width, wrapped};
 
-/// Where things stand in a row.
+/// The columns of a row.
 const NAME: usize = 2;
 const POD: usize = 3;
 const ID: usize = 5;
 
-/// From how many cells on ids are shown.
+/// The terminal width from which ids are shown.
 const WIDE: usize = 120;
-/// How many cells a name has at least.
+/// The minimum width of a name.
 const SHORTEST: usize = 8;
 
-/// Said before what people would be told.
-const WOULD_FAIL: &str = "by the sizes that the runtime tells, the next pass cannot free enough";
+/// Precedes the event that the pass would record.
+const WOULD_FAIL: &str = "by the sizes that the runtime reports, the next pass cannot free enough";
 
-/// What `gc plan` is asked.
+/// The arguments of `gc plan`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     pub place: Place,
-    /// Ask this container runtime itself instead of an agent. Of its pods nothing is known then, so only
-    /// what is beyond a cap goes.
+    /// Query this container runtime directly instead of an agent. Its pods are unknown then, so only
+    /// items beyond a limit are removed.
     #[arg(
         long,
         value_name = "SOCKET",
@@ -46,26 +46,28 @@ pub struct Args {
     )]
     pub container_runtime_endpoint: Option<String>,
     #[command(flatten)]
-    pub caps: Caps,
-    /// How the plan is written.
+    pub limits: DeadContainerLimits,
+    /// The format of the output.
     #[arg(short, long, value_enum)]
     pub output: Option<Output>,
 }
 
 pub(crate) async fn run(args: &Args) -> Result<()> {
     let plan = match &args.container_runtime_endpoint {
-        Some(endpoint) => bare::plan(endpoint, &args.caps).await?,
+        Some(endpoint) => runtime_plan::plan(endpoint, &args.limits).await?,
         None => from_agent(&args.place.agent()).await?,
     };
     let terminal = terminal_size().map(|size| size.columns);
     write_plan(&plan, args.output, SystemClock.now(), &mut io::stdout(), terminal)
 }
 
-/// What the agent says.
+/// The agent's plan.
 pub async fn from_agent(agent: &AgentClient) -> Result<GcPlan> {
     match agent.gc_plan().await {
         Err(error @ AgentError::NoAgent(_)) => {
-            bail!("{error} --container-runtime-endpoint asks a container runtime without one")
+            bail!(
+                "{error} --container-runtime-endpoint queries a container runtime without an agent"
+            )
         }
         plan => Ok(plan?),
     }
@@ -93,10 +95,10 @@ pub fn write_plan(
     if plan.problems.is_empty() {
         return Ok(());
     }
-    bail!("not everything could be looked at: {}", clean(&plan.problems.join("; ")))
+    bail!("some items could not be listed: {}", clean(&plan.problems.join("; ")))
 }
 
-/// A table, and what it comes to.
+/// A table with totals.
 fn lines(plan: &GcPlan, now: Timestamp, terminal: Option<usize>) -> Vec<String> {
     let header = ["VERDICT", "KIND", "NAME", "POD", "AGE/SIZE", "ID", "WHY"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
@@ -114,21 +116,21 @@ fn lines(plan: &GcPlan, now: Timestamp, terminal: Option<usize>) -> Vec<String> 
         }
         lines.push(String::new());
     }
-    // Where nothing could be looked at, nobody knows what stays.
+    // If no list succeeded, the number of kept items is unknown.
     if !plan.items.is_empty() || plan.problems.is_empty() {
         lines.push(summary(plan));
     }
     for GcWarning { reason, message } in &plan.warnings {
-        let told = clean(&format!("{WOULD_FAIL}: {reason}: {message}"));
+        let reported = clean(&format!("{WOULD_FAIL}: {reason}: {message}"));
         match terminal {
-            Some(cells) => lines.extend(wrapped(&told, cells.max(SHORTEST))),
-            None => lines.push(told),
+            Some(cells) => lines.extend(wrapped(&reported, cells.max(SHORTEST))),
+            None => lines.push(reported),
         }
     }
     lines
 }
 
-/// A row with its reason behind the rule, or below where a terminal has no room for it there.
+/// A row with its reason after the rule, or on the next lines if the terminal is too narrow.
 fn explained(columns: &Columns, row: &[String], why: &str, terminal: Option<usize>) -> Vec<String> {
     let whole = format!("{}: {why}", columns.line(row, None));
     let whole = clean(&whole);
@@ -144,7 +146,7 @@ fn row(item: &GcItem, now: Timestamp) -> Vec<String> {
         GcVerdict::Remove => "remove",
         GcVerdict::Keep => "keep",
     };
-    // Of a log the path says all.
+    // The path identifies a log.
     let id = if item.id.starts_with('/') { "-" } else { short_id(&item.id) };
     let name = match item.name.as_str() {
         "" if id == "-" => item.id.as_str(),
@@ -159,13 +161,13 @@ fn row(item: &GcItem, now: Timestamp) -> Vec<String> {
         pod.unwrap_or("-").to_owned(),
         age_or_size(item, now),
         id.to_owned(),
-        // Short enough for any terminal, and can be looked up.
+        // Fits on any terminal.
         item.rule.clone(),
     ]
 }
 
-/// Makes room for rules on a terminal: ids are shown on a wide one alone, of long names the end or the
-/// beginning.
+/// Makes space for rules on a terminal: ids are shown on a wide one only, long names are
+/// shortened.
 fn fit(rows: &mut [Vec<String>], cells: usize) {
     for row in rows.iter_mut() {
         if let Some((_, last)) = row[NAME].rsplit_once('/').filter(|_| row[NAME].starts_with('/')) {
@@ -184,7 +186,7 @@ fn fit(rows: &mut [Vec<String>], cells: usize) {
     if name + pod <= room {
         return;
     }
-    // Each may have half of it, and what the other leaves.
+    // Each column gets half of the space, and what the other does not use.
     let name = room.saturating_sub(pod.min(room / 2)).min(name);
     let pod = room.saturating_sub(name);
     for row in rows.iter_mut() {
@@ -193,14 +195,14 @@ fn fit(rows: &mut [Vec<String>], cells: usize) {
     }
 }
 
-/// A name in so many cells: its last part, if that is enough.
+/// A name shortened to a width: its last part, if that fits.
 fn shortened(name: &str, cells: usize) -> String {
     let fits = |name: &str| width(name) <= cells;
     let last = name.rsplit('/').next().filter(|_| !fits(name)).unwrap_or(name);
     cut(last, cells)
 }
 
-/// How large an image is, and how old anything else.
+/// The size of an image, the age of anything else.
 fn age_or_size(item: &GcItem, now: Timestamp) -> String {
     if let Some(size) = item.detail.get("size").and_then(serde_json::Value::as_u64) {
         return bytes_text(size);
@@ -212,7 +214,7 @@ fn age_or_size(item: &GcItem, now: Timestamp) -> String {
     })
 }
 
-/// What a plan comes to: `would remove 3 containers and 1 sandbox, and keep 12 others`.
+/// The totals of a plan: `would remove 3 containers and 1 sandbox, and keep 12 others`.
 fn summary(plan: &GcPlan) -> String {
     let mut going: BTreeMap<&str, u64> = BTreeMap::new();
     for item in plan.items.iter().filter(|item| item.verdict == GcVerdict::Remove) {
@@ -224,7 +226,7 @@ fn summary(plan: &GcPlan) -> String {
     let note = match plan.source {
         GcSource::Agent => "",
         GcSource::Runtime => {
-            " (asked of the container runtime alone: of pods nothing is known, and limits of images are assumed)"
+            " (from the container runtime alone: pods are unknown, and image limits are assumed)"
         }
     };
     format!("would remove {going}; would keep {kept}{note}")

@@ -49,24 +49,24 @@ fn some() -> GcPlan {
 }
 
 #[test]
-fn a_plan_is_a_table_with_what_goes_and_why_and_what_it_comes_to() {
+fn plan_is_a_table_of_removals_with_reasons_and_totals() {
     let (text, done) = written(&some(), None);
     assert_eq!(done, Ok(()));
     assert_eq!(
         text,
         "\
 VERDICT   KIND        NAME                           POD           AGE/SIZE   ID              WHY
-remove    container   main                           default/web   120m       4f6c0e1d2a3b4   per-container-cap: dead instance 2 of 2 of its container, counted from the newest, and 1 may stay
+remove    container   main                           default/web   120m       4f6c0e1d2a3b4   per-container-cap: dead instance 2 of 2 of its container, counted from the newest; 1 is kept
 remove    log         /var/log/pods/default_web_u1   default/web   -          -               pod-is-gone: its pod is gone
 keep      sandbox     -                              default/web   -          0123            sandbox-ready: it is ready for its pod
-keep      image       pause:1                        -             2.0 MiB    abc             image-pinned: the runtime asks to keep it
+keep      image       pause:1                        -             2.0 MiB    abc             image-pinned: the runtime has pinned it
 
 would remove 1 container, 1 log; would keep 2
 "
     );
 }
 
-/// A plan as nodes of a cluster have it.
+/// A plan with the long names of a cluster.
 fn of_a_cluster() -> GcPlan {
     let (pod, uid) =
         ("kube-system/coredns-7d4b9c6f5-x2x9z", "5d3c1f6e-8a55-4e0c-9d6b-0c1de2f3a4b5");
@@ -100,7 +100,7 @@ fn of_a_cluster() -> GcPlan {
 }
 
 #[test]
-fn on_any_terminal_verdicts_rules_and_reasons_can_be_read_with_the_names_of_a_cluster() {
+fn plan_is_readable_on_narrow_terminals_with_long_names() {
     let plan = of_a_cluster();
     for cells in [80, 100, 120, 160, 200] {
         let (text, _) = written(&plan, Some(cells));
@@ -120,12 +120,12 @@ fn on_any_terminal_verdicts_rules_and_reasons_can_be_read_with_the_names_of_a_cl
         "\
 VERDICT   KIND        NAME           POD            AGE/SIZE   WHY
 remove    container   coredns        coredns-7d4…   120m       per-container-cap
-          dead instance 2 of 2 of its container, counted from the newest, and 1
-          may stay
+          dead instance 2 of 2 of its container, counted from the newest; 1 is
+          kept
 remove    log         kube-system…   coredns-7d4…   -          pod-is-gone
           its pod is gone
 remove    log         coredns-7d4…   -              -          dangling-link
-          the log that the link leads to is gone (container: not-found)
+          the log that the link points to is gone (container: not-found)
 keep      image       coredns:v1.…   -              66.8 MiB   image-in-use
           it is used by 2 containers, such as c
 
@@ -135,18 +135,18 @@ would remove 1 container, 2 logs; would keep 1
 }
 
 #[test]
-fn a_reason_that_fits_stands_behind_its_rule() {
+fn reason_is_on_the_line_of_its_rule_when_it_fits() {
     let (text, _) = written(&some(), Some(102));
     assert_eq!(
         text,
         "\
 VERDICT   KIND        NAME             POD           AGE/SIZE   WHY
 remove    container   main             default/web   120m       per-container-cap
-          dead instance 2 of 2 of its container, counted from the newest, and 1 may stay
+          dead instance 2 of 2 of its container, counted from the newest; 1 is kept
 remove    log         default_web_u1   default/web   -          pod-is-gone: its pod is gone
 keep      sandbox     -                default/web   -          sandbox-ready: it is ready for its pod
 keep      image       pause:1          -             2.0 MiB    image-pinned
-          the runtime asks to keep it
+          the runtime has pinned it
 
 would remove 1 container, 1 log; would keep 2
 "
@@ -154,32 +154,32 @@ would remove 1 container, 1 log; would keep 2
 }
 
 #[test]
-fn nothing_there_is_told_in_a_line_and_what_is_missing_is_an_error() {
+fn empty_plan_is_one_line_and_missing_item_is_an_error() {
     assert_eq!(written(&plan(vec![]), None).0, "would remove nothing; would keep 0\n");
     let mut partial = plan(vec![]);
     partial.problems.push("failed to list containers: on\u{1b}fire".to_owned());
     let (text, error) = written(&partial, None);
-    assert_eq!(text, "", "nobody knows what stays");
+    assert_eq!(text, "", "the number of kept items is unknown");
     assert_eq!(
         error.unwrap_err(),
-        "not everything could be looked at: failed to list containers: on fire"
+        "some items could not be listed: failed to list containers: on fire"
     );
 }
 
 // behaviour: IMG-67
 #[test]
-fn that_the_next_pass_would_not_make_enough_room_is_told_with_the_event() {
+fn plan_warns_when_the_next_pass_cannot_free_enough_space() {
     let mut full = plan(vec![]);
     let message = "Insufficient free disk space on the\u{1b}node.";
     full.warnings
         .push(GcWarning { reason: "FreeDiskSpaceFailed".to_owned(), message: message.to_owned() });
     let (text, done) = written(&full, None);
-    assert_eq!(done, Ok(()), "everything could be looked at");
+    assert_eq!(done, Ok(()), "all lists succeeded");
     assert_eq!(
         text,
         "\
 would remove nothing; would keep 0
-by the sizes that the runtime tells, the next pass cannot free enough: FreeDiskSpaceFailed: Insufficient free disk space on the node.
+by the sizes that the runtime reports, the next pass cannot free enough: FreeDiskSpaceFailed: Insufficient free disk space on the node.
 "
     );
     let (narrow, _) = written(&full, Some(60));
@@ -189,7 +189,7 @@ by the sizes that the runtime tells, the next pass cannot free enough: FreeDiskS
 }
 
 #[test]
-fn json_is_the_answer_as_it_is() {
+fn json_output_is_the_unchanged_response() {
     let mut out = Vec::new();
     let plan = some();
     write_plan(&plan, Some(Output::Json), Timestamp::UNIX_EPOCH, &mut out, Some(10)).unwrap();

@@ -7,17 +7,17 @@ use anyhow::{Result, bail};
 use server::wire::{GcDone, GcItem, GcLine};
 
 use super::Output;
-use super::words::{counted, reason, short_id};
+use super::rule_texts::{counted, reason, short_id};
 use crate::commands::Place;
 use crate::commands::agent::AgentClient;
 use crate::commands::table::clean;
 
-/// What `gc run` is asked.
+/// The arguments of `gc run`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     pub place: Place,
-    /// How the pass is told.
+    /// The format of the output.
     #[arg(short, long, value_enum)]
     pub output: Option<Output>,
 }
@@ -26,8 +26,8 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     run_pass(&args.place.agent(), args.output, &mut io::stdout()).await
 }
 
-/// Has a pass made, and writes what it does as it does it; an error if something is still there that
-/// should be gone.
+/// Runs a pass, and writes its steps as they happen; an error if an item that should be removed
+/// remains.
 pub async fn run_pass(
     agent: &AgentClient,
     output: Option<Output>,
@@ -37,7 +37,7 @@ pub async fn run_pass(
     while let Some(line) = lines.next().await? {
         match output {
             Some(Output::Json) => writeln!(out, "{}", serde_json::to_string(&line)?)?,
-            None => writeln!(out, "{}", clean(&told(&line)))?,
+            None => writeln!(out, "{}", clean(&reported(&line)))?,
         }
         out.flush()?;
         if let GcLine::Done(done) = line {
@@ -47,7 +47,7 @@ pub async fn run_pass(
     bail!("the agent ended before the pass did")
 }
 
-fn told(line: &GcLine) -> String {
+fn reported(line: &GcLine) -> String {
     match line {
         GcLine::Removed { item } => {
             format!("removed {}: {} ({})", named(item), reason(&item.rule, &item.detail), item.rule)

@@ -7,22 +7,22 @@ use anyhow::{Context, Result, bail};
 use ferrolet::run::JOURNAL;
 use hostfs::HostSegments;
 use jiff::{SignedDuration, Timestamp};
-use journal::{Became, Entry, Query, Thing, find, find_sessions, went_along};
+use journal::{Entry, EntryOutcome, Query, QueryTarget, find, find_sessions, was_removed_with};
 use model::ports::clock::WallClock as _;
 use process::clock::SystemClock;
 use server::wire::{GcItem, GcPlan, GcVerdict, WhyAnswer};
 use status::decide::human_duration;
 
 use super::Output;
-use super::words::{inputs, reason, short_id};
+use super::rule_texts::{inputs, reason, short_id};
 use crate::commands::Place;
 use crate::commands::agent::{AgentClient, AgentError};
 use crate::commands::table::clean;
 
-/// How moments are written for people.
+/// The format of times in texts.
 const MOMENT: &str = "%Y-%m-%d %H:%M:%S UTC";
 
-/// What `gc why` is asked.
+/// The arguments of `gc why`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -31,15 +31,15 @@ pub struct Args {
     /// or the path of a log.
     #[arg(value_name = "NAME|ID|IMAGE", value_parser = named_in)]
     pub what: String,
-    /// How many removals are shown at most, and how many sessions, the newest first.
+    /// The maximum number of removals, and of sessions, the newest first.
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub limit: u16,
-    /// How the answer is written.
+    /// The format of the output.
     #[arg(short, long, value_enum)]
     pub output: Option<Output>,
 }
 
-/// What is asked about. Nothing and blanks name nothing.
+/// The name in the question. An empty one matches nothing.
 pub(crate) fn named_in(text: &str) -> Result<String, &'static str> {
     if text.trim().is_empty() { Err("it names nothing") } else { Ok(text.to_owned()) }
 }
@@ -58,19 +58,19 @@ pub async fn why(
     let (what, limit) = (args.what.as_str(), usize::from(args.limit));
     let (mut answer, runs) = match agent.gc_why(what, limit).await {
         Ok(answer) => (answer, true),
-        // Its journal is there without it.
+        // The journal can be read without an agent.
         Err(AgentError::NoAgent(_)) => {
             (from_files(args.place.root_dir.join(JOURNAL), what, limit)?, false)
         }
         Err(error) => return Err(error.into()),
     };
-    tell_damage(&answer);
+    report_damage(&answer);
     let (is_json, found) = (args.output == Some(Output::Json), !answer.found.entries.is_empty());
     let there = match runs {
-        false => There::unavailable("no agent runs here"),
-        // Who hears what was removed needs nothing else.
-        true if found && !is_json => There::default(),
-        true => still_there(agent, what).await,
+        false => Existing::unavailable("no agent runs here"),
+        // A removal answers the question.
+        true if found && !is_json => Existing::default(),
+        true => existing_items(agent, what).await,
     };
     if is_json {
         answer.found.problems.extend(there.missing.clone().filter(|_| runs));
@@ -87,18 +87,18 @@ pub async fn why(
     bail!("{}", unknown(&head, &answer, &there))
 }
 
-/// The answer for programs.
+/// The answer in JSON.
 #[derive(Debug, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Answer<'a> {
     #[serde(flatten)]
     answer: &'a WhyAnswer,
-    /// What of that name or id is there, as the plan has it; null where nobody can tell.
+    /// The existing items of that name or id, from the plan; null if they are unknown.
     still_there: Option<&'a [GcItem]>,
 }
 
 impl<'a> Answer<'a> {
-    pub(crate) fn new(answer: &'a WhyAnswer, there: &'a There) -> Self {
+    pub(crate) fn new(answer: &'a WhyAnswer, there: &'a Existing) -> Self {
         Self { answer, still_there: there.items.as_deref() }
     }
 }
@@ -110,8 +110,8 @@ fn from_files(journal: PathBuf, what: &str, limit: usize) -> Result<WhyAnswer> {
     answer.with_context(|| format!("there is no journal in {place}, and no agent runs there"))
 }
 
-/// Reads a journal, if there is one. It begins with the end of the first removal; before that there may be what
-/// was under way.
+/// Reads a journal, if there is one. It is created at the end of the first removal; before, there may be an entry
+/// for a removal in progress.
 pub(crate) fn read(journal: PathBuf, what: &str, limit: usize) -> Result<Option<WhyAnswer>> {
     let there = journal.try_exists().with_context(|| format!("look at {}", journal.display()))?;
     let segments = HostSegments::new(journal);
@@ -123,8 +123,8 @@ pub(crate) fn read(journal: PathBuf, what: &str, limit: usize) -> Result<Option<
     Ok(there.then(|| WhyAnswer { what: what.to_owned(), found }))
 }
 
-/// Beside the answer, so that whoever passes that on has it alone.
-pub(crate) fn tell_damage(answer: &WhyAnswer) {
+/// Reports damage on standard error, so that standard output has the answer alone.
+pub(crate) fn report_damage(answer: &WhyAnswer) {
     for problem in &answer.found.problems {
         eprintln!("ferrolet: a part of the journal cannot be read: {problem}");
     }
@@ -133,43 +133,43 @@ pub(crate) fn tell_damage(answer: &WhyAnswer) {
     }
 }
 
-/// What of a name or id is there, as the plan has it.
+/// The existing items of a name or id, from the plan.
 #[derive(Debug, Default)]
-pub(crate) struct There {
-    /// What is meant; nothing if nobody can tell.
+pub(crate) struct Existing {
+    /// The items; none if they are unknown.
     items: Option<Vec<GcItem>>,
-    /// Why some of it may be missing, or all.
+    /// Why some or all items may be missing.
     pub(crate) missing: Option<String>,
 }
 
-impl There {
+impl Existing {
     pub(crate) fn unavailable(why: &str) -> Self {
-        Self { items: None, missing: Some(format!("what is there now cannot be told: {why}")) }
+        Self { items: None, missing: Some(format!("existing items are unknown: {why}")) }
     }
 
-    /// The things that are there, as far as it is known.
+    /// The known items.
     pub(crate) fn items(&self) -> impl Iterator<Item = &GcItem> {
         self.items.iter().flatten()
     }
 
-    /// The same, of images alone.
+    /// The images among them.
     pub(crate) fn of_images(mut self) -> Self {
         self.items.iter_mut().for_each(|items| items.retain(|item| item.kind == "image"));
         self
     }
 
-    /// What is meant of a plan. A plan with problems has gaps, and what is not in it may lie in one.
+    /// The matching items of a plan. A plan with problems is incomplete.
     fn of_plan(plan: GcPlan, what: &str) -> Self {
         let query = Query::new(what);
         let is_meant = |item: &GcItem| {
-            let thing = Thing {
+            let thing = QueryTarget {
                 id: &item.id,
                 name: &item.name,
                 pod: item.pod.as_deref().unwrap_or_default(),
                 uid: item.pod_uid.as_deref().unwrap_or_default(),
                 is_image: item.kind == "image",
             };
-            query.means_any_name(&thing, &item.detail).is_some()
+            query.matches_any_name(&thing, &item.detail).is_some()
         };
         let items: Vec<GcItem> = plan.items.into_iter().filter(is_meant).collect();
         let problems = clean(&plan.problems.join("; "));
@@ -177,22 +177,22 @@ impl There {
             (_, true) => Self { items: Some(items), missing: None },
             (true, false) => Self::unavailable(&problems),
             (false, false) => {
-                let missing = format!("not everything could be looked at: {problems}");
+                let missing = format!("some items could not be listed: {problems}");
                 Self { items: Some(items), missing: Some(missing) }
             }
         }
     }
 }
 
-pub(crate) async fn still_there(agent: &AgentClient, what: &str) -> There {
+pub(crate) async fn existing_items(agent: &AgentClient, what: &str) -> Existing {
     match agent.gc_plan().await {
-        Ok(plan) => There::of_plan(plan, what),
-        Err(error) => There::unavailable(&format!("{:#}", anyhow::Error::from(error))),
+        Ok(plan) => Existing::of_plan(plan, what),
+        Err(error) => Existing::unavailable(&format!("{:#}", anyhow::Error::from(error))),
     }
 }
 
-/// How far back the journal goes, for who finds nothing in it.
-pub(crate) fn goes_back(answer: &WhyAnswer) -> String {
+/// How far back the journal goes, for an answer without entries.
+pub(crate) fn journal_range(answer: &WhyAnswer) -> String {
     let to = answer
         .found
         .since
@@ -200,32 +200,32 @@ pub(crate) fn goes_back(answer: &WhyAnswer) -> String {
     format!("as far as the journal goes back ({to})")
 }
 
-pub(crate) fn unknown(head: &str, answer: &WhyAnswer, there: &There) -> String {
-    let mut text = format!("{head}, {}", goes_back(answer));
+pub(crate) fn unknown(head: &str, answer: &WhyAnswer, there: &Existing) -> String {
+    let mut text = format!("{head}, {}", journal_range(answer));
     if let Some(missing) = &there.missing {
         text.push_str("; ");
         text.push_str(missing);
     }
     for item in there.items() {
         text.push_str("\n  ");
-        text.push_str(&is_there(item));
+        text.push_str(&existing_text(item));
     }
     text
 }
 
-/// What the next pass does with a thing, and by which rule.
-pub(crate) fn is_there(item: &GcItem) -> String {
+/// What the next pass does with an item, and by which rule.
+pub(crate) fn existing_text(item: &GcItem) -> String {
     let of = item.pod.as_ref().map(|pod| format!(" of pod {pod}")).unwrap_or_default();
     let will = match item.verdict {
-        GcVerdict::Remove => "the next pass removes it",
-        GcVerdict::Keep => "it stays",
+        GcVerdict::Remove => "exists, and the next pass removes it",
+        GcVerdict::Keep => "exists and is kept",
     };
     let thing = named(&item.kind, &item.name, &item.id);
     let why = reason(&item.rule, &item.detail);
-    clean(&format!("{thing}{of} is there: {will}, {why} ({})", item.rule))
+    clean(&format!("{thing}{of} {will}: {why} ({})", item.rule))
 }
 
-/// A thing by its kind, name and id.
+/// An item by its kind, name and id.
 pub(crate) fn named(kind: &str, name: &str, id: &str) -> String {
     let kind = if kind == "pod-directory" { "directory" } else { kind };
     match name {
@@ -234,30 +234,30 @@ pub(crate) fn named(kind: &str, name: &str, id: &str) -> String {
     }
 }
 
-/// The answer for people.
+/// The answer as text.
 pub(crate) fn answer_text(answer: &WhyAnswer, now: Timestamp) -> String {
     let mut text = String::new();
     for removal in together(&answer.found.entries) {
         text.push_str(&sentence(&removal, now));
     }
     if answer.found.more {
-        text.push_str("There are older ones; --limit tells more.\n");
+        text.push_str("There are older ones; --limit shows more.\n");
     }
     text
 }
 
-/// A removal with what went along.
+/// A removal with the logs and links that were removed with it.
 pub(crate) struct Removal<'a> {
     pub(crate) entry: &'a Entry,
-    /// Logs and links of a container, which go before it by the same rule.
+    /// Logs and links of a container, which are removed before it by the same rule.
     logs: Vec<&'a Entry>,
 }
 
-/// Logs belong to the container they were removed for.
+/// Groups logs with the container for which they were removed.
 pub(crate) fn together(entries: &[Entry]) -> Vec<Removal<'_>> {
     let mut removals: Vec<Removal<'_>> = Vec::new();
     for entry in entries {
-        let of = |removal: &&mut Removal<'_>| went_along(entry, removal.entry);
+        let of = |removal: &&mut Removal<'_>| was_removed_with(entry, removal.entry);
         match removals.iter_mut().rev().find(of) {
             Some(removal) => removal.logs.push(entry),
             None => removals.push(Removal { entry, logs: Vec::new() }),
@@ -266,7 +266,7 @@ pub(crate) fn together(entries: &[Entry]) -> Vec<Removal<'_>> {
     removals
 }
 
-/// What happened, when and why; then the rule with all it was applied to.
+/// What happened, when and why; then the rule with its numbers.
 fn sentence(removal: &Removal<'_>, now: Timestamp) -> String {
     let entry = removal.entry;
     let is_pod = entry.kind == "pod";
@@ -281,23 +281,30 @@ fn sentence(removal: &Removal<'_>, now: Timestamp) -> String {
         (None, None) => String::new(),
     };
     let went = match entry.outcome {
-        Became::Removed => "was removed",
-        Became::Gone => "was to be removed, and was gone already,",
-        Became::Held => "was deleted, and was still held by finalizers,",
-        Became::Failed => "could not be removed",
-        Became::Unknown => "was being removed, and is not known to be gone,",
-        Became::Opened | Became::Refused => return session(entry, now),
+        EntryOutcome::Removed => "was removed",
+        EntryOutcome::Gone => "was to be removed, but was gone already,",
+        EntryOutcome::Held => "was deleted, and was still held by finalizers,",
+        EntryOutcome::Failed => "could not be removed",
+        EntryOutcome::Unknown => "was being removed, with an unknown outcome,",
+        EntryOutcome::Opened | EntryOutcome::Refused => return session(entry, now),
         // Not among removals.
-        Became::Killed | Became::Restarted | Became::Rejected | Became::Pulled => {
+        EntryOutcome::Killed
+        | EntryOutcome::Restarted
+        | EntryOutcome::Rejected
+        | EntryOutcome::Pulled => {
             return String::new();
         }
     };
-    // The clock may have been set back since.
+    // The clock may have been set back.
     let ago = human_duration(now.duration_since(entry.time).max(SignedDuration::ZERO));
     let at = entry.time.strftime(MOMENT);
     let why = reason(&entry.rule, &entry.detail);
-    // Why it was to go is not why it did not.
-    let why = if entry.outcome == Became::Failed { format!("it was to go: {why}") } else { why };
+    // The reason for the removal is not the reason for the failure.
+    let why = if entry.outcome == EntryOutcome::Failed {
+        format!("reason for its removal: {why}")
+    } else {
+        why
+    };
     let mut lines = vec![format!("{thing}{of} {went} {ago} ago, at {at}: {why}.")];
     if let Some(error) = &entry.error {
         lines.push(format!("  error: {error}"));
@@ -306,7 +313,7 @@ fn sentence(removal: &Removal<'_>, now: Timestamp) -> String {
     let gap = if numbers.is_empty() { "" } else { ": " };
     lines.push(format!("  rule:  {}{gap}{numbers}", entry.rule));
     lines.push(format!("  id:    {}", entry.id));
-    for log in removal.logs.iter().rev().filter(|log| log.outcome == Became::Removed) {
+    for log in removal.logs.iter().rev().filter(|log| log.outcome == EntryOutcome::Removed) {
         lines.push(format!("  with:  {}", log.id));
     }
     lines.iter().map(|line| clean(line) + "\n").collect()
@@ -316,7 +323,7 @@ fn sentence(removal: &Removal<'_>, now: Timestamp) -> String {
 fn session(entry: &Entry, now: Timestamp) -> String {
     let text = |name: &str| entry.detail.text(name);
     let user = text("user").unwrap_or_default();
-    let opened = if entry.outcome == Became::Refused { "was refused" } else { "opened" };
+    let opened = if entry.outcome == EntryOutcome::Refused { "was refused" } else { "opened" };
     let place = match entry.name.as_str() {
         "" => String::new(),
         name => format!("container {name} ({}) of ", short_id(&entry.id)),

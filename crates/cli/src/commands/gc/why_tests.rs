@@ -35,7 +35,7 @@ fn answer(entries: Vec<Entry>) -> WhyAnswer {
 }
 
 #[test]
-fn a_container_is_told_with_its_rule_its_numbers_and_the_logs_that_went_along() {
+fn removed_container_is_shown_with_rule_numbers_and_logs() {
     let log = "/var/log/pods/default_web-node_u1/main/0.log";
     let link = format!("/var/log/containers/web-node_default_main-{ID}.log");
     let entries = vec![
@@ -48,7 +48,7 @@ fn a_container_is_told_with_its_rule_its_numbers_and_the_logs_that_went_along() 
         text,
         format!(
             "container main (4f6c0e1d2a3b4) of pod default/web-node was removed 3m ago, at 1970-01-01 00:16:40 UTC: \
-             dead instance 2 of 2 of its container, counted from the newest, and 1 may stay.\n\
+             dead instance 2 of 2 of its container, counted from the newest; 1 is kept.\n\
              \x20 rule:  per-container-cap: cap 1, position 2, instances 2, age 1m30s\n\
              \x20 id:    {ID}\n\
              \x20 with:  {log}\n\
@@ -58,14 +58,14 @@ fn a_container_is_told_with_its_rule_its_numbers_and_the_logs_that_went_along() 
 }
 
 #[test]
-fn what_was_removed_before_the_clock_was_set_back_was_removed_just_now() {
+fn removal_in_the_future_is_shown_as_just_now() {
     let entries = vec![entry(Subject::Container(ID.into()), Outcome::Removed, 1_000_000)];
     let text = answer_text(&answer(entries), Timestamp::from_second(1180).unwrap());
     assert!(text.contains(" was removed 0s ago, at 1970-01-12 13:46:40 UTC: "), "{text}");
 }
 
 #[test]
-fn what_was_being_removed_when_the_agent_was_killed_is_told() {
+fn removal_in_progress_at_a_kill_is_shown() {
     let root = tempfile::tempdir().unwrap();
     let place = root.path().join(JOURNAL);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -82,12 +82,12 @@ fn what_was_being_removed_when_the_agent_was_killed_is_told() {
     let ask =
         || answer_text(&from_files(place.clone(), "main", 10).unwrap(), Timestamp::UNIX_EPOCH);
     let text = ask();
-    let expected = " of pod default/web-node was being removed, and is not known to be gone, ";
+    let expected = " of pod default/web-node was being removed, with an unknown outcome, ";
     assert!(text.contains(expected), "{text}");
     assert!(text.contains("\n  error: the process ended before the answer\n"), "{text}");
     let next = open();
-    for left in next.take_left() {
-        next.settle(left, Became::Removed, "");
+    for left in next.take_unfinished() {
+        next.settle(left, EntryOutcome::Removed, "");
     }
     drop(next);
     let text = ask();
@@ -97,7 +97,7 @@ fn what_was_being_removed_when_the_agent_was_killed_is_told() {
 }
 
 #[test]
-fn a_link_belongs_to_its_own_container_and_a_failure_is_told_alone() {
+fn link_is_grouped_with_its_container_and_failure_stands_alone() {
     let other = "ff6c0e1d2a3b4c5d6e7f4f6c0e1d2a3b4c5d6e7f4f6c0e1d2a3b4c5d6e7fabcd";
     let link = format!("/links/web_default_main-{other}.log");
     let entries = vec![
@@ -107,12 +107,12 @@ fn a_link_belongs_to_its_own_container_and_a_failure_is_told_alone() {
     let text = answer_text(&answer(entries), Timestamp::from_second(1001).unwrap());
     assert_eq!(text.matches("\n  id:").count(), 2, "{text}");
     assert!(text.contains("could not be removed 1s ago"), "{text}");
-    assert!(text.contains(": it was to go: "), "why it was to go is not why it stayed: {text}");
+    assert!(text.contains(": reason for its removal: "), "not the reason of the failure: {text}");
     assert!(text.contains("  error: busy [2J\n"), "{text}");
 }
 
 #[test]
-fn the_journal_of_an_agent_that_is_gone_is_read_from_its_files() {
+fn journal_is_read_from_disk_when_no_agent_runs() {
     let root = tempfile::tempdir().unwrap();
     let segments = HostSegments::new(root.path().join(JOURNAL));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -141,21 +141,21 @@ fn the_journal_of_an_agent_that_is_gone_is_read_from_its_files() {
         );
     }
     let (text, _) = ask("main", Some(Output::Json));
-    assert!(text.contains("\"stillThere\": null"), "no agent can tell: {text}");
+    assert!(text.contains("\"stillThere\": null"), "unknown without an agent: {text}");
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(value["entries"][0]["rule"], "per-container-cap");
     assert_eq!(value["entries"][0]["detail"]["age"], "1m30s");
-    let (text, asked) = ask("nobody", None);
+    let (text, asked) = ask("absent", None);
     let message = asked.unwrap_err();
     assert!(
-        text.is_empty() && message.starts_with("nothing called \"nobody\" was removed"),
+        text.is_empty() && message.starts_with("nothing called \"absent\" was removed"),
         "{message}"
     );
 }
 
 // behaviour: GC-107
 #[test]
-fn what_is_still_there_is_told_with_what_the_plan_says_and_with_what_it_could_not_look_at() {
+fn existing_items_are_shown_with_their_plan_and_its_problems() {
     let item = GcItem {
         kind: "container".to_owned(),
         id: ID.to_owned(),
@@ -166,16 +166,16 @@ fn what_is_still_there_is_told_with_what_the_plan_says_and_with_what_it_could_no
         rule: "running".to_owned(),
         detail: journal::Inputs::default(),
     };
-    let there = "\n  container main (4f6c0e1d2a3b4) of pod default/web is there: it stays, it runs (running)";
-    let gap = "; not everything could be looked at: the disk is on fire";
-    let unseen = "; what is there now cannot be told: the disk is on fire";
+    let there = "\n  container main (4f6c0e1d2a3b4) of pod default/web exists and is kept: it runs (running)";
+    let gap = "; some items could not be listed: the disk is on fire";
+    let unseen = "; existing items are unknown: the disk is on fire";
     let rows = [
         ("main", None, there.to_owned(), Some(1)),
         ("main", Some("the disk is on\u{1b}fire"), format!("{gap}{there}"), Some(1)),
         ("other", None, String::new(), Some(0)),
         ("other", Some("the disk is on fire"), unseen.to_owned(), None),
     ];
-    for (what, problem, expected, told) in rows {
+    for (what, problem, expected, reported) in rows {
         let plan = GcPlan {
             generated_at: Timestamp::UNIX_EPOCH,
             source: server::wire::GcSource::Agent,
@@ -184,8 +184,8 @@ fn what_is_still_there_is_told_with_what_the_plan_says_and_with_what_it_could_no
             warnings: Vec::new(),
             problems: problem.into_iter().map(str::to_owned).collect(),
         };
-        let there = There::of_plan(plan, what);
-        assert_eq!(there.items.as_ref().map(Vec::len), told, "{what}");
+        let there = Existing::of_plan(plan, what);
+        assert_eq!(there.items.as_ref().map(Vec::len), reported, "{what}");
         let back = [
             (None, "it has no entries"),
             (Timestamp::from_second(1000).ok(), "to 1970-01-01 00:16:40 UTC"),
@@ -201,7 +201,7 @@ fn what_is_still_there_is_told_with_what_the_plan_says_and_with_what_it_could_no
 }
 
 #[tokio::test]
-async fn where_there_is_no_journal_nobody_says_that_nothing_was_removed() {
+async fn missing_journal_is_an_error() {
     let root = tempfile::tempdir().unwrap();
     let place = Place { root_dir: root.path().join("nope") };
     let args = Args { place, what: "web".to_owned(), limit: 20, output: None };

@@ -1,4 +1,4 @@
-//! What is to be done to remove all pods.
+//! The steps that remove all pods.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,26 +8,26 @@ use model::ids::{ContainerId, PodName, PodUid, SandboxId};
 use model::labels;
 use model::observed::{Container, ContainerState, RuntimePod};
 
-/// The rule by which everything goes.
+/// The rule of all removals.
 pub const RULE: &str = "node-clean";
 
-/// How long a container may take to end if its pod does not say.
+/// The grace period of a container whose pod specifies none.
 const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 
-/// A container to be ended.
+/// A container to stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stop {
     /// Its id.
     pub id: ContainerId,
     /// Its name in the pod.
     pub name: Arc<str>,
-    /// How long it may take.
+    /// Its grace period.
     pub grace: Duration,
 }
 
-/// All that is to be done to one pod, in this order: containers are stopped side by side, then the
-/// sandboxes; containers go with their links, then the logs; the sandboxes go last, so that whoever
-/// is interrupted finds the pod again.
+/// The steps for one pod, in this order: containers are stopped in parallel, then the
+/// sandboxes; containers are removed with their links, then the logs. Sandboxes are removed last, so that an
+/// interrupted run finds the pod again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodRemoval {
     /// The pod.
@@ -42,20 +42,20 @@ pub struct PodRemoval {
     pub sandboxes: Vec<SandboxId>,
 }
 
-/// Whether a container must be stopped before it can go.
+/// Whether a container must be stopped before its removal.
 pub fn may_run(container: &Container) -> bool {
     matches!(container.state, ContainerState::Running | ContainerState::Unknown)
 }
 
-/// How long a container may take to end, as was noted on it when it was made.
+/// The grace period of a container, from the annotations of its creation.
 pub fn grace(annotations: &BTreeMap<String, String>) -> Duration {
     let noted = [labels::POD_DELETION_GRACE, labels::POD_TERMINATION_GRACE];
     let noted = noted.iter().find_map(|name| annotations.get(*name)?.parse().ok());
     noted.map_or(DEFAULT_GRACE, Duration::from_secs)
 }
 
-/// The removal of every pod, in the order of their names. Graces are known for containers that were
-/// looked at.
+/// The removal of every pod, ordered by name. Grace periods are known for containers with
+/// a status.
 pub fn plan(
     pods: &BTreeMap<PodUid, RuntimePod>,
     graces: &BTreeMap<ContainerId, Duration>,
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_run_is_stopped_and_all_is_removed() {
+    fn running_items_are_stopped_and_all_are_removed() {
         let containers = vec![
             container("r", "web", ContainerState::Running),
             container("u", "web", ContainerState::Unknown),
@@ -124,12 +124,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_there_is_nothing_to_do() {
+    fn empty_node_needs_no_steps() {
         assert_eq!(plan(&BTreeMap::new(), &BTreeMap::new()), []);
     }
 
     #[test]
-    fn the_grace_is_that_of_the_deletion_else_of_the_pod() {
+    fn grace_period_is_from_the_deletion_else_from_the_pod() {
         let note = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let rows = [
             (vec![], 30),

@@ -1,12 +1,12 @@
-//! The volumes of a pod that goes.
+//! The volumes of a pod that is removed.
 
 use model::ids::PodUid;
 use model::ports::files::FileError;
 use model::ports::volumes::VolumeHost;
 use model::volume::{Plugin, VolumeId, VolumeLayout};
 
-/// Ends the mounts of a pod's volumes. Those that lie on the node's disk are returned: they can be removed. Volumes of
-/// plugins that the agent does not have are left alone.
+/// Unmounts the volumes of a pod. Returns those on the node's disk, which can be removed. Volumes of
+/// unsupported plugins are left alone.
 pub(super) async fn unmount(
     volumes: &dyn VolumeHost,
     layout: &VolumeLayout,
@@ -24,7 +24,7 @@ pub(super) async fn unmount(
         for name in volumes.directories(&plugins.join(&directory)).await? {
             let id = VolumeId::new(plugin, &name);
             volumes.unmount(&layout.volume(uid, &id)).await?;
-            // Of others the directory was a mount point alone. It is removed with the pod's, if it is empty.
+            // For the others the directory was only a mount point. If empty, it is removed with the pod's directory.
             if plugin == Plugin::EmptyDir || plugin.requires_remount() {
                 on_disk.push(id);
             }
@@ -33,7 +33,7 @@ pub(super) async fn unmount(
     Ok(on_disk)
 }
 
-/// Takes devices from a pod. Links to devices that are not mapped go with the directory of the pod.
+/// Unmaps the block devices of a pod. Links to unmapped devices are removed with the pod's directory.
 async fn unmap_devices(
     volumes: &dyn VolumeHost,
     layout: &VolumeLayout,

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use journal::{Became, Entry, Inputs};
+use journal::{Entry, EntryOutcome, Inputs};
 
+use crate::commands::gc::rule_texts::{bytes_text, inputs, reason};
 use crate::commands::gc::why::{named, together};
-use crate::commands::gc::words::{bytes_text, inputs, reason};
 use crate::commands::table::clean;
 
 /// Why containers were killed or restarted, by rule.
@@ -45,8 +45,8 @@ const EXIT: &str = "exit";
 /// Reasons of exits that the exit code shows too.
 const PLAIN_REASONS: [&str; 2] = ["Error", "Completed"];
 
-/// A line for each entry, in their order. Logs that were removed with their container have none. Pods are named if there
-/// are several.
+/// A line for each entry, in their order. Logs that were removed with their container have none. Pods are named if
+/// there are several.
 pub(super) fn facts(entries: &[Entry], now: Timestamp) -> Vec<String> {
     let pods: BTreeSet<&str> = entries.iter().filter_map(|entry| entry.pod.as_deref()).collect();
     lines(entries, now, pods.len() > 1)
@@ -90,19 +90,21 @@ impl Subject<'_> {
     fn fact(&self) -> String {
         let Entry { rule, detail, .. } = self.entry;
         match (self.entry.outcome, self.entry.kind.as_str()) {
-            (Became::Killed, "oom") => {
+            (EntryOutcome::Killed, "oom") => {
                 format!("{} killed by the kernel: {}", self.container(), out_of_memory(detail))
             }
-            (Became::Killed, _) => format!("{} killed: {}", self.container(), kill(rule, detail)),
-            (Became::Restarted, _) => {
+            (EntryOutcome::Killed, _) => {
+                format!("{} killed: {}", self.container(), kill(rule, detail))
+            }
+            (EntryOutcome::Restarted, _) => {
                 format!("{} restarted: {}", self.container(), restart(rule, detail))
             }
-            (Became::Rejected, _) => {
+            (EntryOutcome::Rejected, _) => {
                 let message = detail.text("message").unwrap_or_default();
                 format!("{} rejected: {rule}: {message}", self.pod())
             }
-            (Became::Pulled, _) => self.pull(),
-            (Became::Opened | Became::Refused, _) => self.session(),
+            (EntryOutcome::Pulled, _) => self.pull(),
+            (EntryOutcome::Opened | EntryOutcome::Refused, _) => self.session(),
             _ => self.removal(),
         }
     }
@@ -147,7 +149,7 @@ impl Subject<'_> {
             "" => self.pod(),
             _ => self.container(),
         };
-        let done = if *outcome == Became::Refused { "was refused" } else { "opened" };
+        let done = if *outcome == EntryOutcome::Refused { "was refused" } else { "opened" };
         let mut text = format!("{user} {done} {kind} to {target}");
         let rest = Inputs(detail.0.iter().filter(|(name, _)| name != "user").cloned().collect());
         if !rest.0.is_empty() {
@@ -163,10 +165,10 @@ impl Subject<'_> {
             _ => named(kind, name, id) + &self.of_pod(),
         };
         let went = match self.entry.outcome {
-            Became::Gone => "was gone before its removal",
-            Became::Held => "deleted, held by finalizers",
-            Became::Failed => "could not be removed",
-            Became::Unknown => "may be removed",
+            EntryOutcome::Gone => "was gone before its removal",
+            EntryOutcome::Held => "deleted, held by finalizers",
+            EntryOutcome::Failed => "could not be removed",
+            EntryOutcome::Unknown => "may be removed",
             _ => "removed",
         };
         let why = reason(rule, detail);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn entry(kind: &str, rule: &str, outcome: Became, detail: &str) -> Entry {
+fn entry(kind: &str, rule: &str, outcome: EntryOutcome, detail: &str) -> Entry {
     Entry {
         time: "2026-11-18T12:03:05Z".parse().unwrap(),
         kind: kind.to_owned(),
@@ -22,7 +22,7 @@ fn now() -> Timestamp {
     "2026-11-18T23:00:00Z".parse().unwrap()
 }
 
-/// Whether the line of an entry is this; a line that goes on is given up to a colon and a space.
+/// Checks the line of an entry; an expected text that ends in a colon and a space is a prefix.
 fn assert_line(entry: Entry, expected: &str) {
     let lines = facts(&[entry], now());
     let expected = format!("12:03:05 {expected}");
@@ -52,14 +52,14 @@ fn kill_is_one_line_in_plain_words() {
     ];
     for (rule, detail, expected) in rows {
         let expected = format!("container web killed: {expected}");
-        assert_line(entry("kill", rule, Became::Killed, detail), &expected);
+        assert_line(entry("kill", rule, EntryOutcome::Killed, detail), &expected);
     }
     for (detail, expected) in [
         (r#"{"memoryLimit":67108864,"exitCode":137}"#, "out of memory (limit 64Mi)"),
         ("{}", "out of memory"),
     ] {
         let expected = format!("container web killed by the kernel: {expected}");
-        assert_line(entry("oom", "out-of-memory", Became::Killed, detail), &expected);
+        assert_line(entry("oom", "out-of-memory", EntryOutcome::Killed, detail), &expected);
     }
 }
 
@@ -91,7 +91,7 @@ fn restart_is_one_line_in_plain_words() {
     ];
     for (rule, detail, expected) in rows {
         let expected = format!("container web restarted: {expected}");
-        assert_line(entry("restart", rule, Became::Restarted, detail), &expected);
+        assert_line(entry("restart", rule, EntryOutcome::Restarted, detail), &expected);
     }
 }
 
@@ -99,12 +99,12 @@ fn restart_is_one_line_in_plain_words() {
 #[test]
 fn rejection_removal_and_session_are_one_line_each() {
     let message = r#"{"message":"Node didn't have enough cpu"}"#;
-    let rejected = entry("rejection", "OutOfcpu", Became::Rejected, message);
+    let rejected = entry("rejection", "OutOfcpu", EntryOutcome::Rejected, message);
     assert_line(rejected, "pod rejected: OutOfcpu: Node didn't have enough cpu");
-    let removed = entry("container", "pod-is-gone", Became::Removed, "{}");
+    let removed = entry("container", "pod-is-gone", EntryOutcome::Removed, "{}");
     assert_line(removed, "container web (0123456789abc) removed: ");
     let session = r#"{"user":"alice","program":"sh"}"#;
-    let refused = entry("exec", "session", Became::Refused, session);
+    let refused = entry("exec", "session", EntryOutcome::Refused, session);
     assert_line(refused, "alice was refused exec to container web: program sh");
 }
 
@@ -129,7 +129,7 @@ fn pull_is_one_line_in_plain_words() {
         ),
     ];
     for (rule, detail, expected) in rows {
-        let line = facts(&[entry("pull", rule, Became::Pulled, detail)], now()).remove(0);
+        let line = facts(&[entry("pull", rule, EntryOutcome::Pulled, detail)], now()).remove(0);
         let expected =
             format!("12:03:05 image web (0123456789abc) pulled for container main: {expected}");
         assert!(line.starts_with(&expected), "{line:?} is not {expected:?}");
@@ -139,9 +139,9 @@ fn pull_is_one_line_in_plain_words() {
 
 #[test]
 fn pods_are_named_where_the_lines_are_about_several() {
-    let killed = entry("kill", "pod-deleted", Became::Killed, "{}");
+    let killed = entry("kill", "pod-deleted", EntryOutcome::Killed, "{}");
     let time = "2026-11-17T12:03:05Z".parse().unwrap();
-    let rejected = entry("rejection", "OutOfcpu", Became::Rejected, r#"{"message":"x"}"#);
+    let rejected = entry("rejection", "OutOfcpu", EntryOutcome::Rejected, r#"{"message":"x"}"#);
     let rejected = Entry { pod: Some("shop/back".to_owned()), time, ..rejected };
     let lines = facts(&[killed, rejected], now());
     assert_eq!(
@@ -154,9 +154,9 @@ fn pods_are_named_where_the_lines_are_about_several() {
 }
 
 #[test]
-fn output_of_a_container_cannot_move_the_cursor() {
+fn container_output_cannot_move_the_cursor() {
     let detail = r#"{"failures":1,"threshold":1,"period":"5s","output":"a\u001b[2Jb"}"#;
-    let lines = facts(&[entry("kill", "liveness-probe", Became::Killed, detail)], now());
+    let lines = facts(&[entry("kill", "liveness-probe", EntryOutcome::Killed, detail)], now());
     assert!(lines[0].ends_with(": a [2Jb"), "{lines:?}");
 }
 

@@ -1,4 +1,4 @@
-//! Which reservations are written to cgroups.
+//! Which reservations are cgroup limits.
 
 use crate::fields::NodeAllocatableEnforcement as Enforcement;
 use crate::fields::{KubeletConfiguration, NodeAllocatableEnforcement};

@@ -17,7 +17,7 @@ const CPU_OPTIONS: [(&str, Option<&str>); 6] = [
     ("distribute-cpus-across-cores", Some("CPUManagerPolicyAlphaOptions")),
 ];
 
-/// Options of the CPU policy that do not go together.
+/// Options of the CPU policy that exclude each other.
 const CPU_OPTIONS_APART: [(&str, &str); 4] = [
     ("full-pcpus-only", "distribute-cpus-across-cores"),
     ("distribute-cpus-across-numa", "distribute-cpus-across-cores"),
@@ -25,7 +25,7 @@ const CPU_OPTIONS_APART: [(&str, &str); 4] = [
     ("prefer-align-cpus-by-uncorecache", "distribute-cpus-across-numa"),
 ];
 
-/// Fewer NUMA nodes than this cannot be asked for.
+/// The minimum of max-allowable-numa-nodes.
 const MIN_ALLOWABLE_NUMA_NODES: u32 = 8;
 
 pub(super) fn check(
@@ -61,7 +61,7 @@ pub(super) fn check(
         }
     }
     check_together(config, findings);
-    // Nobody reads them otherwise.
+    // Without the policy the options have no effect.
     if config.topology_manager_policy == TopologyManagerPolicy::None {
         return;
     }
@@ -85,7 +85,7 @@ pub(super) fn check(
     }
 }
 
-/// Upstream's CPU manager does not start where pods could have every processor for themselves.
+/// Upstream's CPU manager does not start if pods could have every CPU exclusively.
 fn check_static(config: &KubeletConfiguration, findings: &mut Findings) {
     let lists = [&config.kube_reserved, &config.system_reserved];
     let mut amounts = lists.iter().filter_map(|list| list.get(&ReservedResource::Cpu));
@@ -99,7 +99,7 @@ fn check_static(config: &KubeletConfiguration, findings: &mut Findings) {
     );
 }
 
-/// Upstream's CPU manager does not start with them, and so the kubelet does not.
+/// Upstream's CPU manager does not start with both options, and neither does the kubelet.
 fn check_together(config: &KubeletConfiguration, findings: &mut Findings) {
     let is_on = |name: &str| {
         let value = config.cpu_manager_policy_options.get(name);

@@ -1,4 +1,4 @@
-//! Looking at the directories of logs and of the links to them.
+//! Surveys log directories and log links.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::containers::{ContainerGcParts, PassError};
 use crate::decide::links::{Found, dangling};
 use crate::plan::{Fate, Item};
 
-/// Looks at logs and links once it is known what lives.
+/// Surveys logs and links once live pods are known.
 pub(super) async fn logs_and_links(parts: &ContainerGcParts, survey: &mut Survey) {
     let entries = log_entries(parts, survey).await;
     let decide = |alive: &BTreeSet<_>| logs_of(parts, &entries, alive);
@@ -21,7 +21,7 @@ pub(super) async fn logs_and_links(parts: &ContainerGcParts, survey: &mut Survey
     survey.links = dangling_links(parts).await;
 }
 
-/// Which versions of the directories of logs and links there are; of one that cannot be looked at, none.
+/// The versions of the log directory and the link directory; `None` if one cannot be read.
 pub(in crate::containers) type Versions = [Option<FileVersion>; 2];
 
 pub(in crate::containers) async fn versions(parts: &ContainerGcParts) -> Versions {
@@ -29,8 +29,8 @@ pub(in crate::containers) async fn versions(parts: &ContainerGcParts) -> Version
     [version(&parts.logs.pod_logs).await, version(&parts.logs.container_links).await]
 }
 
-/// Looks at logs and links alone. The runtime is asked only for the pods whose logs would go, whether
-/// something of them lives.
+/// Surveys only logs and links. The runtime is called only for pods whose logs would be removed, to check for
+/// live objects.
 pub(in crate::containers) async fn files(parts: &ContainerGcParts) -> Survey {
     let mut survey = Survey::new(parts, false);
     let entries = log_entries(parts, &mut survey).await;
@@ -50,26 +50,26 @@ pub(in crate::containers) async fn files(parts: &ContainerGcParts) -> Survey {
     survey
 }
 
-/// The entries of the directory of logs, each with whether it is a directory itself.
+/// The entries of the log directory, each with whether it is a directory.
 async fn log_entries(parts: &ContainerGcParts, survey: &mut Survey) -> Vec<(String, bool)> {
     match parts.files.entries(&parts.logs.pod_logs).await {
         Ok(entries) => return entries.into_iter().filter_map(named).collect(),
         Err(error) if parts.pods.sources_ready() => {
             survey.problems.push(PassError::ReadLogs(error));
         }
-        // Before all are heard nothing would go; that there is no directory yet is no problem then.
+        // Until all sources are ready nothing is removed, so a missing directory is no problem.
         Err(_) => {}
     }
     Vec::new()
 }
 
-/// The name of an entry, and whether it is a directory. Nobody gives pods names that are no text.
+/// The name of an entry, and whether it is a directory. No pod has a name that is not UTF-8.
 fn named(entry: Entry) -> Option<(String, bool)> {
     let is_directory = entry.found.is_ok_and(|found| found.kind == FileKind::Directory);
     Some((entry.name.into_string().ok()?, is_directory))
 }
 
-/// What becomes of links that lead nowhere; others are nobody's business.
+/// The fate of dangling links; other links are left alone.
 async fn dangling_links(parts: &ContainerGcParts) -> Vec<Item> {
     let root = &parts.logs.container_links;
     let Ok(entries) = parts.files.entries(root).await else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! Decisions pod by pod: where one panics, all of that pod stays until the next pass.
+//! Decisions by pod: if one panics, all objects of that pod stay until the next pass.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::plan::{Fate, Item};
 
 const STEP: PanicStep = PanicStep::ContainerGc;
 
-/// What becomes of containers: those of one pod, or of all pods where a cap of the node makes one decision of all.
+/// The fates of containers: of one pod, or of all pods if the node has a cap.
 pub(super) fn containers_of(
     listed: &[Container],
     ended: &ExitTimes,
@@ -31,7 +31,7 @@ pub(super) fn containers_of(
     decided.unwrap_or_else(|_| all_kept(listed))
 }
 
-/// What becomes of sandboxes: first those that go, pod by pod.
+/// The fates of sandboxes: removed ones first, by pod.
 pub(super) fn sandboxes_of(
     mut listed: Vec<Sandbox>,
     in_use: &BTreeSet<SandboxId>,
@@ -51,7 +51,7 @@ pub(super) fn sandboxes_of(
     removed
 }
 
-/// What becomes of the entries of the directory of logs.
+/// The fates of entries of the log directory.
 pub(super) fn logs_of(
     parts: &ContainerGcParts,
     entries: &[(String, bool)],

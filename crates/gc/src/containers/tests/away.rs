@@ -1,4 +1,4 @@
-//! A runtime that goes away in the middle of a pass.
+//! A runtime that becomes unavailable during a pass.
 
 use model::ports::runtime::Code;
 use testkit::runtime::{Fault, Rule};
@@ -11,7 +11,7 @@ fn away(method: Method) -> Rule {
 
 // behaviour: GC-100
 #[tokio::test(start_paused = true)]
-async fn a_pass_whose_removals_find_no_runtime_ends_and_has_failed() {
+async fn pass_ends_and_fails_when_the_runtime_is_away() {
     for method in [Method::ContainerStatus, Method::RemoveContainer] {
         let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(0));
         bench.dead_pod("web", 40).await;
@@ -34,7 +34,7 @@ async fn a_pass_whose_removals_find_no_runtime_ends_and_has_failed() {
 
 // behaviour: GC-100
 #[tokio::test(start_paused = true)]
-async fn it_ends_among_the_sandboxes_too() {
+async fn pass_ends_among_sandboxes_when_the_runtime_is_away() {
     let bench = Bench::new(Pods::ready(), keep(1));
     for pod in 0..40 {
         bench.dead_pod(&format!("p{pod}"), 0).await;
@@ -47,11 +47,11 @@ async fn it_ends_among_the_sandboxes_too() {
 
 // behaviour: GC-100
 #[tokio::test(start_paused = true)]
-async fn one_after_the_other_that_fails_otherwise_ends_nothing() {
+async fn pass_goes_on_after_other_failures() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(0));
     let (_, ids) = bench.dead_pod("web", 40).await;
     for (number, id) in ids.iter().enumerate() {
-        // Every fifth one works, and so the runtime is there.
+        // Every fifth call works, so the runtime is available.
         if number % 5 != 4 {
             bench.runtime.inject(away(Method::RemoveContainer).object(id.as_str()));
         }

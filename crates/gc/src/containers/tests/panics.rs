@@ -1,4 +1,4 @@
-//! A panic in the work for one pod keeps that pod's remains, and nothing else.
+//! A panic in the work for one pod keeps the objects of that pod, and of no other.
 
 use model::panics::PanicStep;
 use model::pod_state::PodState;
@@ -7,7 +7,7 @@ use testkit::runtime::{Fault, Rule};
 
 use super::*;
 
-/// Pods of which one cannot be decided about.
+/// Pod states, of which one panics.
 #[derive(Debug)]
 struct Undecidable(Pods, &'static str);
 
@@ -17,7 +17,7 @@ impl PodStates for Undecidable {
     }
 
     fn state(&self, uid: &PodUid) -> PodState {
-        assert!(uid.as_str() != self.1, "a test asked for this");
+        assert!(uid.as_str() != self.1, "injected by a test");
         self.0.state(uid)
     }
 
@@ -25,8 +25,8 @@ impl PodStates for Undecidable {
         self.0.needs_first_sandbox(uid)
     }
 
-    fn any_ends(&self) -> bool {
-        self.0.any_ends()
+    fn any_terminating(&self) -> bool {
+        self.0.any_terminating()
     }
 }
 
@@ -44,7 +44,7 @@ async fn panic_in_a_removal_keeps_its_pod_for_the_next_pass() {
         bench.runtime.inject(Rule::on(method, Fault::panic()).object(object).once());
         let report = bench.pass(false).await;
         assert_eq!((report.failed(), report.problems.len()), (1, 0), "{method}: {report:?}");
-        assert_eq!(bench.sandboxes(), 1, "{method}: only that of the pod is left");
+        assert_eq!(bench.sandboxes(), 1, "{method}: only the sandbox of the pod is left");
     }
     assert_eq!(bench.pass(false).await.failed(), 0);
     assert_eq!((bench.containers().len(), bench.sandboxes()), (0, 0));

@@ -1,4 +1,4 @@
-//! What one pass does.
+//! Single passes.
 
 use std::io::ErrorKind;
 
@@ -12,7 +12,7 @@ use crate::plan::Fate;
 
 // behaviour: GC-35, GC-80
 #[tokio::test(start_paused = true)]
-async fn a_container_goes_with_its_log_and_its_link_and_the_newest_stays() {
+async fn container_is_removed_with_log_and_link_and_the_newest_stays() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(1));
     let (_, ids) = bench.dead_pod("web", 3).await;
     let report = bench.pass(false).await;
@@ -28,7 +28,7 @@ async fn a_container_goes_with_its_log_and_its_link_and_the_newest_stays() {
 
 // behaviour: GC-36
 #[tokio::test(start_paused = true)]
-async fn a_container_whose_log_cannot_be_removed_stays_for_the_next_pass() {
+async fn container_stays_when_its_log_cannot_be_removed() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(1));
     let (_, ids) = bench.dead_pod("web", 2).await;
     let log = "/var/log/pods/default_web_uid-web/main/0.log";
@@ -43,11 +43,11 @@ async fn a_container_whose_log_cannot_be_removed_stays_for_the_next_pass() {
 
 // behaviour: GC-112
 #[tokio::test(start_paused = true)]
-async fn a_container_whose_log_lies_elsewhere_is_removed_without_its_log() {
+async fn container_with_a_log_elsewhere_is_removed_without_its_log() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(0));
     let sandbox = bench.sandbox("web", 0).await;
     let in_sandbox = wanted::sandbox(&PodName::new("default", "web"), &"uid-web".into());
-    // As another client of the runtime may have made it: below the logs of pods, and not of this layout.
+    // As another client of the runtime may create it: below the log directory, but with another layout.
     let mut config = wanted::container(&in_sandbox, "main", IMAGE, &["sleep", "forever"]);
     config.log_path = "deep/down/0.log".to_owned();
     let id = bench.runtime.create_container(&sandbox, &config, &in_sandbox).await.unwrap();
@@ -63,7 +63,7 @@ async fn a_container_whose_log_lies_elsewhere_is_removed_without_its_log() {
 
 // behaviour: GC-113
 #[tokio::test(start_paused = true)]
-async fn a_stop_that_takes_long_holds_up_no_pass_and_goes_on() {
+async fn slow_stop_continues_without_delaying_passes() {
     let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     let sandbox = bench.sandbox("lost", 0).await;
     let lost = bench.container("lost", &sandbox, 0).await;
@@ -80,7 +80,7 @@ async fn a_stop_that_takes_long_holds_up_no_pass_and_goes_on() {
     let took = bench.clock.now().duration_since(began).as_secs();
     assert!(took <= 60, "{took} s");
     assert_eq!(report.failed(), 1, "{report:?}");
-    assert_eq!(bench.containers(), std::slice::from_ref(&lost), "the other is gone");
+    assert_eq!(bench.containers(), std::slice::from_ref(&lost), "the other is removed");
     // The next passes wait for the same stop.
     bench.pass(false).await;
     let stops = [Method::StopContainer];
@@ -92,7 +92,7 @@ async fn a_stop_that_takes_long_holds_up_no_pass_and_goes_on() {
 
 // behaviour: WRK-38
 #[tokio::test(start_paused = true)]
-async fn panic_in_a_stop_fails_that_stop_alone() {
+async fn panic_in_a_stop_fails_only_that_stop() {
     let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     let sandbox = bench.sandbox("lost", 0).await;
     let lost = bench.container("lost", &sandbox, 0).await;
@@ -104,15 +104,15 @@ async fn panic_in_a_stop_fails_that_stop_alone() {
     bench.runtime.inject(Rule::on(Method::StopContainer, Fault::panic()).once());
     assert_eq!(bench.pass(false).await.failed(), 1);
     assert_eq!(bench.containers(), std::slice::from_ref(&lost));
-    // The task goes on, and so the next pass ends it.
+    // The task continues, so the next pass stops it.
     bench.pass(false).await;
     assert_eq!(bench.containers(), []);
 }
 
 // behaviour: GC-26, GC-27
 #[tokio::test(start_paused = true)]
-async fn one_of_unknown_state_is_stopped_first_and_stays_if_that_fails() {
-    let bench = Bench::new(Pods::ready().set("uid-web", PodState::Given), keep(0));
+async fn unknown_state_container_is_stopped_first_and_stays_if_that_fails() {
+    let bench = Bench::new(Pods::ready().set("uid-web", PodState::Desired), keep(0));
     let sandbox = bench.sandbox("web", 0).await;
     let id = bench.container("web", &sandbox, 0).await;
     bench.runtime.lose_container(&id);
@@ -128,8 +128,8 @@ async fn one_of_unknown_state_is_stopped_first_and_stays_if_that_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_has_ended_since_its_state_was_unknown_is_not_stopped() {
-    let bench = Bench::new(Pods::ready().set("uid-web", PodState::Given), keep(0));
+async fn unknown_state_container_that_has_exited_is_not_stopped() {
+    let bench = Bench::new(Pods::ready().set("uid-web", PodState::Desired), keep(0));
     let sandbox = bench.sandbox("web", 0).await;
     let id = bench.container("web", &sandbox, 0).await;
     bench.runtime.lose_container(&id);
@@ -147,7 +147,7 @@ async fn one_that_has_ended_since_its_state_was_unknown_is_not_stopped() {
 
 // behaviour: GC-31
 #[tokio::test(start_paused = true)]
-async fn one_that_was_never_started_goes_without_being_stopped() {
+async fn created_container_is_removed_without_a_stop() {
     let bench = Bench::new(Pods::ready().terminated(&["uid-web"]), keep(0));
     let sandbox = bench.sandbox("web", 0).await;
     let in_sandbox = wanted::sandbox(&PodName::new("default", "web"), &"uid-web".into());
@@ -163,7 +163,7 @@ async fn one_that_was_never_started_goes_without_being_stopped() {
 
 // behaviour: GC-28
 #[tokio::test(start_paused = true)]
-async fn nothing_goes_in_place_of_what_cannot_be_removed() {
+async fn failed_removal_is_not_replaced_by_another() {
     let policy = ContainerPolicy { per_container: None, in_all: Some(3), ..<_>::default() };
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), policy);
     let (_, ids) = bench.dead_pod("web", 4).await;
@@ -177,7 +177,7 @@ async fn nothing_goes_in_place_of_what_cannot_be_removed() {
 
 // behaviour: GC-95
 #[tokio::test(start_paused = true)]
-async fn a_few_go_side_by_side_and_no_more() {
+async fn concurrent_removals_are_limited() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(1));
     bench.dead_pod("web", 13).await;
     let slow = Fault::delay(Duration::from_secs(1));
@@ -189,7 +189,7 @@ async fn a_few_go_side_by_side_and_no_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_somebody_else_removed_meanwhile_is_no_failure() {
+async fn container_removed_by_another_process_is_no_failure() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(1));
     bench.dead_pod("web", 3).await;
     for method in [Method::ContainerStatus, Method::RemoveContainer] {
@@ -201,41 +201,45 @@ async fn one_that_somebody_else_removed_meanwhile_is_no_failure() {
 
 // behaviour: GC-87
 #[tokio::test(start_paused = true)]
-async fn one_that_was_started_since_it_was_listed_is_left_alone() {
+async fn container_started_after_the_list_stays() {
     let bench = Bench::new(Pods::ready(), keep(0));
     let sandbox = bench.sandbox("web", 0).await;
     let id = bench.container("web", &sandbox, 0).await;
     let mut survey = survey::all(&bench.parts, false, &mut <_>::default()).await;
-    // As the list would have shown it a moment before.
+    // As an outdated list would show it.
     survey.listed[0].state = model::observed::ContainerState::Created;
     let (sender, mut steps) = mpsc::channel(8);
     let tell = |step: Step| drop(sender.try_send(step));
     let report = act::carry_out(&bench.parts, &mut survey, &tell).await;
-    assert_eq!(steps.recv().await.unwrap().outcome, Err(Stays::Kept("running")));
+    assert_eq!(steps.recv().await.unwrap().outcome, Err(KeepReason::Kept("running")));
     let tally = Tally { kept: 1, ..Tally::default() };
     assert_eq!(report.kinds, [("container", tally)].into());
     assert_eq!(bench.containers(), [id]);
     let log = "/var/log/pods/default_web_uid-web/main/0.log";
-    assert!(bench.files.content(log).is_some(), "the logs of what runs stay");
+    assert!(bench.files.content(log).is_some(), "logs of running containers stay");
 }
 
 // behaviour: GC-37
 #[tokio::test(start_paused = true)]
-async fn of_a_pod_that_is_gone_nothing_is_left() {
+async fn everything_of_a_gone_pod_is_removed() {
     let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     bench.dead_pod("web", 3).await;
     let report = bench.pass(false).await;
-    // Three containers, a sandbox, a directory of logs.
+    // Three containers, a sandbox, a log directory.
     assert_eq!((report.removed(), report.failed()), (5, 0), "{report:?}");
     assert_eq!((bench.containers().len(), bench.sandboxes()), (0, 0));
     assert_eq!(bench.files.list("/var/log/pods".as_ref()).await.unwrap(), [".keep"]);
     assert_eq!(bench.files.list("/var/log/containers".as_ref()).await.unwrap(), [""; 0]);
-    assert_eq!(bench.runtime.count(Method::ContainerStatus), 0, "the logs go as a whole");
+    assert_eq!(
+        bench.runtime.count(Method::ContainerStatus),
+        0,
+        "the log directory is removed as a whole"
+    );
 }
 
 // behaviour: GC-29
 #[tokio::test(start_paused = true)]
-async fn of_containers_without_labels_the_dead_go_once_all_sources_were_heard() {
+async fn exited_containers_without_labels_are_removed_when_sources_are_ready() {
     let pods = Pods::ready().active(&["uid-web"]);
     let mut bench = Bench::new(pods.clone().sources_not_ready(), keep(0));
     let sandbox = bench.sandbox("web", 0).await;
@@ -246,10 +250,10 @@ async fn of_containers_without_labels_the_dead_go_once_all_sources_were_heard() 
     bench.parts.pods = Arc::new(pods);
     let planned = survey::all(&bench.parts, false, &mut <_>::default()).await.planned(&bench.parts);
     let items = planned.plan.items.iter();
-    let nobodys: Vec<_> =
+    let unlabelled: Vec<_> =
         items.filter(|item| item.owner.is_none()).map(|item| (&item.subject, item.rule)).collect();
     let subjects = [&dead, &runs].map(|id| Subject::Container(id.clone()));
-    assert_eq!(nobodys, [(&subjects[0], "pod-is-gone"), (&subjects[1], "running")]);
+    assert_eq!(unlabelled, [(&subjects[0], "pod-is-gone"), (&subjects[1], "running")]);
     let report = bench.pass(false).await;
     assert_eq!((report.removed(), report.failed()), (1, 0), "{report:?}");
     let mut left = [of_web, runs];
@@ -261,7 +265,7 @@ async fn of_containers_without_labels_the_dead_go_once_all_sources_were_heard() 
 
 // behaviour: GC-49
 #[tokio::test(start_paused = true)]
-async fn a_sandbox_that_cannot_be_stopped_is_not_removed() {
+async fn sandbox_stays_when_it_cannot_be_stopped() {
     let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     bench.dead_pod("web", 0).await;
     bench.runtime.forget_calls();
@@ -276,7 +280,7 @@ async fn a_sandbox_that_cannot_be_stopped_is_not_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sandbox_stays_while_something_is_left_in_it() {
+async fn sandbox_stays_while_it_has_containers() {
     let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     let (_, ids) = bench.dead_pod("web", 2).await;
     let fault = Fault::error(Code::Internal);
@@ -289,21 +293,21 @@ async fn a_sandbox_stays_while_something_is_left_in_it() {
 
 // behaviour: GC-52, GC-53, GC-73
 #[tokio::test(start_paused = true)]
-async fn without_its_directory_of_logs_a_pass_fails_once_all_sources_were_heard() {
+async fn missing_log_directory_fails_the_pass_when_sources_are_ready() {
     let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     bench.dead_pod("web", 1).await;
     bench.files.remove("/var/log/pods");
     let report = bench.pass(false).await;
     assert_eq!(report.problems.len(), 1, "{report:?}");
-    assert_eq!((bench.containers().len(), bench.sandboxes()), (0, 0), "the rest is done");
-    let unheard = Bench::new(Pods::ready().sources_not_ready(), ContainerPolicy::default());
-    unheard.files.remove("/var/log/pods");
-    assert_eq!(unheard.pass(false).await.problems.len(), 0);
+    assert_eq!((bench.containers().len(), bench.sandboxes()), (0, 0), "the rest is removed");
+    let not_ready = Bench::new(Pods::ready().sources_not_ready(), ContainerPolicy::default());
+    not_ready.files.remove("/var/log/pods");
+    assert_eq!(not_ready.pass(false).await.problems.len(), 0);
 }
 
 // behaviour: GC-54, GC-55
 #[tokio::test(start_paused = true)]
-async fn links_that_lead_nowhere_go_unless_their_container_may_live() {
+async fn dangling_links_are_removed_unless_their_container_may_live() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), ContainerPolicy::default());
     let sandbox = bench.sandbox("web", 0).await;
     let id = bench.container("web", &sandbox, 0).await;
@@ -322,10 +326,10 @@ async fn links_that_lead_nowhere_go_unless_their_container_may_live() {
 
 // behaviour: GC-56
 #[tokio::test(start_paused = true)]
-async fn a_dangling_link_stays_while_the_runtime_answers_without_a_status() {
+async fn dangling_link_stays_when_the_runtime_returns_no_status() {
     let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     bench.files.put_link("/var/log/containers/old_ns_main-0123456789.log", "/nowhere");
-    // What an answer without what the protocol promises comes to.
+    // The error of a malformed response.
     bench.runtime.inject(Rule::on(Method::ContainerStatus, Fault::error(Code::DataLoss)));
     let report = bench.pass(false).await;
     assert_eq!((report.removed(), report.problems.len()), (0, 0), "{report:?}");
@@ -336,7 +340,7 @@ async fn a_dangling_link_stays_while_the_runtime_answers_without_a_status() {
 
 // behaviour: GC-55
 #[tokio::test(start_paused = true)]
-async fn why_a_dangling_link_goes_tells_a_runtime_that_fails_from_one_that_has_no_such_container() {
+async fn dangling_link_verdict_separates_runtime_failure_from_not_found() {
     let rows = [
         (None, "not-found"),
         (Some(Code::Unavailable), "runtime-failed"),
@@ -352,17 +356,18 @@ async fn why_a_dangling_link_goes_tells_a_runtime_that_fails_from_one_that_has_n
         let mut plan = gc.plan().await.plan;
         plan.items.retain(|item| matches!(item.subject, Subject::LogLink(_)));
         let [link] = &plan.items[..] else { panic!("{plan:?}") };
-        let told = link.verdict(jiff::Timestamp::UNIX_EPOCH).expect("it goes").to_string();
-        assert!(told.contains(&format!("container {word}")), "{told}");
+        let text =
+            link.verdict(jiff::Timestamp::UNIX_EPOCH).expect("the link is removed").to_string();
+        assert!(text.contains(&format!("container {word}")), "{text}");
     }
 }
 
 // behaviour: GC-81
 #[tokio::test(start_paused = true)]
-async fn a_pass_removes_just_what_its_plan_says() {
+async fn pass_removes_exactly_the_items_of_its_plan() {
     let mut bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(1));
     let gc = bench.collector();
-    // The first pass comes at the start; this is about the one after it.
+    // The first pass runs at the start; this test is about the next one.
     tokio::time::sleep(Duration::from_secs(5)).await;
     for pod in ["web", "gone", "late"] {
         bench.dead_pod(pod, 3).await;
@@ -371,7 +376,7 @@ async fn a_pass_removes_just_what_its_plan_says() {
     let before = bench.there().await;
     let planned = removals(&gc.plan().await.plan);
     assert_eq!(planned.len(), 2 + 5 + 5 + 1, "{planned:?}");
-    assert_eq!(bench.there().await, before, "to plan changes nothing");
+    assert_eq!(bench.there().await, before, "a plan changes nothing");
     let mut pass = gc.run_now().await;
     let mut done = BTreeSet::new();
     while let Some(step) = pass.steps.recv().await {
@@ -386,12 +391,12 @@ async fn a_pass_removes_just_what_its_plan_says() {
 
 // behaviour: GC-83
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_cannot_send_so_much_at_once_is_asked_for_less() {
+async fn oversized_list_is_requested_in_parts() {
     let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     for pod in ["a", "b", "c"] {
         bench.dead_pod(pod, 2).await;
     }
-    // All at once, all that are created, and so on to all that exited.
+    // All at once, all created ones, and so on up to all exited ones.
     let fault = Fault::error(Code::ResourceExhausted);
     bench.runtime.inject(Rule::on(Method::ListContainers, fault).object("").times(5));
     bench.runtime.inject(Rule::on(Method::ListPodSandbox, fault).object("").once());
@@ -403,7 +408,7 @@ async fn a_runtime_that_cannot_send_so_much_at_once_is_asked_for_less() {
 
 // behaviour: GC-72
 #[tokio::test(start_paused = true)]
-async fn when_containers_cannot_be_listed_sandboxes_and_logs_are_looked_at_all_the_same() {
+async fn sandboxes_and_logs_are_collected_when_container_list_fails() {
     let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     bench.dead_pod("web", 0).await;
     bench.dead_pod("other", 1).await;
@@ -411,11 +416,11 @@ async fn when_containers_cannot_be_listed_sandboxes_and_logs_are_looked_at_all_t
     bench.runtime.inject(Rule::on(Method::ListContainers, Fault::error(Code::Unavailable)).once());
     let report = bench.pass(false).await;
     assert_eq!(report.problems.len(), 1);
-    assert_eq!((bench.containers().len(), bench.sandboxes()), (1, 1), "the empty one went");
+    assert_eq!((bench.containers().len(), bench.sandboxes()), (1, 1), "the empty one is removed");
     assert_eq!(bench.files.list("/var/log/pods".as_ref()).await.unwrap(), [".keep"]);
 }
 
-/// A pod that is gone until the runtime is asked for something, and then there again.
+/// A pod that is gone until the first call of this method, and exists afterwards.
 #[derive(Debug)]
 struct ComesBack(Arc<MemoryRuntime>, Method);
 
@@ -425,7 +430,7 @@ impl PodStates for ComesBack {
     }
 
     fn state(&self, _: &PodUid) -> PodState {
-        if self.0.count(self.1) == 0 { PodState::Gone } else { PodState::Given }
+        if self.0.count(self.1) == 0 { PodState::Gone } else { PodState::Desired }
     }
 
     fn needs_first_sandbox(&self, _: &PodUid) -> bool {
@@ -435,7 +440,7 @@ impl PodStates for ComesBack {
 
 // behaviour: GC-87
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_comes_back_while_something_of_it_is_being_stopped_keeps_it() {
+async fn pod_that_comes_back_during_a_stop_keeps_its_container() {
     let rows = [
         (Method::ContainerStatus, Method::RemoveContainer),
         (Method::StopPodSandbox, Method::RemovePodSandbox),
@@ -443,7 +448,7 @@ async fn a_pod_that_comes_back_while_something_of_it_is_being_stopped_keeps_it()
     for (asked, removal) in rows {
         let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
         if asked == Method::ContainerStatus {
-            // Of one that has ended nobody asks when all logs of its pod go.
+            // The status of an exited container is not requested when all logs of its pod are removed.
             let sandbox = bench.sandbox("web", 0).await;
             let id = bench.container("web", &sandbox, 0).await;
             assert!(bench.runtime.lose_container(&id));
@@ -455,14 +460,14 @@ async fn a_pod_that_comes_back_while_something_of_it_is_being_stopped_keeps_it()
         let report = bench.pass(false).await;
         assert_eq!(bench.runtime.count(asked), 1);
         assert_eq!(bench.runtime.count(removal), 0, "{removal:?}");
-        assert_eq!((report.removed(), report.failed()), (0, 0), "it stays, and nothing failed");
-        assert!(!report.is_complete(), "it is looked at again: {report:?}");
+        assert_eq!((report.removed(), report.failed()), (0, 0), "it stays without a failure");
+        assert!(!report.is_complete(), "it is checked again: {report:?}");
     }
 }
 
 // behaviour: GC-72
 #[tokio::test(start_paused = true)]
-async fn no_logs_go_while_the_runtime_does_not_tell_what_lives() {
+async fn logs_stay_while_live_containers_are_unknown() {
     for method in [Method::ListContainers, Method::ListPodSandbox] {
         let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
         bench.files.write("/var/log/pods/default_web_uid-web/main/0.log", "");
@@ -478,7 +483,7 @@ async fn no_logs_go_while_the_runtime_does_not_tell_what_lives() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn by_exit_time_age_counts_from_the_end_and_each_container_is_asked_once() {
+async fn exit_time_age_needs_one_status_call_per_container() {
     let age_by = crate::policy::AgeBy::Finished;
     let policy = ContainerPolicy { age_by, min_age: Duration::from_mins(5), ..keep(0) };
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), policy);
@@ -500,7 +505,7 @@ async fn by_exit_time_age_counts_from_the_end_and_each_container_is_asked_once()
 
 // behaviour: GC-34
 #[tokio::test(start_paused = true)]
-async fn by_exit_time_one_whose_end_cannot_be_read_stays_until_it_can() {
+async fn exit_time_age_keeps_containers_with_an_unreadable_status() {
     let age_by = crate::policy::AgeBy::Finished;
     let policy = ContainerPolicy { age_by, min_age: Duration::from_mins(5), ..keep(0) };
     let mut bench = Bench::new(Pods::ready().active(&["uid-web"]), policy);
@@ -515,9 +520,11 @@ async fn by_exit_time_one_whose_end_cannot_be_read_stays_until_it_can() {
     assert_eq!((item.fate, item.rule), (Fate::Keep, "exit-time-unknown"));
     let _gc = bench.collector();
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(bench.containers().len(), 1, "it ended a moment ago");
-    bench.until("it is asked again, and old enough", |bench| bench.containers().is_empty()).await;
-    // Of a pod that is gone all goes, whenever it ended.
+    assert_eq!(bench.containers().len(), 1, "it exited a moment ago");
+    bench
+        .until("it is requested again, and old enough", |bench| bench.containers().is_empty())
+        .await;
+    // Everything of a gone pod is removed at any age.
     let gone = Bench::new(Pods::ready(), ContainerPolicy { age_by, ..keep(1) });
     gone.dead_pod("web", 1).await;
     gone.runtime.inject(Rule::on(Method::ContainerStatus, fault));

@@ -1,8 +1,8 @@
-//! When passes are made, and what is told of them.
+//! When passes are made, and which events report them.
 
 use std::sync::atomic::Ordering;
 
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::ports::runtime::{Code, ContainerService};
 use testkit::runtime::{Fault, Rule};
 
@@ -13,7 +13,7 @@ use crate::decide::schedule::dead_of;
 
 // behaviour: GC-74, GC-75
 #[tokio::test(start_paused = true)]
-async fn the_first_pass_is_made_at_once_and_the_next_a_minute_after_its_end() {
+async fn first_pass_is_immediate_and_the_next_a_minute_after_its_end() {
     let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     bench.dead_pod("web", 1).await;
     let gc = bench.collector();
@@ -49,7 +49,7 @@ async fn next_pass_starts_after_the_configured_period() {
 
 // behaviour: GC-76
 #[tokio::test(start_paused = true)]
-async fn all_of_a_pod_goes_as_soon_as_it_may() {
+async fn pod_is_collected_as_soon_as_it_is_removable() {
     let mut bench = Bench::new(Pods::ready().active(&["uid-other"]), ContainerPolicy::default());
     let gc = bench.collector();
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -57,19 +57,19 @@ async fn all_of_a_pod_goes_as_soon_as_it_may() {
     bench.dead_pod("other", 1).await;
     bench.runtime.forget_calls();
     gc.pod_is_removable(&"uid-web".into());
-    bench.until("its remains are gone", |bench| bench.containers().len() == 1).await;
+    bench.until("its objects are removed", |bench| bench.containers().len() == 1).await;
     bench.until("its sandbox too", |bench| bench.sandboxes() == 1).await;
     bench
         .until("its logs too", |bench| {
             bench.files.content("/var/log/pods/default_web_uid-web/main/0.log").is_none()
         })
         .await;
-    assert_eq!(bench.runtime.count(Method::ListContainers), 1, "of this pod alone");
+    assert_eq!(bench.runtime.count(Method::ListContainers), 1, "only this pod is listed");
 }
 
 // behaviour: GC-76
 #[tokio::test(start_paused = true)]
-async fn what_is_left_of_pods_waits_for_those_that_are_being_ended_but_not_for_ever() {
+async fn collection_of_gone_pods_waits_for_terminating_pods_up_to_a_limit() {
     let pods = Pods::ready();
     let ending = pods.ending();
     let mut bench = Bench::new(pods, ContainerPolicy::default());
@@ -86,7 +86,7 @@ async fn what_is_left_of_pods_waits_for_those_that_are_being_ended_but_not_for_e
             ending.store(false, Ordering::Relaxed);
             gc.pod_is_removable(&"uid-of-the-last".into());
         }
-        bench.until("its remains are gone", |bench| bench.sandboxes() == 0).await;
+        bench.until("its objects are removed", |bench| bench.sandboxes() == 0).await;
         let waited = bench.clock.now().duration_since(begun).as_secs();
         assert_eq!(waited, if others_end { 3 } else { 10 }, "{pod}");
         ending.store(true, Ordering::Relaxed);
@@ -95,7 +95,7 @@ async fn what_is_left_of_pods_waits_for_those_that_are_being_ended_but_not_for_e
 
 // behaviour: GC-29, GC-82
 #[tokio::test(start_paused = true)]
-async fn what_died_and_is_nobodys_goes_with_the_next_pass_as_of_a_pod() {
+async fn exited_container_without_a_pod_is_removed_by_the_next_pass() {
     let mut bench = Bench::new(Pods::ready().active(&["uid-web"]), ContainerPolicy::default());
     let sandbox = bench.sandbox("web", 0).await;
     let [dead, runs] = [bench.bare(&sandbox, 0).await, bench.bare(&sandbox, 1).await];
@@ -109,16 +109,16 @@ async fn what_died_and_is_nobodys_goes_with_the_next_pass_as_of_a_pod() {
 
 // behaviour: GC-77
 #[tokio::test(start_paused = true)]
-async fn every_pass_that_fails_is_an_event_of_the_node() {
+async fn every_failed_pass_records_a_node_event() {
     let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     bench.runtime.inject(Rule::on(Method::ListContainers, Fault::error(Code::Unavailable)));
     let _gc = bench.collector();
     tokio::time::sleep(Duration::from_secs(130)).await;
-    let told = bench.events.all();
-    assert_eq!(told.len(), 3, "{told:?}");
-    assert!(told.iter().all(|event| event.reason == "ContainerGCFailed"));
-    let message = "rpc error: code = Unavailable desc = a test asked for this";
-    assert_eq!(told[0].message, message);
+    let events = bench.events.all();
+    assert_eq!(events.len(), 3, "{events:?}");
+    assert!(events.iter().all(|event| event.reason == "ContainerGCFailed"));
+    let message = "rpc error: code = Unavailable desc = injected by a test";
+    assert_eq!(events[0].message, message);
     bench.runtime.clear_faults();
     tokio::time::sleep(Duration::from_secs(130)).await;
     assert_eq!(bench.events.all().len(), 3);
@@ -126,7 +126,7 @@ async fn every_pass_that_fails_is_an_event_of_the_node() {
 
 // behaviour: GC-82
 #[tokio::test(start_paused = true)]
-async fn while_nothing_happens_the_runtime_is_asked_every_tenth_time() {
+async fn idle_passes_list_the_runtime_every_tenth_time() {
     let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     let gc = bench.collector();
     tokio::time::sleep(Duration::from_secs(90)).await;
@@ -141,12 +141,12 @@ async fn while_nothing_happens_the_runtime_is_asked_every_tenth_time() {
     gc.pod_changed(&"uid-web".into());
     tokio::time::sleep(Duration::from_mins(2)).await;
     let lists: Vec<String> = bench.runtime.calls().into_iter().map(|call| call.object).collect();
-    assert_eq!(lists, ["uid-web"; 2], "of this pod alone");
+    assert_eq!(lists, ["uid-web"; 2], "only this pod is listed");
 }
 
 // behaviour: GC-84
 #[tokio::test(start_paused = true)]
-async fn what_could_not_be_removed_of_a_pod_is_tried_again_a_minute_later() {
+async fn failed_pod_removal_is_retried_after_a_minute() {
     let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     let gc = bench.collector();
     tokio::time::sleep(Duration::from_secs(90)).await;
@@ -162,7 +162,7 @@ async fn what_could_not_be_removed_of_a_pod_is_tried_again_a_minute_later() {
 
 // behaviour: GC-78
 #[tokio::test(start_paused = true)]
-async fn when_the_node_needs_room_pods_that_have_ended_keep_their_logs_alone() {
+async fn terminated_pods_keep_only_logs_under_disk_pressure() {
     let mut bench = Bench::new(Pods::ready().terminated(&["uid-web"]), ContainerPolicy::default());
     bench.dead_pod("web", 2).await;
     let gc = bench.collector();
@@ -176,11 +176,11 @@ async fn when_the_node_needs_room_pods_that_have_ended_keep_their_logs_alone() {
 
 // behaviour: GC-63
 #[tokio::test(start_paused = true)]
-async fn deaths_never_wait_and_what_does_not_fit_is_left_to_the_next_pass() {
+async fn exit_reports_never_block_and_overflow_is_left_to_the_next_pass() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), ContainerPolicy::default());
     bench.dead_pod("web", 62).await;
     let statuses = bench.runtime.containers().into_iter().map(|one| one.id);
-    let mut status = PodStatus::empty("uid-web".into());
+    let mut status = RuntimePodStatus::empty("uid-web".into());
     for id in statuses {
         status.containers.push(bench.runtime.container_status(&id).await.unwrap());
     }
@@ -191,7 +191,7 @@ async fn deaths_never_wait_and_what_does_not_fit_is_left_to_the_next_pass() {
     let died = std::iter::once(newest.clone());
     let pod = ObservedPod { status: &status, name: &pod };
     deletor.died(died, pod, None, bench.clock.now());
-    assert_eq!(bench.containers().len(), 62, "nobody removes anything yet");
+    assert_eq!(bench.containers().len(), 62, "no removal yet");
     let mut tasks = JoinSet::new();
     tasks.spawn(task.run(CancellationToken::new()));
     bench.until("fifty are removed", |bench| bench.containers().len() == 12).await;
@@ -202,31 +202,31 @@ async fn deaths_never_wait_and_what_does_not_fit_is_left_to_the_next_pass() {
 
 // behaviour: GC-58, GC-82
 #[tokio::test(start_paused = true)]
-async fn logs_of_what_runs_stay_in_a_pass_that_does_not_list_everything() {
+async fn logs_of_running_containers_stay_in_a_partial_pass() {
     let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     let sandbox = bench.sandbox("web", 0).await;
     let id = bench.container("web", &sandbox, 0).await;
     let gc = bench.collector();
     tokio::time::sleep(Duration::from_secs(5)).await;
     let log = "/var/log/pods/default_web_uid-web/main/0.log";
-    assert!(bench.files.content(log).is_some(), "a whole pass keeps it");
+    assert!(bench.files.content(log).is_some(), "a full pass keeps it");
     gc.pod_changed(&"uid-other".into());
     tokio::time::sleep(Duration::from_mins(3)).await;
     assert!(bench.files.content(log).is_some(), "its container still runs");
-    // What cannot be listed is not gone.
+    // A container that cannot be listed is not gone.
     bench
         .runtime
         .inject(Rule::on(Method::ListContainers, Fault::error(Code::Unavailable)).times(2));
     gc.pod_is_removable(&"uid-web".into());
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(bench.runtime.count(Method::RemoveContainer), 0);
-    assert!(bench.files.content(log).is_some(), "nobody looked whether it runs");
+    assert!(bench.files.content(log).is_some(), "its state was not requested");
     bench.runtime.kill_container(&id, 0);
     bench.runtime.kill_sandbox(&sandbox);
     bench.runtime.inject(Rule::on(Method::ListContainers, Fault::error(Code::Unavailable)));
     tokio::time::sleep(Duration::from_mins(2)).await;
-    assert!(bench.files.content(log).is_some(), "nobody knows whether it runs");
-    assert!(!bench.events.all().is_empty(), "and that is told");
+    assert!(bench.files.content(log).is_some(), "its state is unknown");
+    assert!(!bench.events.all().is_empty(), "and an event reports that");
     bench.runtime.clear_faults();
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert!(bench.files.content(log).is_none());
@@ -234,7 +234,7 @@ async fn logs_of_what_runs_stay_in_a_pass_that_does_not_list_everything() {
 
 // behaviour: GC-81, GC-82
 #[tokio::test(start_paused = true)]
-async fn on_a_quiet_node_the_next_regular_pass_removes_just_what_the_plan_says() {
+async fn regular_pass_on_an_idle_node_matches_the_plan() {
     for strays in [1, PODS_ALONE + 1] {
         let pods = Pods::ready().active(&["uid-web", "uid-done"]);
         let mut bench = Bench::new(pods, ContainerPolicy::default());
@@ -260,13 +260,13 @@ async fn on_a_quiet_node_the_next_regular_pass_removes_just_what_the_plan_says()
         let lists =
             bench.runtime.calls().into_iter().filter(|call| call.method == Method::ListContainers);
         let of_all = lists.filter(|call| call.object.is_empty()).count();
-        assert_eq!(of_all, usize::from(strays > PODS_ALONE), "a few are asked for by themselves");
+        assert_eq!(of_all, usize::from(strays > PODS_ALONE), "a few are listed one by one");
     }
 }
 
 // behaviour: GC-81, GC-82
 #[tokio::test(start_paused = true)]
-async fn a_link_whose_log_alone_went_goes_with_the_pass_after_a_plan_that_says_so() {
+async fn dangling_link_found_by_a_plan_is_removed_by_the_next_pass() {
     let pods = Pods::ready().active(&["uid-done"]);
     let mut bench = Bench::new(pods, ContainerPolicy::default());
     let (_, ids) = bench.dead_pod("done", 1).await;
@@ -282,13 +282,13 @@ async fn a_link_whose_log_alone_went_goes_with_the_pass_after_a_plan_that_says_s
     bench.runtime.forget_calls();
     assert_eq!(gc.plan().await.plan.removals().count(), 0);
     tokio::time::sleep(Duration::from_mins(1)).await;
-    assert_eq!(bench.runtime.count(Method::ListContainers), 1, "the plan's own");
+    assert_eq!(bench.runtime.count(Method::ListContainers), 1, "only the plan's list");
 }
 
-/// What the runtime has of a pod.
-async fn status(bench: &Bench, pod: &str) -> (PodUid, PodStatus) {
+/// The runtime status of a pod.
+async fn status(bench: &Bench, pod: &str) -> (PodUid, RuntimePodStatus) {
     let uid = PodUid::from(format!("uid-{pod}").as_str());
-    let mut status = PodStatus::empty(uid.clone());
+    let mut status = RuntimePodStatus::empty(uid.clone());
     for one in bench.runtime.containers().into_iter().filter(|one| one.pod_uid == uid) {
         status.containers.push(bench.runtime.container_status(&one.id).await.unwrap());
     }
@@ -298,7 +298,7 @@ async fn status(bench: &Bench, pod: &str) -> (PodUid, PodStatus) {
 
 // behaviour: GC-108
 #[tokio::test(start_paused = true)]
-async fn what_goes_over_the_cap_of_the_node_goes_within_seconds_and_many_deaths_make_one_pass() {
+async fn node_cap_is_enforced_within_seconds_by_one_pass_for_many_exits() {
     let pods = Pods::ready().terminated(&["uid-a", "uid-b", "uid-c", "uid-d", "uid-e"]);
     let policy = ContainerPolicy { in_all: Some(2), ..ContainerPolicy::default() };
     let mut bench = Bench::new(pods.active(&["uid-web"]), policy);
@@ -309,41 +309,41 @@ async fn what_goes_over_the_cap_of_the_node_goes_within_seconds_and_many_deaths_
     for pod in ["a", "b"] {
         bench.dead_pod(pod, 1).await;
         let (uid, status) = status(&bench, pod).await;
-        gc.pod_is_like(&uid, &status);
+        gc.observe_pod(&uid, &status);
     }
     tokio::time::sleep(Duration::from_secs(15)).await;
-    assert_eq!((bench.containers().len(), lists(&bench)), (2, 0), "that is within the cap");
+    assert_eq!((bench.containers().len(), lists(&bench)), (2, 0), "it is within the cap");
     for pod in ["c", "d", "e"] {
         bench.dead_pod(pod, 1).await;
     }
     let died = bench.clock.now();
     for pod in ["c", "d", "e"] {
         let (uid, status) = status(&bench, pod).await;
-        gc.pod_is_like(&uid, &status);
+        gc.observe_pod(&uid, &status);
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    bench.until("the oldest are gone", |bench| bench.containers().len() == 2).await;
+    bench.until("the oldest are removed", |bench| bench.containers().len() == 2).await;
     assert!(bench.clock.now().duration_since(died).as_secs() < 2);
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(lists(&bench), 1, "all of them in one pass");
     for pod in ["a", "b", "c", "d", "e"] {
         let (uid, status) = status(&bench, pod).await;
-        gc.pod_is_like(&uid, &status);
+        gc.observe_pod(&uid, &status);
     }
-    // It is not spare itself, since its container may be started again, but others are.
+    // Its own container is not spare, as it may start again, but others are.
     bench.dead_pod("web", 1).await;
     let (_, web) = status(&bench, "web").await;
     assert_eq!(dead_of(&web, false).spare, 0);
     let died = bench.clock.now();
-    gc.pod_is_like(&"uid-web".into(), &web);
-    bench.until("one goes again", |bench| bench.containers().len() == 2).await;
+    gc.observe_pod(&"uid-web".into(), &web);
+    bench.until("another one is removed", |bench| bench.containers().len() == 2).await;
     let waited = bench.clock.now().duration_since(died).as_secs();
     assert!((2..10).contains(&waited), "{waited} s: not so soon after the last");
 }
 
 // behaviour: GC-109
 #[tokio::test(start_paused = true)]
-async fn where_nothing_dead_is_kept_of_a_container_it_goes_when_its_pod_has_ended() {
+async fn zero_cap_removes_containers_when_their_pod_has_ended() {
     let pods = Pods::ready().terminated(&["uid-done"]).active(&["uid-web"]);
     let mut bench = Bench::new(pods, keep(0));
     let gc = bench.collector();
@@ -354,13 +354,13 @@ async fn where_nothing_dead_is_kept_of_a_container_it_goes_when_its_pod_has_ende
     bench.runtime.forget_calls();
     for pod in ["done", "web"] {
         let (uid, status) = status(&bench, pod).await;
-        gc.pod_is_like(&uid, &status);
+        gc.observe_pod(&uid, &status);
         gc.pod_changed(&uid);
     }
     tokio::time::sleep(Duration::from_secs(2)).await;
     let left: Vec<String> =
         bench.runtime.containers().iter().map(|one| one.pod_uid.to_string()).collect();
-    assert_eq!(left, ["uid-web"], "how it ended says when it is started again");
+    assert_eq!(left, ["uid-web"], "its exit determines the next start");
     let lists =
         bench.runtime.calls().into_iter().filter(|call| call.method == Method::ListContainers);
     assert_eq!(lists.map(|call| call.object).collect::<Vec<_>>(), ["uid-done"]);
@@ -371,7 +371,7 @@ async fn where_nothing_dead_is_kept_of_a_container_it_goes_when_its_pod_has_ende
 
 // behaviour: GC-110
 #[tokio::test(start_paused = true)]
-async fn what_is_too_young_goes_when_it_is_old_enough_and_not_at_the_next_minute() {
+async fn young_container_is_removed_when_it_reaches_the_minimum_age() {
     let min_age = Duration::from_secs(90);
     let policy = ContainerPolicy { min_age, ..ContainerPolicy::default() };
     let mut bench = Bench::new(Pods::ready().active(&["uid-kept"]), policy);
@@ -379,14 +379,14 @@ async fn what_is_too_young_goes_when_it_is_old_enough_and_not_at_the_next_minute
     let _gc = bench.collector();
     let made = bench.clock.now();
     bench.dead_pod("gone", 1).await;
-    bench.until("it goes", |bench| bench.containers().len() == 1).await;
+    bench.until("it is removed", |bench| bench.containers().len() == 1).await;
     let age = bench.clock.now().duration_since(made).as_secs();
     assert!((90..93).contains(&age), "{age} s");
 }
 
 // behaviour: GC-110
 #[tokio::test(start_paused = true)]
-async fn containers_that_ripen_one_after_the_other_make_a_pass_every_ten_seconds() {
+async fn passes_for_the_minimum_age_are_ten_seconds_apart() {
     let min_age = Duration::from_secs(90);
     let policy = ContainerPolicy { min_age, ..ContainerPolicy::default() };
     let mut bench = Bench::new(Pods::ready(), policy);
@@ -395,7 +395,7 @@ async fn containers_that_ripen_one_after_the_other_make_a_pass_every_ten_seconds
     tokio::time::sleep(Duration::from_secs(45)).await;
     assert_eq!(bench.containers().len(), 40);
     bench.runtime.forget_calls();
-    bench.until("all are gone", |bench| bench.containers().is_empty()).await;
+    bench.until("all are removed", |bench| bench.containers().is_empty()).await;
     let passes = bench.runtime.count(Method::ListContainers);
     assert!((4..=7).contains(&passes), "{passes} passes in 45 s");
 }

@@ -1,17 +1,17 @@
-//! A pass and the deletor, both after the same containers.
+//! A pass and the deletor with the same containers.
 
-use model::observed::PodStatus;
+use model::observed::RuntimePodStatus;
 use model::ports::runtime::{Code, ContainerService};
 use testkit::runtime::{Fault, Rule};
 
 use super::*;
 use crate::decide::deletor::ObservedPod;
 
-/// A pod that is gone and has three dead containers, and a deletor that was told of their deaths.
-async fn told_of_deaths() -> (Bench, DeletorTask) {
+/// A pod that is gone with three dead containers, and a deletor that has their exits in its queue.
+async fn with_queued_exits() -> (Bench, DeletorTask) {
     let bench = Bench::new(Pods::ready(), ContainerPolicy::default());
     let (_, ids) = bench.dead_pod("web", 3).await;
-    let mut status = PodStatus::empty("uid-web".into());
+    let mut status = RuntimePodStatus::empty("uid-web".into());
     for id in &ids {
         status.containers.push(bench.runtime.container_status(id).await.unwrap());
     }
@@ -22,21 +22,21 @@ async fn told_of_deaths() -> (Bench, DeletorTask) {
     (bench, task)
 }
 
-/// Waits until the deletor has asked for its first.
+/// Waits until the deletor has started its first removal.
 async fn first_is_under_way(bench: &Bench) {
     bench.until("the first", |bench| bench.runtime.count(Method::RemoveContainer) == 1).await;
 }
 
 // behaviour: GC-65
 #[tokio::test(start_paused = true)]
-async fn what_both_are_after_is_removed_once() {
-    let (mut bench, task) = told_of_deaths().await;
+async fn container_of_pass_and_deletor_is_removed_once() {
+    let (mut bench, task) = with_queued_exits().await;
     let slow = Fault::delay(Duration::from_secs(1));
     bench.runtime.inject(Rule::on(Method::RemoveContainer, slow));
     bench.tasks.spawn(task.run(CancellationToken::new()));
     first_is_under_way(&bench).await;
     let report = bench.pass(false).await;
-    // Three containers, a sandbox, a directory of logs.
+    // Three containers, a sandbox, a log directory.
     assert_eq!((report.removed(), report.failed()), (5, 0), "{report:?}");
     assert_eq!((bench.containers().len(), bench.sandboxes()), (0, 0));
     tokio::time::sleep(Duration::from_mins(1)).await;
@@ -45,8 +45,8 @@ async fn what_both_are_after_is_removed_once() {
 
 // behaviour: GC-65
 #[tokio::test(start_paused = true)]
-async fn what_went_since_a_pass_listed_it_is_not_removed_again() {
-    let (mut bench, task) = told_of_deaths().await;
+async fn container_removed_after_the_list_is_not_removed_again() {
+    let (mut bench, task) = with_queued_exits().await;
     let late = Fault::late_answer(Duration::from_secs(10));
     bench.runtime.inject(Rule::on(Method::ListContainers, late).once());
     bench.tasks.spawn(async {
@@ -61,8 +61,8 @@ async fn what_went_since_a_pass_listed_it_is_not_removed_again() {
 
 // behaviour: GC-65
 #[tokio::test(start_paused = true)]
-async fn what_the_deletor_could_not_remove_a_pass_that_waited_for_it_removes() {
-    let (mut bench, task) = told_of_deaths().await;
+async fn pass_removes_a_container_after_the_deletor_failed() {
+    let (mut bench, task) = with_queued_exits().await;
     let fails = Fault::error(Code::Internal).after(Duration::from_secs(1));
     bench.runtime.inject(Rule::on(Method::RemoveContainer, fails).once());
     bench.tasks.spawn(task.run(CancellationToken::new()));

@@ -1,26 +1,26 @@
-//! Images that nobody used for too long.
+//! Images that are unused for too long.
 
 use jiff::Timestamp;
 use model::verdict::{Detail, Input};
 
 use crate::decide::images::candidates::since;
-use crate::decide::images::{Candidate, Policy, Situation};
+use crate::decide::images::{Candidate, ImageFacts, Policy};
 use crate::plan::{Fate, Item};
 
-/// What age decides.
+/// The result of the decision by age.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ages {
-    /// What goes, with why.
+    /// Images to remove, with the reason.
     pub old: Vec<(Candidate, Item)>,
     /// The rest, in the same order.
     pub rest: Vec<Candidate>,
 }
 
-/// Parts those that nobody used for too long from the rest. Nobody knows what was used before uses
-/// were observed, so nothing is too old before that is as long ago as the maximum age.
-pub fn by_age(situation: &Situation<'_>, candidates: Vec<Candidate>) -> Ages {
-    let Situation { policy, now, .. } = *situation;
-    let observed = situation.detected.records.since.unwrap_or(now);
+/// Splits images unused for longer than the maximum age from the rest. Uses before the first observation are
+/// unknown, so no image is too old until uses were observed for the maximum age.
+pub fn by_age(facts: &ImageFacts<'_>, candidates: Vec<Candidate>) -> Ages {
+    let ImageFacts { policy, now, .. } = *facts;
+    let observed = facts.detected.records.since.unwrap_or(now);
     if policy.maximum_age.is_zero() || since(observed, now) <= policy.maximum_age {
         return Ages { old: Vec::new(), rest: candidates };
     }

@@ -1,4 +1,4 @@
-//! Which images may go at all, and in which order.
+//! Which images may be removed, and in which order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,101 +13,101 @@ use podspec::image_name::ImageName;
 use crate::decide::images::{Detected, Pins, Policy, Seen, Times, Use};
 use crate::plan::{Fate, Item};
 
-/// What keeps an image besides its own merits.
+/// Why an image of a pod is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Keeper {
     /// A static pod.
     Static,
-    /// A pod that the node cannot do without.
+    /// A node-critical pod.
     Critical,
 }
 
-/// An image that a pod of the node names.
+/// An image in the specification of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptImage {
-    /// As the pod names it.
+    /// Its name in the specification.
     pub name: String,
-    /// What kind of pod.
+    /// The kind of the pod.
     pub keeper: Keeper,
-    /// Which.
+    /// The pod.
     pub pod: PodName,
 }
 
-/// All that decides about images, besides how full the disk is.
+/// The inputs of decisions about images, except the disk usage.
 #[derive(Debug)]
-pub struct Situation<'a> {
+pub struct ImageFacts<'a> {
     /// The images.
     pub detected: &'a Detected,
     /// The policy.
     pub policy: &'a Policy,
-    /// What the operator wants to keep.
+    /// The images that the operator pins.
     pub pins: &'a Pins,
-    /// Labels of images by id, as far as they are known and somebody asks for them.
+    /// Labels of images by id, as far as they are known and needed.
     pub labels: &'a BTreeMap<String, BTreeMap<String, String>>,
-    /// Names of images that somebody is about to use.
+    /// Names of images that are about to be used.
     pub claimed: &'a BTreeSet<String>,
-    /// Images of pods that the operator wants to keep; nothing while nobody can tell all of them.
+    /// Images of pods that the operator wants to keep; `None` until all of them are known.
     pub of_pods: Option<&'a [KeptImage]>,
-    /// When the pass began.
+    /// The start of the pass.
     pub now: Timestamp,
-    /// When the agent began: before that nobody was protected from it.
+    /// When the agent started. No image was protected before.
     pub began: Timestamp,
-    /// Whether anybody has observed the images before.
+    /// Whether images were observed before.
     pub observed: Observed,
 }
 
-/// Whether somebody has observed the images for as long as the agent runs.
+/// Whether an agent has observed the images since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Observed {
     /// An agent has.
     Yes,
-    /// Nobody has: this look is the first, and says nothing of how long images are there.
+    /// No agent has: this is the first listing, so the ages of images are unknown.
     No,
 }
 
-/// An image that may go, for whichever handlers it was pulled.
+/// An image that may be removed, for all of its handlers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its id, by which it goes.
+    /// Its id, by which it is removed.
     pub id: String,
-    /// Its names in full.
+    /// Its full names.
     pub names: Arc<[String]>,
-    /// Bytes it takes, layers that it shares included; the most that is told for any handler.
+    /// Its size in bytes, including shared layers; the largest that is reported for any handler.
     pub size: u64,
-    /// When it was first seen, and last in use; the latest for any handler.
+    /// When it was first detected and last used; the latest for any handler.
     pub times: Times,
-    /// For how long it is known, since the agent began at most.
+    /// For how long it is known, counted from the agent start at most.
     pub known_for: Duration,
-    /// Whether the first look at it means anything.
+    /// Whether its first detection is meaningful.
     pub observed: Observed,
 }
 
-/// What may go, the least recently used first, and what stays whatever happens.
+/// Candidates, least recently used first, and images that always stay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sorted {
-    /// What may go.
+    /// Images that may be removed.
     pub candidates: Vec<Candidate>,
-    /// What stays.
+    /// Images that stay.
     pub kept: Vec<Item>,
 }
 
-/// Sorts out what may go. Images that were never used come first; then the least recently used; of
-/// equals the one first seen.
-pub fn sort(situation: &Situation<'_>) -> Sorted {
-    let claimed = meant(situation.claimed);
-    let of_pods: BTreeMap<String, &KeptImage> = situation
+/// Sorts out images that must stay. Images that were never used come first, then the least recently used; equal
+/// ones by first detection.
+pub fn sort(facts: &ImageFacts<'_>) -> Sorted {
+    let claimed = meant(facts.claimed);
+    let of_pods: BTreeMap<String, &KeptImage> = facts
         .of_pods
         .unwrap_or_default()
         .iter()
         .flat_map(|image| [(image.name.clone(), image), (full_name(&image.name), image)])
         .collect();
     let mut sorted = Sorted::default();
-    // An image is removed by its id, for whichever handlers it was pulled: what keeps it for one of them
-    // keeps it for all. They are in the order of their keys, so those of one id stand together.
-    for handlers in situation.detected.images.chunk_by(|one, next| one.key.id == next.key.id) {
+    // An image is removed by its id, for all handlers: a reason to keep it for one of them keeps it for all.
+    // Entries are ordered by key, so those of one id are adjacent.
+    for handlers in facts.detected.images.chunk_by(|one, next| one.key.id == next.key.id) {
         let Some((first, others)) = handlers.split_first() else { continue };
-        let candidate = Candidate::of(first, others, situation);
-        match handlers.iter().find_map(|image| keeper(situation, image, &claimed, &of_pods)) {
+        let candidate = Candidate::of(first, others, facts);
+        match handlers.iter().find_map(|image| keeper(facts, image, &claimed, &of_pods)) {
             Some((rule, detail)) => sorted.kept.push(candidate.item(Fate::Keep, rule, detail)),
             None => sorted.candidates.push(candidate),
         }
@@ -119,9 +119,9 @@ pub fn sort(situation: &Situation<'_>) -> Sorted {
     sorted
 }
 
-/// The rule that keeps an image, with what it was applied to beyond the image itself.
+/// The rule that keeps an image, with its inputs beyond the image itself.
 fn keeper(
-    situation: &Situation<'_>,
+    facts: &ImageFacts<'_>,
     image: &Seen,
     claimed: &BTreeSet<String>,
     of_pods: &BTreeMap<String, &KeptImage>,
@@ -144,17 +144,17 @@ fn keeper(
     if let Some(name) = is_claimed(&image.key.id, &image.names, claimed) {
         return Some(("being-pulled", detail.with("claimed", text(name))));
     }
-    let labels = situation.labels.get(&image.key.id);
-    if situation.pins.look_at_labels() && labels.is_none() {
+    let labels = facts.labels.get(&image.key.id);
+    if facts.pins.look_at_labels() && labels.is_none() {
         return Some(("labels-unknown", detail));
     }
-    if let Some((pattern, rule)) = situation.pins.matching(&image.names, labels) {
+    if let Some((pattern, rule)) = facts.pins.matching(&image.names, labels) {
         return Some((rule, detail.with("pin", text(pattern))));
     }
-    if situation.of_pods.is_none() {
+    if facts.of_pods.is_none() {
         return Some(("source-not-ready", detail));
     }
-    // A pod may name it by its id.
+    // A pod may refer to the image by its id.
     let of_pod = image.names.iter().chain([&image.key.id]).find_map(|name| of_pods.get(name));
     of_pod.map(|image| {
         let rule = match image.keeper {
@@ -165,7 +165,7 @@ fn keeper(
     })
 }
 
-/// Under which name an image is claimed, if it is.
+/// The name under which an image is claimed, if any.
 fn is_claimed<'a>(id: &'a str, names: &'a [String], claimed: &BTreeSet<String>) -> Option<&'a str> {
     let digests = names.iter().filter_map(|name| digest(name));
     let mut names = names.iter().map(String::as_str).chain([id]).chain(digests);
@@ -173,8 +173,8 @@ fn is_claimed<'a>(id: &'a str, names: &'a [String], claimed: &BTreeSet<String>) 
 }
 
 impl Candidate {
-    /// An image as it is there for one handler, and for others.
-    fn of(first: &Seen, others: &[Seen], situation: &Situation<'_>) -> Self {
+    /// The candidate of an image, from its entries for all handlers.
+    fn of(first: &Seen, others: &[Seen], facts: &ImageFacts<'_>) -> Self {
         let Times { mut first_detected, mut last_used } = first.times;
         let (mut names, mut size) = (Arc::clone(&first.names), first.size);
         for other in others {
@@ -190,13 +190,12 @@ impl Candidate {
             names,
             size,
             times: Times { first_detected, last_used },
-            known_for: since(situation.began.max(first_detected), situation.now),
-            observed: situation.observed,
+            known_for: since(facts.began.max(first_detected), facts.now),
+            observed: facts.observed,
         }
     }
 
-    /// Under which of these names, as pods ask for them, the image is claimed: by a name that it had when it
-    /// was listed, or one that it has now.
+    /// The claimed name among the image's names at the time of the list and its current ones.
     pub fn claimed_now(&self, now: Option<&Image>, claimed: &BTreeSet<String>) -> Option<String> {
         let now =
             now.into_iter().flat_map(|image| image.repo_tags.iter().chain(&image.repo_digests));
@@ -204,13 +203,13 @@ impl Candidate {
         is_claimed(&self.id, &names, &meant(claimed)).map(ToOwned::to_owned)
     }
 
-    /// For how long nobody has used it; one that was never used counts from when it was first seen.
+    /// For how long it is unused; an image that was never used counts from when it was first seen.
     pub fn unused_for(&self, now: Timestamp) -> Duration {
         let last = self.times.last_used.unwrap_or(self.times.first_detected);
         since(last.max(self.times.first_detected), now)
     }
 
-    /// What becomes of it, by a rule that was applied to this besides the image itself.
+    /// The item of this candidate, with the inputs of its rule beyond the image itself.
     pub fn item(&self, fate: Fate, rule: &'static str, detail: Detail) -> Item {
         Item {
             subject: Subject::Image(self.id.clone()),
@@ -222,7 +221,7 @@ impl Candidate {
         }
     }
 
-    /// What is told of every image.
+    /// The details that are reported for every image.
     fn about(&self) -> Detail {
         let Times { first_detected, last_used } = self.times;
         let first_detected = match self.observed {
@@ -235,35 +234,34 @@ impl Candidate {
             .with("firstDetected", first_detected);
         match &*self.names {
             [] | [_] => detail,
-            // Whoever asks for it later may know it by any of them.
+            // A later query may use any of them.
             names => detail.with("names", Input::Texts(names.to_vec())),
         }
     }
 }
 
-/// An amount of bytes as an input; more than fits is as much as fits.
+/// An amount of bytes as an input; larger amounts are capped.
 pub(crate) fn bytes(amount: u64) -> Input {
     Input::Number(i64::try_from(amount).unwrap_or(i64::MAX))
 }
 
-/// How long ago something was; no time for what is yet to come.
+/// The time since `then`; zero if it is in the future.
 pub(crate) fn since(then: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(then)).unwrap_or(Duration::ZERO)
 }
 
-/// What names that somebody asked for may mean: as they are, for an id may look like a name, in full, and
-/// by their digests.
+/// The possible meanings of requested names: unchanged, for an id may look like a name, in full, and by digest.
 fn meant(names: &BTreeSet<String>) -> BTreeSet<String> {
     let digests = names.iter().filter_map(|name| digest(name)).map(ToOwned::to_owned);
     names.iter().flat_map(|name| [name.clone(), full_name(name)]).chain(digests).collect()
 }
 
-/// The digest in a name. It stands for the same image in every repository, also while it is being pulled.
+/// The digest in a name. It identifies the same image in every repository, even during a pull.
 fn digest(name: &str) -> Option<&str> {
     Some(name.split_once('@')?.1)
 }
 
-/// A name as runtimes list it; what is no name stays as it is.
+/// A name in the form that runtimes list; an invalid name stays unchanged.
 pub(crate) fn full_name(name: &str) -> String {
     match ImageName::parse(name) {
         Some(parts) if parts.is_latest() && parts.tag.is_none() => {

@@ -1,4 +1,4 @@
-//! Which images there are, and who uses them.
+//! Which images exist, and what uses them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,12 +10,12 @@ use model::ports::runtime::{Image, ImageUse};
 
 use crate::decide::images::candidates::full_name;
 
-/// What tells one image from another.
+/// The identity of an image.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ImageKey {
     /// The runtime's id.
     pub id: String,
-    /// The handler it was pulled for; empty for the default one, and where that makes no difference.
+    /// The handler it was pulled for; empty for the default one, and if handlers make no difference.
     pub handler: String,
 }
 
@@ -27,89 +27,89 @@ impl fmt::Display for ImageKey {
 }
 
 impl ImageKey {
-    /// The key as it is written.
+    /// Parses the text form.
     pub fn parse(text: &str) -> Self {
         let (id, handler) = text.split_once(',').unwrap_or((text, ""));
         Self { id: id.to_owned(), handler: handler.to_owned() }
     }
 }
 
-/// What is remembered of an image.
+/// The record of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
-    /// When it was first seen.
+    /// When it was first detected.
     pub first_detected: Timestamp,
     /// When it was last seen in use, if ever.
     pub last_used: Option<Timestamp>,
 }
 
-/// What is remembered of all images.
+/// The records of all images.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Records {
     /// By image.
     pub images: BTreeMap<ImageKey, Times>,
-    /// Since when uses are observed: what was used before, nobody knows.
+    /// Since when uses are observed. Earlier uses are unknown.
     pub since: Option<Timestamp>,
 }
 
-/// What the runtime says.
+/// The state of the runtime.
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
     /// All images.
     pub images: Vec<Image>,
-    /// Which image every container uses, live or dead.
+    /// The image of every container, live or dead.
     pub uses: Vec<ImageUse>,
-    /// The images that containers have mounted, as the runtime refers to them.
+    /// The images that containers mount, as the runtime refers to them.
     pub mounted: Vec<(ContainerId, String)>,
-    /// The images of sandboxes, by name or id, where the runtime tells.
+    /// The images of sandboxes, by name or id, if the runtime reports them.
     pub sandboxes: BTreeSet<String>,
-    /// When containers were made since the last look, by the name of their image. They may be gone.
+    /// Creation times of containers since the last list, by the name of their image. The containers may be
+    /// gone.
     pub made_since: BTreeMap<String, Timestamp>,
     /// Whether handlers make a difference.
     pub per_handler: bool,
 }
 
-/// How an image is used.
+/// The use of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Use {
-    /// Containers were made from it: how many, and one of them.
+    /// The number of its containers, and one of them.
     Containers(usize, ContainerId),
-    /// A container has it mounted.
+    /// A container mounts it.
     Volume(ContainerId),
     /// A sandbox was made from it.
     Sandbox,
 }
 
-/// An image that is there.
+/// An existing image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// Which.
+    /// Its identity.
     pub key: ImageKey,
-    /// Its names in full: with a tag, then with a digest.
+    /// Its full names: with a tag, then with a digest.
     pub names: Arc<[String]>,
-    /// Bytes it takes, layers that it shares included.
+    /// Its size in bytes, including shared layers.
     pub size: u64,
-    /// Whether the runtime asks to keep it.
+    /// Whether the runtime reports it as pinned.
     pub pinned: bool,
-    /// When it was first seen, and last in use.
+    /// When it was first detected and last used.
     pub times: Times,
-    /// Who uses it now.
+    /// Its current use.
     pub used: Option<Use>,
 }
 
-/// What a look at the runtime gave.
+/// The result of a detection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Detected {
-    /// What to remember from now on.
+    /// The new records.
     pub records: Records,
     /// All images, in the order of their keys.
     pub images: Vec<Seen>,
-    /// Images without an id, by what names they have: nothing can be done with them.
+    /// The names of images without an id, which cannot be removed.
     pub without_id: Vec<String>,
 }
 
-/// Who uses what, at `now`. The images were listed from `began` on: those that are new count from
-/// then.
+/// Detects uses at `now`. The image list began at `began`: new images count from then.
 pub fn detect(records: &Records, listing: &Listing, began: Timestamp, now: Timestamp) -> Detected {
     let mut detected = Detected::default();
     let mut seen: BTreeMap<ImageKey, Seen> = BTreeMap::new();
@@ -131,7 +131,7 @@ pub fn detect(records: &Records, listing: &Listing, began: Timestamp, now: Times
             times: not_after(times, now),
             used: None,
         });
-        // The same image may be listed twice; once pinned is pinned.
+        // The same image may be listed twice; one pinned entry is enough.
         entry.pinned |= image.pinned;
         entry.size = image.size;
         entry.names = entry.names.iter().cloned().chain(names).collect();
@@ -162,7 +162,7 @@ fn key(listing: &Listing, id: &str, handler: &str) -> ImageKey {
     ImageKey { id: id.to_owned(), handler: handler.to_owned() }
 }
 
-/// A clock that was set back must not keep images for as long as it was ahead.
+/// A clock that was set back must not keep images until it has caught up.
 fn not_after(times: Times, now: Timestamp) -> Times {
     Times {
         first_detected: times.first_detected.min(now),
@@ -170,7 +170,7 @@ fn not_after(times: Times, now: Timestamp) -> Times {
     }
 }
 
-/// Images by what may refer to them: their ids and names.
+/// Images by the ids and names that may refer to them.
 struct References<'a>(BTreeMap<&'a str, BTreeSet<ImageKey>>);
 
 impl<'a> References<'a> {
@@ -186,25 +186,25 @@ impl<'a> References<'a> {
         Self(references)
     }
 
-    /// All images of an id, or of a name as the runtime writes it.
+    /// All images with an id, or with a name in the runtime's form.
     fn referred(&self, reference: &str) -> BTreeSet<ImageKey> {
         self.0.get(reference).cloned().unwrap_or_default()
     }
 
-    /// All images of a name as somebody asked for it.
+    /// All images with a requested name.
     fn meant_by(&self, name: &str) -> BTreeSet<ImageKey> {
         let named = self.referred(name);
         if named.is_empty() { self.referred(&full_name(name)) } else { named }
     }
 }
 
-/// Every image that is used, with how.
+/// Every used image with its use.
 fn uses(listing: &Listing, references: &References<'_>) -> BTreeMap<ImageKey, Use> {
     let referred = |reference: &str| references.referred(reference);
     let mut used: BTreeMap<ImageKey, Use> = BTreeMap::new();
     for image in &listing.uses {
-        // An image is removed by its id, for whichever handler it was pulled. So whoever uses it by any
-        // of them uses it. A runtime that tells a name instead means every image of that name.
+        // An image is removed by its id, for all handlers, so a use for any handler counts. A runtime that
+        // reports a name instead means every image of that name.
         for key in referred(&image.image_id) {
             match used.get_mut(&key) {
                 Some(Use::Containers(count, _)) => *count += 1,

@@ -1,10 +1,10 @@
-//! Images that the operator wants to keep, by their names or labels.
+//! Images that the operator pins, by name or label.
 
 use std::collections::BTreeMap;
 
 use podspec::image_name::ImageName;
 
-/// A pattern that cannot be used.
+/// An invalid pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{pattern:?} is neither a name of an image, nor a pattern with * or ?, nor label:NAME[=VALUE]"
@@ -13,40 +13,39 @@ pub struct PinError {
     pattern: String,
 }
 
-/// What is pinned.
+/// The pins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pins(Vec<Pin>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Pin {
-    /// As written.
+    /// The original text.
     text: String,
     kind: Kind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Kind {
-    /// The name in full, with a tag or digest or without one, which means all of them.
+    /// The full name, with a tag or digest, or without one to match all.
     Name(String),
-    /// What a name in full, with or without its tag or digest, must look like.
+    /// A glob for the full name, with or without its tag or digest.
     Glob(Vec<char>),
-    /// A label, and its value if one is asked for.
+    /// A label, and its value if required.
     Label(String, Option<String>),
 }
 
 impl Pins {
-    /// Reads patterns.
+    /// Parses patterns.
     pub fn parse<T: AsRef<str>>(patterns: &[T]) -> Result<Self, PinError> {
         patterns.iter().map(|text| pin(text.as_ref())).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether any of them looks at labels.
+    /// Whether any pattern matches labels.
     pub fn look_at_labels(&self) -> bool {
         self.0.iter().any(|pin| matches!(pin.kind, Kind::Label(..)))
     }
 
-    /// The first pattern that an image of these names, in full, and labels matches, and by which
-    /// rule.
+    /// The first pattern that matches these full names and labels, with its rule.
     pub fn matching(
         &self,
         names: &[String],
@@ -116,12 +115,12 @@ impl Kind {
     }
 }
 
-/// Whether a text looks like a pattern: `*` stands for any text, `?` for one character. Linear in the
-/// length of the text for each `*`, whatever the pattern.
+/// Whether a text matches a glob: `*` matches any text, `?` one character. Linear in the length of the text for
+/// each `*`.
 fn glob(pattern: &[char], text: &str) -> bool {
     let text: Vec<char> = text.chars().collect();
     let (mut at, mut read) = (0, 0);
-    // Where the last `*` stands, and up to where it reaches so far.
+    // The position of the last `*`, and the end of its match so far.
     let mut star: Option<(usize, usize)> = None;
     while read < text.len() {
         match pattern.get(at) {
@@ -152,7 +151,7 @@ mod tests {
 
     // behaviour: IMG-50
     #[test]
-    fn a_pattern_is_a_name_with_or_without_a_tag_or_a_glob() {
+    fn image_patterns_are_names_or_globs() {
         let digest = format!("registry.test/app@sha256:{}", "a".repeat(64));
         let rows = [
             ("busybox", "docker.io/library/busybox:1", true),
@@ -180,7 +179,7 @@ mod tests {
 
     // behaviour: IMG-51
     #[test]
-    fn a_label_is_matched_with_or_without_its_value() {
+    fn labels_match_with_or_without_a_value() {
         let labels = BTreeMap::from([("keep".to_owned(), "always".to_owned())]);
         let rows = [
             ("label:keep", true),
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused() {
+    fn invalid_patterns_are_refused() {
         for wrong in ["", "a b", "* *", "label:", "label:=x", "UPPER/case:x y"] {
             Pins::parse(&[wrong]).expect_err(wrong);
         }

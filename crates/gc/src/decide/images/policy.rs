@@ -1,18 +1,18 @@
-//! When images go, as the operator wants it.
+//! The image garbage collection policy.
 
 use std::time::Duration;
 
 /// The policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// An image that was first seen less than this ago stays.
+    /// An image that was first detected less than this ago stays.
     pub minimum_age: Duration,
-    /// An image that nobody used for longer than this goes, however much room there is; zero for
-    /// never.
+    /// An image that is unused for longer than this is removed even if the disk has room; zero disables
+    /// this.
     pub maximum_age: Duration,
-    /// The use of the disk, in per cent, from which on images go to make room.
+    /// The disk usage, in percent, from which images are removed.
     pub high_threshold: u32,
-    /// The use of the disk, in per cent, at which enough have gone.
+    /// The disk usage, in percent, at which removals end.
     pub low_threshold: u32,
     /// Whether images of one id that were pulled for different runtime handlers are different images.
     pub per_handler: bool,
@@ -30,30 +30,30 @@ impl Default for Policy {
     }
 }
 
-/// A policy that makes no sense.
+/// An invalid policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// A threshold is no percentage.
+    /// A threshold that is not a percentage.
     #[error("{field} is {value}, must be from 0 to 100")]
     Range {
-        /// Which.
+        /// The field.
         field: &'static str,
-        /// What it is.
+        /// Its value.
         value: u32,
     },
     /// The low threshold is above the high one.
     #[error("the low threshold {low} is above the high threshold {high}")]
     Order {
-        /// The low one.
+        /// The low threshold.
         low: u32,
-        /// The high one.
+        /// The high threshold.
         high: u32,
     },
 }
 
 impl Policy {
-    /// Whether it makes sense. The configuration is held to more than this: there the low threshold
-    /// must be below the high one.
+    /// Checks the policy. The configuration has a stricter check: there the low threshold must be below the
+    /// high one.
     pub fn check(&self) -> Result<(), PolicyError> {
         let (high, low) = (self.high_threshold, self.low_threshold);
         for (field, value) in [("high threshold", high), ("low threshold", low)] {
@@ -64,7 +64,7 @@ impl Policy {
         if low > high { Err(PolicyError::Order { low, high }) } else { Ok(()) }
     }
 
-    /// Whether there is anything to do without being asked.
+    /// Whether periodic passes can remove anything.
     pub fn is_periodic(&self) -> bool {
         self.high_threshold < 100 || !self.maximum_age.is_zero()
     }

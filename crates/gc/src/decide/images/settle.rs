@@ -1,4 +1,4 @@
-//! Whether a disk has given back what a removal freed. Runtimes and file systems may do so later than
+//! Detects whether a disk has released the space of a removed image. Runtimes and file systems may do so after
 //! they answer.
 
 use std::time::Duration;
@@ -6,15 +6,15 @@ use std::time::Duration;
 /// How long to wait for it.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long to wait between two looks.
+/// The delay between two measurements.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// What a disk showed after a removal.
+/// Measurements after a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shown {
-    /// What is available.
+    /// The available space now.
     pub available: u64,
-    /// The most that was since the removal: others may have taken of it again.
+    /// The largest available space since the removal: other processes may have used some.
     pub most: u64,
 }
 
@@ -24,29 +24,28 @@ impl From<u64> for Shown {
     }
 }
 
-/// Looks at a disk after a removal.
+/// Measures a disk after a removal.
 #[derive(Debug, Clone)]
 pub struct Settling {
     before: u64,
-    /// How much is enough: then there is nothing to wait for.
+    /// The available space that ends the wait.
     enough: u64,
     shown: Option<Shown>,
 }
 
 impl Settling {
-    /// A removal was done with `before` bytes available; `enough` would be enough.
+    /// After a removal that started with `before` bytes available; `enough` ends the wait.
     pub fn new(before: u64, enough: u64) -> Self {
         Self { before, enough, shown: None }
     }
 
-    /// What was measured so far; nothing before the first look.
+    /// The measurements so far; `None` before the first.
     pub fn shown(&self) -> Option<Shown> {
         self.shown
     }
 
-    /// What was measured so long after the removal. How long to wait for the next look; nothing when
-    /// this was the last: there is enough, or more than before and no longer growing, or it is no use
-    /// to wait longer.
+    /// Records a measurement at this time after the removal. Returns the delay before the next; `None` after
+    /// the last: there is enough space, or the space has grown and stopped growing, or the patience is over.
     pub fn measured(&mut self, available: u64, since_removal: Duration) -> Option<Duration> {
         let rests = self
             .shown
@@ -62,7 +61,7 @@ impl Settling {
 mod tests {
     use super::*;
 
-    /// How many looks it takes, and for how long, when the disk shows these amounts.
+    /// How many measurements are made, and for how long, for these amounts.
     fn looks(before: u64, enough: u64, shown: impl Fn(Duration) -> u64) -> (usize, Duration) {
         let mut settling = Settling::new(before, enough);
         let (mut looks, mut now) = (0, Duration::ZERO);
@@ -78,7 +77,7 @@ mod tests {
 
     // behaviour: IMG-41
     #[test]
-    fn a_disk_has_settled_when_it_has_more_and_no_longer_gets_more() {
+    fn disk_has_settled_when_available_space_stops_growing() {
         let millis = Duration::from_millis;
         assert_eq!(looks(10, 100, |_| 30), (2, millis(250)));
         let grows = |now: Duration| 10 + u64::try_from(now.as_millis() / 500).unwrap().min(4);
@@ -86,14 +85,14 @@ mod tests {
         assert_eq!(looks(10, 30, |_| 30), (1, Duration::ZERO));
         assert_eq!(looks(10, 100, |_| 10).1, PATIENCE);
         assert_eq!(looks(10, 100, |_| 5).1, PATIENCE);
-        // Somebody else takes it again.
+        // Another process uses the space again.
         let falls = |now: Duration| 30 - u64::try_from(now.as_millis() / 50).unwrap();
         assert_eq!(looks(10, 100, falls), (2, millis(250)));
     }
 
     // behaviour: IMG-60
     #[test]
-    fn the_most_that_a_disk_showed_is_remembered() {
+    fn largest_available_space_is_kept() {
         let mut settling = Settling::new(10, 100);
         assert_eq!(settling.shown(), None);
         for (millis, available) in [(0, 10), (250, 30), (500, 5)] {

@@ -1,7 +1,8 @@
-//! Images that go to make room, one after the other, for as long as there is too little.
+//! Removes images one after the other until there is enough space.
 //!
-//! A sweep is asked for the next image and told what became of it. It never adds up what images say
-//! of their size: layers are shared, so it is told what the disk shows.
+//! The caller requests the next image from the sweep, and reports the result. A sweep never adds up the sizes
+//! of
+//! images: layers are shared, so the caller reports the measured disk usage.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -14,39 +15,39 @@ use crate::decide::images::worth::worth;
 use crate::decide::images::{Candidate, Policy, Shown, Usage, Worth, human_size};
 use crate::plan::{Fate, Item};
 
-/// So many removals in a row that gain nothing, and more of them will not help either.
+/// After this many consecutive removals without gain, further ones will not help either.
 const FRUITLESS: u32 = 3;
 
-/// What a sweep is for.
+/// The goal of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
-    /// Room: until this much is available.
+    /// Until this much space is available.
     Room {
-        /// How full the disk was.
+        /// The disk usage before.
         usage: Usage,
-        /// How much must be available.
+        /// The space that must be available.
         target: u64,
-        /// Whether what becomes available is worked out from sizes and not measured.
+        /// Whether the available space is computed from sizes instead of measured.
         estimated: bool,
     },
-    /// Everything that may go: the node is short of disk.
+    /// Every candidate: the node is under disk pressure.
     Everything,
 }
 
 /// Why a sweep ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// Everything that may go has gone.
+    /// Every candidate is removed.
     Exhausted,
-    /// There is enough room.
+    /// There is enough space.
     Enough,
-    /// Removals gain nothing.
+    /// Removals gain no space.
     Fruitless,
     /// The disk can no longer be measured.
     Blind,
 }
 
-/// A sweep under way.
+/// A sweep in progress.
 #[derive(Debug)]
 pub struct Sweep {
     queue: VecDeque<Candidate>,
@@ -57,27 +58,27 @@ pub struct Sweep {
     available: u64,
     freed: u64,
     fruitless: u32,
-    /// What the image says of its size that was last told to go.
+    /// The reported size of the image that was returned last.
     size: u64,
     ended: Option<End>,
     items: Vec<Item>,
 }
 
-/// What a sweep came to.
+/// The result of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Swept {
-    /// What became of every image.
+    /// The fate of every image.
     pub items: Vec<Item>,
-    /// Bytes that became available; where everything goes and nobody measures, the sizes of what went.
+    /// Bytes that became available. If all images are removed without a measure: the sum of their sizes.
     pub freed: u64,
     /// Why it ended.
     pub end: End,
-    /// Whether there is as much room as was wanted.
+    /// Whether the goal is reached.
     pub is_enough: bool,
 }
 
 impl Sweep {
-    /// A sweep over these, in this order, of a pass that began at `now`.
+    /// A sweep over the candidates in this order, in a pass that began at `now`.
     pub fn new(candidates: Vec<Candidate>, goal: Goal, policy: &Policy, now: Timestamp) -> Self {
         let available = match goal {
             Goal::Room { usage, .. } => usage.space.available,
@@ -98,7 +99,7 @@ impl Sweep {
         }
     }
 
-    /// The next image to remove, with why.
+    /// The next image to remove, with its item.
     pub fn next_step(&mut self) -> Option<(Candidate, Item)> {
         while self.ended.is_none() {
             let Some(candidate) = self.queue.pop_front() else {
@@ -110,7 +111,7 @@ impl Sweep {
                     candidate.item(Fate::Keep, "used-since-the-pass-began", Detail::default());
                 self.items.push(item);
             } else if candidate.known_for < self.minimum_age {
-                // Of one that no look before this has seen, nobody knows since when it is there.
+                // The age of an image that this listing is the first to contain is unknown.
                 let known_for = if candidate.times.first_detected >= self.now {
                     Input::Nothing
                 } else {
@@ -149,12 +150,12 @@ impl Sweep {
         }
     }
 
-    /// How much was available when the disk was last measured.
+    /// The available space at the last measurement.
     pub fn available(&self) -> u64 {
         self.available
     }
 
-    /// It went; what the disk shows now, if that is known.
+    /// The image was removed; `shown` is the measurement after it, if any.
     pub fn removed(&mut self, mut item: Item, shown: Option<Shown>) {
         let Goal::Room { target, .. } = self.goal else {
             self.items.push(item);
@@ -175,7 +176,7 @@ impl Sweep {
                 self.freed = self.freed.saturating_add(bytes);
             }
             Worth::Nothing => self.fruitless += 1,
-            // It neither helped for sure nor was it in vain for sure.
+            // Whether it helped is unclear.
             Worth::Unclear => {}
         }
         self.available = available;
@@ -186,12 +187,12 @@ impl Sweep {
         }
     }
 
-    /// It could not be removed, for this reason.
+    /// The image could not be removed.
     pub fn failed(&mut self, candidate: &Candidate, error: &str) {
         self.items.push(not_removed(candidate, error));
     }
 
-    /// What is available now, whatever the cause.
+    /// Records the available space, which may have changed for other reasons.
     pub fn measured(&mut self, available: u64) {
         self.freed = self.freed.saturating_add(available.saturating_sub(self.available));
         self.available = available;
@@ -202,12 +203,12 @@ impl Sweep {
         }
     }
 
-    /// Somebody claimed it meanwhile, under this name.
+    /// The image was claimed meanwhile, under this name.
     pub fn claimed(&mut self, candidate: &Candidate, name: &str) {
         self.items.push(claimed(candidate, name));
     }
 
-    /// What became of everything; what was not come to stays.
+    /// The fates of all images; candidates that were not reached stay.
     pub fn finish(mut self) -> Swept {
         let end = self.ended.unwrap_or(End::Exhausted);
         let rule = match end {
@@ -229,12 +230,12 @@ impl Sweep {
     }
 }
 
-/// The event by which people hear that all that may go was not enough, as upstream's.
+/// Upstream's event for insufficient space after all possible removals.
 pub const FREE_DISK_SPACE_FAILED: &str = "FreeDiskSpaceFailed";
 
-/// What that event says of a sweep of a disk that was so full; nothing if there was enough.
+/// The message of that event after a sweep of a disk with this usage; `None` if there is enough space.
 pub fn not_enough(usage: Usage, swept: &Swept) -> Option<String> {
-    let told = || {
+    let message = || {
         format!(
             "Insufficient free disk space on the node's image filesystem ({}% of {} used). \
              Failed to free sufficient space by deleting unused images (freed {} bytes). \
@@ -245,11 +246,11 @@ pub fn not_enough(usage: Usage, swept: &Swept) -> Option<String> {
             swept.freed
         )
     };
-    (!swept.is_enough).then(told)
+    (!swept.is_enough).then(message)
 }
 
-/// The sweep as sizes foretell it: what would go if every image gave back what it says that it takes.
-pub fn foretold(mut sweep: Sweep) -> Swept {
+/// Predicts the sweep from image sizes, as if each removal freed the full size of its image.
+pub fn predict(mut sweep: Sweep) -> Swept {
     while let Some((candidate, item)) = sweep.next_step() {
         let available = sweep.available().saturating_add(candidate.size);
         sweep.removed(item, Some(available.into()));
@@ -257,7 +258,7 @@ pub fn foretold(mut sweep: Sweep) -> Swept {
     sweep.finish()
 }
 
-/// The images that are there after a pass in which this became of all of them, by id.
+/// The ids of images that remain after a pass with these items.
 pub fn stay(items: &[Item]) -> BTreeSet<String> {
     let stays = items.iter().filter(|item| item.fate == Fate::Keep);
     let ids = stays.filter_map(|item| match &item.subject {
@@ -267,28 +268,28 @@ pub fn stay(items: &[Item]) -> BTreeSet<String> {
     ids.collect()
 }
 
-/// The rule by which an image stays that should go.
+/// The rule for an image whose removal failed.
 pub const NOT_REMOVED: &str = "removal-failed";
 
-/// An image that could not be removed stays.
+/// The item of an image whose removal failed.
 pub fn not_removed(candidate: &Candidate, error: &str) -> Item {
     let detail = Detail::default().with("error", Input::Text(error.to_owned()));
     candidate.item(Fate::Keep, NOT_REMOVED, detail)
 }
 
-/// An image that somebody is about to use stays.
+/// The item of an image that is about to be used.
 pub fn claimed(candidate: &Candidate, name: &str) -> Item {
     let detail = Detail::default().with("claimed", Input::Text(name.to_owned()));
     candidate.item(Fate::Keep, "being-pulled", detail)
 }
 
-/// Nobody has observed these images, so how long they are there and unused cannot be told: on a disk
-/// that is too full, an agent would choose among them.
+/// These images were not observed, so their ages and uses are unknown. On a disk that is too full, an agent would
+/// choose among them.
 pub fn not_observed(candidates: &[Candidate], usage: Usage, policy: &Policy) -> Vec<Item> {
     kept("image-age-unknown", candidates, usage, policy)
 }
 
-/// The disk cannot be measured, for this reason: everything stays.
+/// Keeps everything: the disk cannot be measured.
 pub fn blind(candidates: &[Candidate], error: &str) -> Vec<Item> {
     let keep = |candidate: &Candidate| {
         let detail = Detail::default().with("error", Input::Text(error.to_owned()));
@@ -297,12 +298,12 @@ pub fn blind(candidates: &[Candidate], error: &str) -> Vec<Item> {
     candidates.iter().map(keep).collect()
 }
 
-/// There is room enough: everything stays.
+/// Keeps everything: there is enough space.
 pub fn all_stay(candidates: &[Candidate], usage: Usage, policy: &Policy) -> Vec<Item> {
     kept("below-high-threshold", candidates, usage, policy)
 }
 
-/// They stay by a rule about how full the disk is.
+/// Keeps everything by a rule about the disk usage.
 fn kept(rule: &'static str, candidates: &[Candidate], usage: Usage, policy: &Policy) -> Vec<Item> {
     let number = |number: u32| Input::Number(i64::from(number));
     let keep = |candidate: &Candidate| {

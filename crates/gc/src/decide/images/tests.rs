@@ -1,5 +1,5 @@
-//! The rows of the behaviour table, and the laws that hold for every node.
+//! The rows of the behaviour table, and properties that hold for every node.
 
+mod harness;
 mod laws;
 mod scenarios;
-mod world;

@@ -1,20 +1,20 @@
-//! How full a disk is.
+//! Disk usage.
 
 use model::ports::disk::DiskSpace;
 
 use crate::decide::images::Policy;
 
-/// The use of a disk that has room at all.
+/// The usage of a disk with a capacity above 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// What was measured; never more available than there is.
+    /// The measurement; available space is capped at the capacity.
     pub space: DiskSpace,
-    /// How much is used, in per cent, rounded up.
+    /// The used space in percent, rounded up.
     pub percent: u32,
 }
 
 impl Usage {
-    /// The use of a disk; none when it has no room at all, so that nothing can be said.
+    /// The usage of a disk; `None` if its capacity is 0.
     pub fn of(space: DiskSpace) -> Option<Self> {
         if space.capacity == 0 {
             return None;
@@ -26,19 +26,19 @@ impl Usage {
         Some(Self { space, percent })
     }
 
-    /// The same with this much more available.
+    /// The usage with this much more space available.
     #[must_use]
     pub fn with(self, bytes: u64) -> Self {
         let available = self.space.available.saturating_add(bytes);
         Self::of(DiskSpace { available, ..self.space }).unwrap_or(self)
     }
 
-    /// Whether images must go.
+    /// Whether images must be removed.
     pub fn is_too_much(&self, policy: &Policy) -> bool {
         self.percent >= policy.high_threshold
     }
 
-    /// How much must be available for enough images to have gone.
+    /// The available space at which removals end.
     pub fn target(&self, policy: &Policy) -> u64 {
         share(self.space.capacity, u64::from(100 - policy.low_threshold.min(100)), 100)
     }
@@ -50,14 +50,14 @@ fn share(amount: u64, numerator: u64, denominator: u64) -> u64 {
     u64::try_from(product / u128::from(denominator)).unwrap_or(u64::MAX)
 }
 
-/// A size as people read it.
+/// A size for people.
 pub fn human_size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
     }
     let steps = UNITS.len().min(usize::try_from(bytes.ilog2() / 10).unwrap_or(usize::MAX));
-    #[expect(clippy::cast_precision_loss, reason = "one digit behind the point is told")]
+    #[expect(clippy::cast_precision_loss, reason = "one decimal place is shown")]
     let size = bytes as f64 / (1_u64 << (10 * steps)) as f64;
     format!("{size:.1} {}", UNITS[steps - 1])
 }
@@ -72,7 +72,7 @@ mod tests {
 
     // behaviour: IMG-19, IMG-20
     #[test]
-    fn the_use_of_a_disk_is_rounded_up() {
+    fn disk_usage_percent_is_rounded_up() {
         let rows = [
             (100, 15, Some(85)),
             (10_000, 1_599, Some(85)),
@@ -91,7 +91,7 @@ mod tests {
 
     // behaviour: IMG-33
     #[test]
-    fn sizes_are_told_in_the_largest_unit_that_fits() {
+    fn sizes_are_formatted_in_the_largest_unit() {
         let rows = [
             (0, "0 B"),
             (1023, "1023 B"),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn enough_is_the_share_that_the_low_threshold_leaves() {
+    fn needed_space_follows_from_the_low_threshold() {
         let policy = Policy { low_threshold: 80, ..Policy::default() };
         let usage = |capacity| Usage::of(DiskSpace { capacity, available: 0 }).unwrap();
         assert_eq!(usage(1000).target(&policy), 200);

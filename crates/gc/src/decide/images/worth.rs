@@ -1,24 +1,23 @@
-//! What a removal was worth, as far as the disk shows.
+//! The space gained by a removal, as measured on the disk.
 
 use crate::decide::images::Shown;
 
-/// Others who write less than this part of an image while it goes do not hide what it gave back.
+/// If other processes write less than this fraction of an image during its removal, the gain is still visible.
 const NOTICEABLE: u64 = 64;
 
-/// What a removal was worth.
+/// The gain of a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Worth {
-    /// So many bytes became available.
+    /// Bytes that became available.
     Gained(u64),
     /// Nothing became available.
     Nothing,
-    /// Others took room meanwhile, perhaps all that it gave back.
+    /// Other processes used space meanwhile, perhaps all that the removal freed.
     Unclear,
 }
 
-/// What the removal of an image of that size was worth, with so much available before. A disk is
-/// everybody's: where clearly less is available than before, somebody else writes, and nobody can tell
-/// what it would be without that.
+/// The gain from the removal of an image of this size, with `before` bytes available before. A disk is shared:
+/// if clearly less is available than before, another process writes, and the gain cannot be measured.
 pub fn worth(size: u64, before: u64, shown: Shown) -> Worth {
     let Shown { available, most } = shown;
     match most.max(available).checked_sub(before) {
@@ -34,9 +33,9 @@ mod tests {
 
     // behaviour: IMG-60
     #[test]
-    fn a_removal_gained_nothing_only_if_nobody_else_took_it() {
+    fn removal_is_fruitless_only_without_other_writers() {
         let rows = [
-            // Size, before, now, the most since; worth.
+            // Size, available before, available now, largest since; gain.
             (640, 100, 740, 740, Worth::Gained(640)),
             (640, 100, 101, 101, Worth::Gained(1)),
             (640, 100, 100, 100, Worth::Nothing),
@@ -44,9 +43,9 @@ mod tests {
             (640, 100, 90, 100, Worth::Nothing),
             (640, 100, 89, 100, Worth::Unclear),
             (640, 100, 0, 100, Worth::Unclear),
-            // It was seen before it was taken.
+            // The gain was measured before another process used it.
             (640, 100, 50, 300, Worth::Gained(200)),
-            // Nothing is left to take.
+            // No space is left.
             (640, 0, 0, 0, Worth::Nothing),
             (0, 100, 100, 100, Worth::Nothing),
         ];

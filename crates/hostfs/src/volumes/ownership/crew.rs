@@ -1,4 +1,4 @@
-//! Threads that share a tree.
+//! Threads that share the work on a tree.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,13 +13,13 @@ use tracing::warn;
 
 use super::walk;
 
-/// How many threads work on a large tree.
+/// The number of threads for a large tree.
 const THREADS: usize = 4;
 
-/// After how many files a tree is a large one.
+/// From this number of files on, a tree is large.
 const LARGE: u64 = 500;
 
-/// After how many files the progress is reported.
+/// Progress is reported after so many files.
 const REPORTED: u64 = 1000;
 
 /// How many errors of single files are logged.
@@ -46,13 +46,13 @@ pub(super) fn walk(volume: OwnedFd, ownership: Ownership, progress: &(dyn Fn(u64
 
 #[derive(Debug)]
 struct Queue {
-    /// Directories whose content is to be changed.
+    /// Directories whose content has to be changed.
     directories: VecDeque<OwnedFd>,
-    /// How many threads may still add some.
+    /// How many threads may still add directories.
     busy: usize,
 }
 
-/// What the threads have in common.
+/// The state shared by the threads.
 pub(super) struct Crew<'a> {
     pub(super) ownership: Ownership,
     progress: &'a (dyn Fn(u64) + Send + Sync),
@@ -71,7 +71,7 @@ impl Crew<'_> {
         }
     }
 
-    /// The next directory; nothing once all is done.
+    /// The next directory; `None` once all are done.
     fn next(&self) -> Option<OwnedFd> {
         let mut queue = self.queue();
         loop {
@@ -90,7 +90,7 @@ impl Crew<'_> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves a directory to another thread, if one has nothing to do.
+    /// Offers a directory to another thread, if one is idle.
     pub(super) fn offer(&self, directory: OwnedFd) -> Result<(), OwnedFd> {
         if !self.is_large.load(Ordering::Relaxed) {
             return Err(directory);
@@ -104,7 +104,7 @@ impl Crew<'_> {
         Ok(())
     }
 
-    /// Counts a file that was changed.
+    /// Counts a changed file.
     fn count<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
         let files = self.files.fetch_add(1, Ordering::Relaxed) + 1;
         if files == LARGE {
@@ -118,7 +118,7 @@ impl Crew<'_> {
         }
     }
 
-    /// Notes that a file is as it was.
+    /// Records that a file could not be changed.
     pub(super) fn failed(&self, name: &Path, error: &io::Error) {
         if self.failures.fetch_add(1, Ordering::Relaxed) < MOST_LOGGED {
             let name = name.display();
@@ -127,7 +127,7 @@ impl Crew<'_> {
     }
 }
 
-/// A thread that may still add directories, also if it panics.
+/// A thread that may add directories; released also after a panic.
 struct Busy<'a, 'b>(&'a Crew<'b>);
 
 impl Drop for Busy<'_, '_> {

@@ -13,17 +13,17 @@ use super::crew::Crew;
 use super::set;
 use crate::volumes::place::{INSIDE, LISTED, NAMED_OR_LINK, identity};
 
-/// How many directories of one directory are kept in memory at a time.
+/// How many subdirectory names of one directory are kept in memory.
 const MOST_NAMES: usize = 1024;
 
-/// A directory on the way.
+/// A directory on the current path.
 #[derive(Debug)]
 struct Level {
     /// Device and inode.
     id: (u64, u64),
-    /// Directories in it that are still to be entered.
+    /// Its subdirectories that are not visited yet.
     below: Vec<CString>,
-    /// Where its list goes on; nothing at its end.
+    /// The position where its list continues; `None` at its end.
     next: Option<u64>,
 }
 
@@ -35,7 +35,7 @@ struct Walk<'a, 'b> {
     count: &'a dyn Fn(),
 }
 
-/// Changes what is in a directory, and not the directory itself.
+/// Changes the content of a directory, but not the directory.
 pub(super) fn below(directory: OwnedFd, crew: &Crew<'_>, count: &dyn Fn()) {
     let top = match identity(&directory) {
         Ok(id) => Level { id, below: Vec::new(), next: Some(0) },
@@ -94,7 +94,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// Changes what is no directory and notes down the directories.
+    /// Changes files and records subdirectories.
     fn list(&mut self, position: u64) -> io::Result<()> {
         seek(&self.here, SeekFrom::Start(position))?;
         let (mut below, mut next) = (Vec::new(), None);
@@ -126,7 +126,7 @@ impl Walk<'_, '_> {
         if listed != FileType::Unknown {
             return listed == FileType::Directory;
         }
-        // Some file systems do not list the kind.
+        // Some file systems do not report the file type.
         let found = statat(&self.here, name, AtFlags::SYMLINK_NOFOLLOW);
         found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Directory)
     }
@@ -140,7 +140,7 @@ impl Walk<'_, '_> {
     }
 
     fn failed(&self, name: &CStr, error: &io::Error) {
-        // What is mounted inside belongs to another volume, and what is gone needs no group.
+        // A mount inside belongs to another volume, and a removed file needs no group.
         if !matches!(error.kind(), io::ErrorKind::CrossesDevices | io::ErrorKind::NotFound) {
             self.crew.failed(Path::new(OsStr::from_bytes(name.to_bytes())), error);
         }

@@ -1,4 +1,4 @@
-//! The directory in which files are written before they become the content of a volume.
+//! The directory in which new content is staged.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -21,7 +21,7 @@ const DIRECTORY_MODE: u32 = 0o755;
 /// How many names are tried.
 const MOST_TRIES: u32 = 8;
 
-/// Makes a directory with the time in its name.
+/// Creates a directory with a timestamp as its name.
 pub(super) fn make_directory(volume: &OwnedFd) -> io::Result<OsString> {
     let time = Timestamp::now().strftime("..%Y_%m_%d_%H_%M_%S").to_string();
     for _ in 0..MOST_TRIES {
@@ -60,7 +60,7 @@ fn write_file(directory: &OwnedFd, path: &Path, file: &PayloadFile) -> io::Resul
     if let Some(owner) = file.owner {
         fchown(&written, Some(Uid::from_raw(owner)), None)?;
     }
-    // After the owner, whose change takes bits away; whatever the process's umask is.
+    // After the change of the owner, which clears bits; independent of the umask.
     fchmod(&written, Mode::from_raw_mode(file.mode))?;
     Ok(())
 }
@@ -91,7 +91,7 @@ fn is_same(directory: &OwnedFd, path: &Path, content: &[u8]) -> bool {
     file.take(length).read_to_end(&mut found).is_ok() && found == content
 }
 
-/// Whether a directory has no entries but files and the directories on their paths.
+/// Whether a directory has only these files and the directories on their paths.
 fn has_only(directory: OwnedFd, files: &Files<'_>) -> io::Result<bool> {
     let mut ahead = vec![(PathBuf::new(), directory)];
     while let Some((path, directory)) = ahead.pop() {

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::{PodName, PodUid};
 use model::labels;
-use model::observed::{ContainerStatus, PodStatus, SandboxState};
+use model::observed::{ContainerStatus, RuntimePodStatus, SandboxState};
 use podspec::view;
 
 /// The pod of a stored copy.
@@ -27,7 +27,7 @@ pub struct LivePod<'a> {
     /// Its name.
     pub name: &'a PodName,
     /// Its status, if it could be read.
-    pub status: Option<&'a PodStatus>,
+    pub status: Option<&'a RuntimePodStatus>,
 }
 
 /// Copies that are older than what runs.
@@ -55,7 +55,7 @@ pub fn outdated_copies(copies: &[StoredCopy<'_>], live: &[LivePod<'_>]) -> Outda
 /// Whether a pod of the copy's name runs a later version. While its status is not known it may.
 fn is_newer(live: &LivePod<'_>, copy: &StoredCopy<'_>) -> bool {
     let is_read =
-        |status: &&PodStatus| !status.sandboxes.is_empty() || !status.containers.is_empty();
+        |status: &&RuntimePodStatus| !status.sandboxes.is_empty() || !status.containers.is_empty();
     let status = live.status.filter(is_read);
     if *live.uid == view::uid(copy.pod) {
         // A pod with a fixed uid: its containers tell the versions apart.
@@ -101,8 +101,8 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    /// A status with everything made in one second.
-    fn made(second: i64, sandbox: SandboxState, container: ContainerState) -> PodStatus {
+    /// A status with everything created in one second.
+    fn made(second: i64, sandbox: SandboxState, container: ContainerState) -> RuntimePodStatus {
         let mut status = pod_status(&[sandbox], &[container]);
         status.sandboxes[0].created_at = at(second);
         status.containers[0].created_at = at(second);
@@ -127,8 +127,8 @@ mod tests {
             ("earlier", NEW, "web", Some(made(5, Ready, Running)), false),
             ("its containers ended", NEW, "web", Some(made(20, Ready, Exited)), false),
             ("its sandbox ended", NEW, "web", Some(made(20, NotReady, Running)), false),
-            ("its status is not known", NEW, "web", None, true),
-            ("not looked at", NEW, "web", Some(PodStatus::empty(NEW.into())), true),
+            ("its status is unknown", NEW, "web", None, true),
+            ("not observed", NEW, "web", Some(RuntimePodStatus::empty(NEW.into())), true),
         ];
         let pod = copy(OLD);
         let copies = [StoredCopy { pod: &pod, written: at(10) }];
@@ -154,9 +154,9 @@ mod tests {
         let rows = [
             ("as the copy has it", 20, Running, Some(&same), false),
             ("another image", 20, Running, Some(&other), true),
-            ("made before the copy", 5, Running, Some(&other), false),
+            ("created before the copy", 5, Running, Some(&other), false),
             ("ended", 20, Exited, Some(&other), false),
-            ("made by another agent", 20, Running, None, false),
+            ("created by another agent", 20, Running, None, false),
         ];
         let (uid, name) = (PodUid::from(OF_API), view::pod_name(&pod));
         let copies = [StoredCopy { pod: &pod, written: at(10) }];

@@ -142,7 +142,7 @@ impl Entry {
         self.pod().is_some() && !self.state.is_rejected()
     }
 
-    /// Whether nothing of it should run, and no worker sees to that.
+    /// Whether nothing of it should run, and no worker terminates it.
     pub(super) fn is_unwanted(&self) -> bool {
         !self.is_desired() && self.listing != Some(Listing::Undecodable) && !self.state.has_worker()
     }

@@ -85,7 +85,7 @@ pub enum IntakeEvent {
     RuntimeChanged {
         /// The pod.
         uid: PodUid,
-        /// Whether its worker should look at it.
+        /// Whether its worker should sync it.
         needs_sync: bool,
     },
     /// The worker of a pod has finished and was dropped.
@@ -142,7 +142,7 @@ pub enum IntakeCommand {
     RestartWorker(PodUid),
     /// Send the new version to its worker.
     UpdateWorker(PodUid),
-    /// Let its worker look at it.
+    /// Let its worker sync it.
     SyncWorker(PodUid),
     /// Publish that it terminates, drop the allocated resources, and let its worker terminate it.
     Terminate {

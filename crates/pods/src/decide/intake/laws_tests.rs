@@ -1,4 +1,4 @@
-//! Laws of the intake over sequences of events, beside a model of the loop and the workers.
+//! Invariants of the intake over sequences of events, with a model of the sync loop and the workers.
 
 use proptest::prelude::*;
 
@@ -7,9 +7,9 @@ use super::*;
 
 const PODS: u8 = 5;
 
-/// Something that happens. Numbers are pods; two of them share each name.
+/// A step of a test. Numbers are pods; two of them share each name.
 #[derive(Debug, Clone, Copy)]
-enum Happening {
+enum TestEvent {
     List(u8, bool),
     Undecodable(u8),
     Unlist(u8),
@@ -20,7 +20,7 @@ enum Happening {
     WorkerEnds(u8),
     NodeRefreshed,
     RoomMade,
-    /// What admission decides next.
+    /// The next decision of admission.
     Decide(Outcome),
 }
 
@@ -32,7 +32,7 @@ enum Outcome {
     Preempt,
 }
 
-fn happening() -> impl Strategy<Value = Happening> {
+fn test_event() -> impl Strategy<Value = TestEvent> {
     let outcome = prop_oneof![
         4 => any::<bool>().prop_map(Outcome::Admit),
         1 => Just(Outcome::Reject),
@@ -40,17 +40,17 @@ fn happening() -> impl Strategy<Value = Happening> {
         2 => Just(Outcome::Preempt),
     ];
     prop_oneof![
-        4 => (0..PODS, any::<bool>()).prop_map(|(pod, fails)| Happening::List(pod, fails)),
-        1 => (0..PODS).prop_map(Happening::Undecodable),
-        3 => (0..PODS).prop_map(Happening::Unlist),
-        2 => Just(Happening::SourcesReady),
-        2 => Just(Happening::Relist),
-        2 => (0..PODS).prop_map(Happening::Lives),
-        2 => (0..PODS).prop_map(Happening::Dies),
-        4 => (0..PODS).prop_map(Happening::WorkerEnds),
-        1 => Just(Happening::NodeRefreshed),
-        1 => Just(Happening::RoomMade),
-        3 => outcome.prop_map(Happening::Decide),
+        4 => (0..PODS, any::<bool>()).prop_map(|(pod, fails)| TestEvent::List(pod, fails)),
+        1 => (0..PODS).prop_map(TestEvent::Undecodable),
+        3 => (0..PODS).prop_map(TestEvent::Unlist),
+        2 => Just(TestEvent::SourcesReady),
+        2 => Just(TestEvent::Relist),
+        2 => (0..PODS).prop_map(TestEvent::Lives),
+        2 => (0..PODS).prop_map(TestEvent::Dies),
+        4 => (0..PODS).prop_map(TestEvent::WorkerEnds),
+        1 => Just(TestEvent::NodeRefreshed),
+        1 => Just(TestEvent::RoomMade),
+        3 => outcome.prop_map(TestEvent::Decide),
     ]
 }
 
@@ -74,7 +74,7 @@ fn pod(number: u8, version: u64) -> Arc<Pod> {
     Arc::new(pod.build())
 }
 
-/// The worker of a pod, as far as the laws need it.
+/// The worker of a pod, as far as the invariants need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Worker {
     Runs,
@@ -82,7 +82,7 @@ enum Worker {
 }
 
 #[derive(Debug)]
-struct World {
+struct Harness {
     intake: Intake,
     node: Node,
     pods: BTreeMap<PodUid, Arc<Pod>>,
@@ -96,7 +96,7 @@ struct World {
     version: u64,
 }
 
-impl World {
+impl Harness {
     fn new() -> Self {
         Self {
             intake: Intake::default(),
@@ -198,8 +198,8 @@ impl World {
         }
     }
 
-    /// What the loop does after a change of the sources, the first list and in housekeeping.
-    fn look_after_all(&mut self) -> Vec<IntakeCommand> {
+    /// What the sync loop does after a change of the sources, after the first list and in housekeeping.
+    fn reconcile_all(&mut self) -> Vec<IntakeCommand> {
         self.admit();
         self.step(IntakeEvent::Reconcile)
     }
@@ -217,58 +217,58 @@ impl World {
         self.sources();
         let checks = self.checks(&uid);
         self.step(IntakeEvent::PodChanged { uid, checks });
-        self.look_after_all();
+        self.reconcile_all();
     }
 
-    fn happens(&mut self, happening: Happening) {
-        match happening {
-            Happening::List(number, fails) => self.list(number, fails),
-            Happening::Undecodable(number) => {
+    fn happens(&mut self, test_event: TestEvent) {
+        match test_event {
+            TestEvent::List(number, fails) => self.list(number, fails),
+            TestEvent::Undecodable(number) => {
                 if !self.pods.contains_key(&uid(number)) {
                     self.undecodable.insert(uid(number));
                     self.sources();
-                    self.look_after_all();
+                    self.reconcile_all();
                 }
             }
-            Happening::Unlist(number) => {
+            TestEvent::Unlist(number) => {
                 self.undecodable.remove(&uid(number));
                 let removed = self.pods.remove(&uid(number));
                 self.sources();
                 if let Some(pod) = removed {
                     self.step(IntakeEvent::PodRemoved { uid: uid(number), pod });
                 }
-                self.look_after_all();
+                self.reconcile_all();
             }
-            Happening::SourcesReady => {
+            TestEvent::SourcesReady => {
                 self.ready = true;
                 self.sources();
-                self.look_after_all();
+                self.reconcile_all();
             }
-            Happening::Relist => {
+            TestEvent::Relist => {
                 self.step(IntakeEvent::Relisted);
-                self.look_after_all();
+                self.reconcile_all();
             }
-            Happening::Lives(number) => {
+            TestEvent::Lives(number) => {
                 self.node.live.insert(uid(number), name(number));
                 self.step(IntakeEvent::RuntimeChanged { uid: uid(number), needs_sync: true });
             }
-            Happening::Dies(number) => {
+            TestEvent::Dies(number) => {
                 self.node.live.remove(&uid(number));
                 self.step(IntakeEvent::RuntimeChanged { uid: uid(number), needs_sync: true });
             }
-            Happening::WorkerEnds(number) => self.worker_ends(&uid(number)),
-            Happening::NodeRefreshed => {
+            TestEvent::WorkerEnds(number) => self.worker_ends(&uid(number)),
+            TestEvent::NodeRefreshed => {
                 let pods = std::mem::take(&mut self.refreshes);
                 self.step(IntakeEvent::NodeRefreshed(Some(pods)));
-                self.look_after_all();
+                self.reconcile_all();
             }
-            Happening::RoomMade => {
+            TestEvent::RoomMade => {
                 if let Some(room) = self.rooms.pop() {
                     self.step(IntakeEvent::RoomMade(Some(room)));
-                    self.look_after_all();
+                    self.reconcile_all();
                 }
             }
-            Happening::Decide(next) => self.next = next,
+            TestEvent::Decide(next) => self.next = next,
         }
     }
 
@@ -283,7 +283,7 @@ impl World {
         self.node.live.remove(uid);
         let checks = self.checks(uid);
         self.step(IntakeEvent::WorkerForgotten { uid: uid.clone(), checks });
-        self.look_after_all();
+        self.reconcile_all();
     }
 
     fn check(&self) {
@@ -294,11 +294,11 @@ impl World {
             let listed = self.pods.contains_key(&uid) || self.undecodable.contains(&uid);
             assert_eq!((index.listed, index.worker), (listed, self.workers.contains_key(&uid)));
             let waits = self.intake.state(&uid) == Some(&IntakeState::AwaitingNodeRefresh);
-            assert!(!waits || self.refreshes.contains(&uid), "{uid} waits for nothing");
+            assert!(!waits || self.refreshes.contains(&uid), "{uid} waits without a reason");
             let waits = self.intake.awaits_room(&uid);
             assert!(
                 !waits || self.rooms.iter().any(|room| room.uid == uid),
-                "{uid} waits for nothing"
+                "{uid} waits without a reason"
             );
         }
         for (uid, entry) in &self.intake.pods {
@@ -313,12 +313,12 @@ impl World {
     fn settle(&mut self) {
         self.next = Outcome::Admit(true);
         self.undecodable.clear();
-        self.happens(Happening::SourcesReady);
-        self.happens(Happening::Relist);
+        self.happens(TestEvent::SourcesReady);
+        self.happens(TestEvent::Relist);
         for _ in 0..3 {
-            self.happens(Happening::NodeRefreshed);
+            self.happens(TestEvent::NodeRefreshed);
             while !self.rooms.is_empty() {
-                self.happens(Happening::RoomMade);
+                self.happens(TestEvent::RoomMade);
             }
             (0..PODS).for_each(|number| self.worker_ends(&uid(number)));
         }
@@ -328,21 +328,21 @@ impl World {
 proptest! {
     // behaviour: WRK-7, WRK-20
     #[test]
-    fn intake_keeps_its_laws(happenings in proptest::collection::vec(happening(), 0..60)) {
-        let mut world = World::new();
-        for happening in happenings {
-            world.happens(happening);
-            world.check();
+    fn intake_keeps_its_laws(test_events in proptest::collection::vec(test_event(), 0..60)) {
+        let mut harness = Harness::new();
+        for test_event in test_events {
+            harness.happens(test_event);
+            harness.check();
             // Housekeeping only repairs.
-            prop_assert_eq!(world.look_after_all(), []);
+            prop_assert_eq!(harness.reconcile_all(), []);
         }
-        world.settle();
-        world.check();
+        harness.settle();
+        harness.check();
         for uid in (0..PODS).map(uid) {
-            let is_rejected = world.intake.is_rejected(&uid);
-            let should_work = world.pods.contains_key(&uid) && !is_rejected;
-            prop_assert_eq!(world.workers.contains_key(&uid), should_work, "{}", uid);
+            let is_rejected = harness.intake.is_rejected(&uid);
+            let should_work = harness.pods.contains_key(&uid) && !is_rejected;
+            prop_assert_eq!(harness.workers.contains_key(&uid), should_work, "{}", uid);
         }
-        prop_assert!(world.intake.is_settled(&BTreeMap::new()));
+        prop_assert!(harness.intake.is_settled(&BTreeMap::new()));
     }
 }

@@ -18,7 +18,7 @@ pub struct IndexEntry {
     pub listed: bool,
     /// Whether it may run for a limited time only, which counts from its first sandbox.
     pub has_deadline: bool,
-    /// Whether nothing of it is to run.
+    /// Whether nothing of it should run.
     pub rejected: bool,
     /// Whether it has a worker, or is about to get one.
     pub worker: bool,
@@ -61,7 +61,7 @@ impl Intake {
         self.relisted && self.all_ready
     }
 
-    /// Pods whose admission is to be decided, in the order of their arrival. None before the runtime was listed.
+    /// Pods that await admission, in the order of their arrival. None before the runtime was listed.
     pub fn awaiting_admission(&self) -> Vec<PodUid> {
         if !self.relisted {
             return Vec::new();
@@ -84,7 +84,7 @@ impl Intake {
         self.pods.get(uid).is_some_and(|entry| entry.awaits_room)
     }
 
-    /// Whether a pod is listed again whose worker was not asked to start over: its directory was being removed.
+    /// Whether a pod is listed again whose worker was not requested to start over: its directory was being removed.
     pub fn awaits_restart(&self, uid: &PodUid) -> bool {
         self.pods.get(uid).is_some_and(|entry| {
             entry.pod().is_some() && entry.state == IntakeState::Terminating { restart: false }

@@ -302,7 +302,7 @@ fn happened(needs_sync: bool) -> IntakeEvent {
 }
 
 #[test]
-fn worker_of_a_desired_pod_looks_at_what_happened() {
+fn worker_of_a_desired_pod_syncs_after_runtime_changes() {
     let pod = api_pod(UID);
     for state in [WORKING, FINISHED, Preempted, RESTARTING] {
         check(&pod, &happened(true), &[(state.clone(), state.clone(), "sync")]);
@@ -418,7 +418,7 @@ fn static_pod_waits_for_a_running_pod_of_its_name() {
     // Pods of the API share names.
     let mut intake = Intake { all_ready: false, ..with_pod(&api_pod(UID), EARLIER) };
     assert_eq!(words(&node.step(&mut intake, admit.clone())), "create");
-    // Those that are taken in start in turn, which their workers see to.
+    // Pods of the intake start one after the other, which their workers ensure.
     for other in [entry("b", WORKING), entry("b", EARLIER)] {
         let mut intake = started([(UID, fixed()), ("b", other)]);
         assert_eq!(words(&node.step(&mut intake, admit.clone())), "create");

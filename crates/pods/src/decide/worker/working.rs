@@ -1,49 +1,49 @@
-//! How pods with a worker are counted: by how far they are, and by who wants them.
+//! How pods with a worker are counted: by lifecycle and by configuration.
 
 use model::ids::PodUid;
 use podspec::view;
 
 use super::{Stage, Target, Worker, Workers};
 
-/// How far a pod is.
+/// The lifecycle of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lifecycle {
-    /// It is to run.
+    /// The pod is synced.
     Sync,
-    /// It is being ended.
+    /// The pod is terminating.
     Terminating,
-    /// Nothing of it runs any more.
+    /// The pod has terminated.
     Terminated,
 }
 
-/// Who wants a pod.
+/// Where the configuration of a pod comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Config {
-    /// A source does.
+    /// A source lists the pod.
     Desired {
-        /// Whether it is one of manifests.
+        /// Whether it is a static pod.
         is_static: bool,
     },
-    /// Nobody any more.
+    /// A source listed the pod once.
     Orphan {
-        /// Whether it came from a manifest.
+        /// Whether it is a static pod.
         is_static: bool,
     },
-    /// Nobody that is known: it was found in the runtime.
+    /// No source listed the pod: it was found in the runtime.
     RuntimeOnly,
 }
 
-/// As what a pod with a worker is counted.
+/// The metric labels of a pod with a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Working {
-    /// How far it is.
+    /// The lifecycle.
     pub lifecycle: Lifecycle,
-    /// Who wants it.
+    /// Where the configuration comes from.
     pub config: Config,
 }
 
 impl Working {
-    /// All that there is to be counted.
+    /// All combinations.
     pub fn all() -> impl Iterator<Item = Self> {
         let stages = [Lifecycle::Sync, Lifecycle::Terminating, Lifecycle::Terminated];
         let configs = [
@@ -58,7 +58,7 @@ impl Working {
         })
     }
 
-    /// Upstream's words for it: `lifecycle`, `config` and `static`.
+    /// Upstream's label values: `lifecycle`, `config` and `static`.
     pub fn labels(self) -> [&'static str; 3] {
         let lifecycle = match self.lifecycle {
             Lifecycle::Sync => "sync",
@@ -92,13 +92,13 @@ impl Worker {
 }
 
 impl Workers {
-    /// As what the pod is counted, if it has a worker.
+    /// The labels that the pod is counted under, if it has a worker.
     pub fn working(&self, uid: &PodUid) -> Option<Working> {
         self.known.get(uid).map(Worker::working)
     }
 
-    /// The pods that were wanted and are not any more, or the other way round, since this was asked.
-    pub fn take_other_orphans(&mut self) -> Vec<PodUid> {
-        std::mem::take(&mut self.other_orphans)
+    /// The pods that became orphaned or desired since the last call.
+    pub fn take_changed_orphans(&mut self) -> Vec<PodUid> {
+        std::mem::take(&mut self.changed_orphans)
     }
 }

@@ -1,4 +1,4 @@
-//! One manifest file: what it says, and what it said when it last made sense.
+//! One manifest file: its content, and its last good version.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use tracing::{info, warn};
 
 use crate::decide::claims::Claim;
 use crate::decide::support::held_back;
-use crate::source::kept::Kept;
 use crate::source::last_good::{Digest, LastGood, digest};
 use crate::source::problem::Problem;
+use crate::source::stored_manifest::StoredManifest;
 use crate::source::{Refusal, SupportCheck};
 
-/// After this time a change of a file shows in its version. Until then it may have been too short
-/// after the last one for the clock of the file system.
+/// After this time, a further change of a file certainly changes its version. Within this time, the clock of the
+/// file system may be too coarse to tell two changes apart.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// What a manifest is read with.
+/// The context that a manifest is read with.
 #[derive(Debug)]
-pub(super) struct Reading<'a> {
+pub(super) struct ReadContext<'a> {
     pub(super) files: &'a dyn HostFiles,
     pub(super) last_good: &'a LastGood,
     pub(super) node_name: &'a str,
@@ -38,34 +38,34 @@ pub(super) struct Reading<'a> {
 pub(super) struct Manifest {
     origin: Origin,
     path: PathBuf,
-    /// What was read last, unless reading failed.
+    /// The last version read, unless reading failed.
     seen: Option<Seen>,
-    /// Of the last version that made sense.
+    /// The pod of the last good version.
     pod: Option<Arc<Pod>>,
-    /// When the stored copy that the pod is of was written; none if it is of the file itself.
+    /// When the stored copy that the pod was read from was written; none if the pod was read from the file itself.
     copy: Option<Timestamp>,
-    /// The same, on disk.
-    kept: Kept,
-    /// Its text, until the pod has its name and the text is on disk.
+    /// The stored copy of the last good version.
+    kept: StoredManifest,
+    /// The text, until the pod has its name and the text is stored.
     unkept: Option<String>,
-    /// The name that its pod has, and how much of it an earlier agent had left.
+    /// The name of its pod, and how similar the stored copy of an earlier agent is.
     holds: Option<PodName>,
     likeness: u8,
-    /// The name that its pod wanted in vain, and what was said about it.
+    /// The name that another pod holds, and the message about it.
     contested: Problem,
-    /// What is wrong with reading it.
+    /// The problem of reading the file.
     problem: Problem,
-    /// What is wrong with its content.
+    /// The problem of its content.
     refusal: Option<String>,
 }
 
-/// How strong the claim of a manifest is whose pod has the name already.
+/// The priority of a manifest whose pod already has the name.
 const HOLDS: u8 = 3;
 
-/// A name that another manifest's pod has.
+/// A name that the pod of another manifest has.
 #[derive(Debug, thiserror::Error)]
-#[error("{pod} is the pod of {} already", holder.display())]
-struct Taken {
+#[error("{pod} is already the pod of {}", holder.display())]
+struct NameTaken {
     pod: PodName,
     holder: PathBuf,
 }
@@ -73,9 +73,9 @@ struct Taken {
 #[derive(Debug)]
 struct Seen {
     version: FileVersion,
-    /// When it was first read in this version.
+    /// When this version was read first.
     at: Instant,
-    /// Whether the version vouches for the content.
+    /// Whether an equal version guarantees equal content.
     is_settled: bool,
     content: Digest,
 }
@@ -83,7 +83,7 @@ struct Seen {
 impl Manifest {
     pub(super) fn new(path: PathBuf) -> Self {
         let origin = Origin::File(path.clone());
-        let kept = Kept::new(origin.clone());
+        let kept = StoredManifest::new(origin.clone());
         Self {
             origin,
             path,
@@ -104,18 +104,18 @@ impl Manifest {
         &self.path
     }
 
-    /// The pod of the last version that made sense.
+    /// The pod of the last good version.
     pub(super) fn pod(&self) -> Option<Arc<Pod>> {
         self.pod.clone()
     }
 
-    /// The pod's uid and when its copy was written, if it is of a stored copy.
+    /// The pod's uid and when its stored copy was written, if the pod was read from a stored copy.
     pub(super) fn copy(&self) -> Option<(PodUid, Timestamp)> {
         let pod = self.pod.as_deref()?;
         Some((view::uid(pod), self.copy?))
     }
 
-    /// What it asks for.
+    /// Its claim to a pod name.
     pub(super) fn claim(&self) -> Option<Claim> {
         let pod = self.pod.as_ref()?;
         let (name, uid) = (view::pod_name(pod), view::uid(pod));
@@ -123,31 +123,31 @@ impl Manifest {
         Some(Claim { pod: name, uid, strength })
     }
 
-    /// Whether it says something new that is not on disk: as long as its pod has no name, too.
+    /// Whether it has content that is not stored yet; also while its pod has no name.
     pub(super) fn is_unsettled(&self) -> bool {
         self.unkept.is_some()
     }
 
-    /// Its pod has its name; from now on the text is on disk.
+    /// Called when its pod got its name: stores the text.
     pub(super) async fn granted(&mut self, disk: &LastGood) {
-        self.contested.is_over();
+        self.contested.clear();
         self.holds = self.pod.as_deref().map(view::pod_name);
         if let Some(text) = self.unkept.take() {
             self.kept.keep(text, disk).await;
         }
     }
 
-    /// The pod of another manifest has its pod's name or uid.
+    /// Called when the pod of another manifest has its pod's name or uid.
     pub(super) fn contested_by(&mut self, holder: &Path) {
         self.holds = None;
         let Some(pod) = self.pod.as_deref().map(view::pod_name) else { return };
-        let taken = Taken { pod, holder: holder.to_owned() };
-        if self.contested.is_news(&taken) {
-            warn!(file = %self.path.display(), error = %taken, "manifest refused");
+        let taken = NameTaken { pod, holder: holder.to_owned() };
+        if self.contested.is_new(&taken) {
+            warn!(file = %self.path.display(), error = %taken, "Manifest rejected");
         }
     }
 
-    /// What is wrong with it, for people.
+    /// Its problem, for operators.
     pub(super) fn refusal(&self) -> Option<Refusal> {
         let pod = self.pod.as_deref();
         let contested = self.contested.text();
@@ -162,7 +162,7 @@ impl Manifest {
         })
     }
 
-    /// Whether there is anything to do when the file is found in a version.
+    /// Whether the file must be read when it is found in this version.
     pub(super) fn needs(&self, found: Option<FileVersion>) -> bool {
         !self.is_known(found) || self.kept.is_lacking()
     }
@@ -171,8 +171,12 @@ impl Manifest {
         self.seen.as_ref().is_some_and(|seen| seen.is_settled && Some(seen.version) == found)
     }
 
-    /// Reads the file, unless it is known in the version that was found. Whether the pod changed.
-    pub(super) async fn refresh(&mut self, found: Option<FileVersion>, with: &Reading<'_>) -> bool {
+    /// Reads the file, unless it is known in the found version. Returns whether the pod changed.
+    pub(super) async fn refresh(
+        &mut self,
+        found: Option<FileVersion>,
+        with: &ReadContext<'_>,
+    ) -> bool {
         if self.is_known(found) {
             self.kept.keep_again(with.last_good).await;
             return false;
@@ -180,7 +184,7 @@ impl Manifest {
         let limit = podspec::MAX_MANIFEST_BYTES as u64;
         match with.files.read_version(&self.path, limit).await {
             Ok((version, content)) => {
-                self.problem.is_over();
+                self.problem.clear();
                 let digest = digest(&content);
                 if self.is_same(version, digest) {
                     self.kept.keep_again(with.last_good).await;
@@ -190,11 +194,11 @@ impl Manifest {
                 self.seen = Some(Seen { version, at, is_settled: false, content: digest });
                 self.read(content, with).await
             }
-            // Just now it was there: whether it is gone is seen at the next look.
+            // It was there just now: the next scan finds out whether it was deleted.
             Err(error) if error.is_not_found() => false,
             Err(error) => {
-                if self.problem.is_news(&error) {
-                    warn!(error = %Chain(&error), "cannot read a manifest; its pod stays as it was");
+                if self.problem.is_new(&error) {
+                    warn!(error = %Chain(&error), "Cannot read manifest, keeping its pod");
                 }
                 self.seen = None;
                 self.restore(with).await
@@ -202,7 +206,7 @@ impl Manifest {
         }
     }
 
-    /// Whether this is what was read before; remembers that it was read again.
+    /// Whether this is the content that was read before; records the version.
     fn is_same(&mut self, version: FileVersion, content: Digest) -> bool {
         let Some(seen) = self.seen.as_mut().filter(|seen| seen.content == content) else {
             return false;
@@ -215,8 +219,8 @@ impl Manifest {
         true
     }
 
-    /// Takes new content in. Whether the pod changed.
-    async fn read(&mut self, content: Vec<u8>, with: &Reading<'_>) -> bool {
+    /// Decodes new content. Returns whether the pod changed.
+    async fn read(&mut self, content: Vec<u8>, with: &ReadContext<'_>) -> bool {
         let Some(pod) = self.make_pod(&content, with) else { return self.restore(with).await };
         let is_supported = with.support.unsupported(&pod).is_none();
         // For the comparison with the last good version.
@@ -224,48 +228,47 @@ impl Manifest {
         self.refusal = held_back(&pod, self.pod.as_deref(), |pod| with.support.unsupported(pod));
         if let Some(error) = &self.refusal {
             let file = self.path.display();
-            warn!(%file, error, "manifest refused; its last good version stays, if there is one");
+            warn!(%file, error, "Manifest rejected, keeping its last good version, if any");
             return is_restored;
         }
         self.copy = None;
         self.likeness = self.kept.likeness(digest(&content), with.last_good).await;
-        let text = String::from_utf8(content).expect("a manifest that was read is text");
-        // What the node cannot run is never the last good version.
+        let text = String::from_utf8(content).expect("a decoded manifest is UTF-8");
+        // A manifest that the node cannot run never becomes the last good version.
         self.unkept = is_supported.then_some(text);
         let pod = Some(Arc::new(pod));
-        let is_news = self.pod != pod || is_restored;
-        if is_news {
+        let changed = self.pod != pod || is_restored;
+        if changed {
             self.pod = pod;
         }
-        is_news
+        changed
     }
 
-    /// The pod of a manifest, ready to run; what is wrong with it is logged, naming the file and the
-    /// line or the field.
-    fn make_pod(&mut self, content: &[u8], with: &Reading<'_>) -> Option<Pod> {
+    /// The pod of a manifest; logs problems with the file and the line or the field.
+    fn make_pod(&mut self, content: &[u8], with: &ReadContext<'_>) -> Option<Pod> {
         let file = self.path.display();
         match podspec::read_manifest(content, &self.origin, with.node_name) {
             Ok(manifest) => {
                 for warning in &manifest.warnings {
-                    warn!(%file, %warning, "manifest");
+                    warn!(%file, %warning, "Manifest has a warning");
                 }
-                // A file holds one pod; only a URL may give a list.
+                // A file contains one pod; only a URL may serve a list.
                 let mut pod = manifest.pods.into_iter().next()?;
                 podspec::mark_seen(&mut pod, self.pod.as_deref(), &with.now.to_string());
-                info!(%file, pod = %view::pod_name(&pod), "manifest read");
+                info!(%file, pod = %view::pod_name(&pod), "Manifest read");
                 Some(pod)
             }
             Err(error) => {
                 let message = Chain(&error).to_string();
-                warn!(%file, error = message, "manifest refused; its last good version stays, if there is one");
+                warn!(%file, error = message, "Manifest rejected, keeping its last good version, if any");
                 self.refusal = Some(message);
                 None
             }
         }
     }
 
-    /// After a restart, takes the pod from the last good version on disk. Whether there was one.
-    async fn restore(&mut self, with: &Reading<'_>) -> bool {
+    /// After a restart, takes the pod from the last good version on disk. Returns whether there was one.
+    async fn restore(&mut self, with: &ReadContext<'_>) -> bool {
         let kept = self.kept.restore(with.last_good).await;
         let refusal = self.refusal.take();
         let written = kept.as_ref().and_then(|copy| copy.written);
@@ -275,7 +278,7 @@ impl Manifest {
         self.copy = written;
         self.likeness = 2;
         let (file, name) = (self.path.display(), view::pod_name(&pod));
-        info!(%file, pod = %name, "the manifest's last good version is back from disk");
+        info!(%file, pod = %name, "Restored the last good version of the manifest from disk");
         self.pod = Some(Arc::new(pod));
         true
     }

@@ -1,17 +1,17 @@
-//! Which directory to listen to for changes of the manifests.
+//! Chooses the directory to watch for changes of the manifests.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use model::chain::Chain;
-use model::ports::files::{DirectoryWatch, FileKind, FileVersion, Heard, HostFiles};
+use model::ports::files::{DirectoryChange, DirectoryWatch, FileKind, FileVersion, HostFiles};
 use tracing::warn;
 
 use crate::source::problem::Problem;
 
-/// Listens to the directory of manifests; to the one around it as long as there is none, or if the
-/// path is that of a single file.
+/// Watches the directory of manifests; its parent while it does not exist, or if the path is that of
+/// a single file.
 #[derive(Debug)]
 pub(super) struct Watching {
     path: PathBuf,
@@ -22,7 +22,7 @@ pub(super) struct Watching {
 #[derive(Debug)]
 struct Current {
     directory: PathBuf,
-    /// Which directory that was: another one may take its place.
+    /// Identifies the directory: another one may take its place.
     version: FileVersion,
     watch: Box<dyn DirectoryWatch>,
 }
@@ -32,7 +32,7 @@ impl Watching {
         Self { path, current: None, problem: Problem::default() }
     }
 
-    /// Sees to it that the right directory is listened to, if that is possible.
+    /// Watches the right directory, if that is possible.
     pub(super) async fn renew(&mut self, files: &dyn HostFiles) {
         let Some((directory, version)) = self.directory(files).await else {
             self.current = None;
@@ -47,13 +47,13 @@ impl Watching {
         self.current = None;
         match files.watch(&directory).await {
             Ok(watch) => {
-                self.problem.is_over();
+                self.problem.clear();
                 self.current = Some(Current { directory, version, watch });
             }
-            Err(error) if self.problem.is_news(&error) => {
+            Err(error) if self.problem.is_new(&error) => {
                 warn!(
                     error = %Chain(&error),
-                    "changes of manifests are not heard of; they are found by looking now and then"
+                    "Cannot watch static pod directory, falling back to polling"
                 );
             }
             Err(_) => {}
@@ -71,14 +71,14 @@ impl Watching {
         }
     }
 
-    /// Waits for a change. Waits for ever when there is nothing to listen to. Nothing is lost when
-    /// the wait is given up.
-    pub(super) async fn heard(&mut self) {
+    /// Waits for a change; for ever when nothing is watched. Cancel safe.
+    pub(super) async fn changed(&mut self) {
         loop {
             let Some(current) = &mut self.current else { return std::future::pending().await };
-            match current.watch.heard().await {
-                // Something else around it.
-                Some(Heard::Names(names)) if !concerns(&self.path, &current.directory, &names) => {}
+            match current.watch.next_change().await {
+                // Another entry of the parent directory.
+                Some(DirectoryChange::Names(names))
+                    if !concerns(&self.path, &current.directory, &names) => {}
                 Some(_) => return,
                 None => {
                     self.current = None;
@@ -89,7 +89,7 @@ impl Watching {
     }
 }
 
-/// Whether what happened in a directory may matter for the path.
+/// Whether a change of these entries of a directory may affect the path.
 fn concerns(path: &Path, directory: &Path, names: &BTreeSet<OsString>) -> bool {
     directory == path || path.file_name().is_some_and(|name| names.contains(name))
 }

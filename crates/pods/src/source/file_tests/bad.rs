@@ -1,4 +1,4 @@
-//! What is wrong is said, once, and harms nothing else.
+//! A bad manifest is logged once and does not affect others.
 
 use super::*;
 use testkit::logged::Logged;
@@ -7,7 +7,7 @@ const A: &str = "/manifests/a.yaml";
 
 // behaviour: SRC-33
 #[tokio::test(start_paused = true)]
-async fn what_is_wrong_with_a_manifest_is_said_once_for_each_version() {
+async fn manifest_problem_is_logged_once_per_version() {
     let rows = [
         ("kind: Pod\nspec: [", "line 2"),
         ("", "manifest is empty"),
@@ -18,89 +18,89 @@ async fn what_is_wrong_with_a_manifest_is_said_once_for_each_version() {
     ];
     let logged = Logged::new();
     let mut bench = Bench::reading(two());
-    assert_eq!(bench.told().await, BOTH);
+    assert_eq!(bench.next_set().await, BOTH);
     for (text, problem) in rows {
         bench.files.write(A, text);
-        bench.told_nothing().await;
+        bench.expect_no_set().await;
         let warnings = logged.warnings();
         assert_eq!(warnings.len(), 1, "{problem}: {warnings:#?}");
         assert!(warnings[0].contains(A) && warnings[0].contains(problem), "{warnings:#?}");
-        // Written again as it was.
+        // Rewritten without a change.
         bench.files.write(A, text);
-        bench.told_nothing().await;
+        bench.expect_no_set().await;
         assert_eq!(logged.warnings().len(), 0, "{problem}");
     }
 }
 
 // behaviour: SRC-33
 #[tokio::test(start_paused = true)]
-async fn that_a_manifest_cannot_be_read_is_said_once() {
+async fn unreadable_manifest_is_logged_once() {
     let logged = Logged::new();
     let mut bench = Bench::reading(two());
-    assert_eq!(bench.told().await, BOTH);
+    assert_eq!(bench.next_set().await, BOTH);
     for kind in [ErrorKind::PermissionDenied, ErrorKind::ResourceBusy] {
         bench.files.fail(A, kind);
-        bench.told_nothing().await;
+        bench.expect_no_set().await;
         let warnings = logged.warnings();
         assert_eq!(warnings.len(), 1, "{kind}: {warnings:#?}");
         assert!(warnings[0].contains("read /manifests/a.yaml"), "{warnings:#?}");
     }
     bench.files.repair(A);
-    bench.told_nothing().await;
+    bench.expect_no_set().await;
     bench.files.fail(A, ErrorKind::PermissionDenied);
-    bench.told_nothing().await;
-    assert_eq!(logged.warnings().len(), 1, "what comes back is said again");
+    bench.expect_no_set().await;
+    assert_eq!(logged.warnings().len(), 1, "a recurring problem is logged again");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_path_that_is_neither_file_nor_directory_is_said_once_and_no_news() {
+async fn special_file_as_path_is_logged_once_and_publishes_nothing() {
     let logged = Logged::new();
     let files = MemoryFiles::new();
     files.special("/manifests");
     let mut bench = Bench::reading(files);
-    bench.told_nothing().await;
+    bench.expect_no_set().await;
     assert!(bench.pods.borrow().is_none());
     let warnings = logged.warnings();
     assert_eq!(warnings.len(), 1, "{warnings:#?}");
     assert!(warnings[0].contains("/manifests is neither a file nor a directory"), "{warnings:?}");
     bench.files.remove("/manifests");
     bench.files.write(A, manifest("a", "x:1"));
-    assert_eq!(bench.told().await, BOTH[..1]);
+    assert_eq!(bench.next_set().await, BOTH[..1]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_manifest_that_becomes_something_else_is_gone() {
+async fn manifest_replaced_by_a_special_file_is_removed() {
     let mut bench = Bench::reading(two());
-    assert_eq!(bench.told().await, BOTH);
+    assert_eq!(bench.next_set().await, BOTH);
     bench.files.remove(A);
     bench.files.special(A);
-    assert_eq!(bench.told().await, BOTH[1..]);
+    assert_eq!(bench.next_set().await, BOTH[1..]);
     assert_eq!(bench.files.reads(A), 1, "reading it could hang");
 }
 
 // behaviour: SRC-22
 #[tokio::test(start_paused = true)]
-async fn a_hundred_bad_manifests_do_not_harm_two_good_ones() {
+async fn hundred_bad_manifests_do_not_affect_two_good_ones() {
     let files = two();
     for number in 0..100 {
         files.write(format!("/manifests/{number:03}.yaml"), format!("kind: Pod # {number}\nx: ["));
     }
     let logged = Logged::new();
     let mut bench = Bench::reading(files);
-    assert_eq!(bench.told().await, BOTH);
-    bench.told_nothing().await;
+    assert_eq!(bench.next_set().await, BOTH);
+    bench.expect_no_set().await;
     assert_eq!(logged.warnings().len(), 100);
     bench.files.write(A, manifest("a", "x:2"));
-    assert_eq!(bench.told().await, ["default/a-node x:2", BOTH[1]]);
+    assert_eq!(bench.next_set().await, ["default/a-node x:2", BOTH[1]]);
     for number in 0..100 {
         let name = format!("p{number}");
         bench.files.write(format!("/manifests/{number:03}.yaml"), manifest(&name, "x:1"));
     }
-    assert_eq!(bench.told().await.len(), 102);
+    assert_eq!(bench.next_set().await.len(), 102);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_period_of_nothing_is_not_all_the_agent_does() {
+async fn zero_period_is_raised_to_the_minimum() {
     let files = Arc::new(two());
     let settings = FileSourceSettings {
         path: "/manifests".into(),
@@ -114,7 +114,7 @@ async fn a_period_of_nothing_is_not_all_the_agent_does() {
     let mut tasks = JoinSet::new();
     tasks.spawn(source.run(CancellationToken::new()));
     pods.changed().await.unwrap();
-    // Were there no pause, no time would pass.
+    // Without a pause, the paused clock would not advance.
     sleep(Duration::from_secs(1)).await;
     assert!(files.reads(A) < 30, "{}", files.reads(A));
 }

@@ -1,4 +1,4 @@
-//! Several manifests that want one pod.
+//! Several manifests of one pod.
 
 use super::*;
 use testkit::logged::Logged;
@@ -7,10 +7,10 @@ const Z: &str = "/manifests/z.yaml";
 const COPY: &str = "/manifests/copy.yaml";
 
 impl Bench {
-    /// The images of all pods that are told, in order, once that is so many.
+    /// The images of the pods of the next published set, in order.
     async fn images(&mut self) -> Vec<String> {
-        let told = self.told().await;
-        told.iter().filter_map(|pod| pod.split(' ').next_back()).map(str::to_owned).collect()
+        let set = self.next_set().await;
+        set.iter().filter_map(|pod| pod.split(' ').next_back()).map(str::to_owned).collect()
     }
 
     async fn again(mut self) -> Self {
@@ -28,65 +28,65 @@ fn original() -> MemoryFiles {
 
 // behaviour: SRC-34
 #[tokio::test(start_paused = true)]
-async fn a_copy_comes_behind_the_original_and_is_told_to_be_one() {
+async fn copy_comes_after_the_original_and_is_reported() {
     let logged = Logged::new();
     let mut bench = Bench::reading(original());
     assert_eq!(bench.images().await, ["x:1"]);
     bench.files.write(COPY, manifest("web", "x:2"));
     assert_eq!(bench.images().await, ["x:1", "x:2"], "the merge takes the first");
-    let refused = "/manifests/copy.yaml: default/web-node is the pod of /manifests/z.yaml already";
-    bench.told_nothing().await;
+    let refused = "/manifests/copy.yaml: default/web-node is already the pod of /manifests/z.yaml";
+    bench.expect_no_set().await;
     assert_eq!(bench.refused(), [refused]);
-    assert_eq!(logged.warnings().len(), 1, "it is said once");
-    // The original may change and keeps its name.
+    assert_eq!(logged.warnings().len(), 1, "logged once");
+    // The original may change, and keeps its name.
     bench.files.write(Z, manifest("web", "x:3"));
     assert_eq!(bench.images().await, ["x:3", "x:2"]);
     bench.files.remove(Z);
     assert_eq!(bench.images().await, ["x:2"]);
-    bench.told_nothing().await;
+    bench.expect_no_set().await;
     assert_eq!(bench.refused(), [""; 0]);
 }
 
 // behaviour: SRC-34
 #[tokio::test(start_paused = true)]
-async fn a_copy_does_not_become_the_original_by_a_restart() {
+async fn copy_does_not_replace_the_original_after_a_restart() {
     let mut bench = Bench::reading(original());
     assert_eq!(bench.images().await, ["x:1"]);
     bench.files.write(COPY, manifest("web", "x:2"));
     assert_eq!(bench.images().await, ["x:1", "x:2"]);
     let mut bench = bench.again().await;
     assert_eq!(bench.images().await, ["x:1", "x:2"]);
-    // Also when the original was changed meanwhile.
+    // Also if the original was changed meanwhile.
     bench.files.write(Z, manifest("web", "x:3"));
     let mut bench = bench.again().await;
     assert_eq!(bench.images().await, ["x:3", "x:2"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_that_come_together_the_first_has_the_name() {
+async fn first_of_two_simultaneous_manifests_gets_the_name() {
     let files = original();
     files.write(COPY, manifest("web", "x:2"));
     let mut bench = Bench::reading(files);
     assert_eq!(bench.images().await, ["x:2", "x:1"]);
-    bench.told_nothing().await;
-    let refused = "/manifests/z.yaml: default/web-node is the pod of /manifests/copy.yaml already";
+    bench.expect_no_set().await;
+    let refused = "/manifests/z.yaml: default/web-node is already the pod of /manifests/copy.yaml";
     assert_eq!(bench.refused(), [refused]);
-    // It wants another name and so is none any more.
+    // With another pod name it is no copy any more.
     bench.files.write(Z, manifest("other", "x:1"));
     assert_eq!(bench.images().await, ["x:2", "x:1"]);
-    bench.told_nothing().await;
+    bench.expect_no_set().await;
     assert_eq!(bench.refused(), [""; 0]);
 }
 
 // behaviour: SRC-35
 #[tokio::test(start_paused = true)]
-async fn what_is_wrong_is_told_for_as_long_as_it_is() {
+async fn refusal_is_reported_until_fixed() {
     let mut bench = Bench::reading(two());
-    assert_eq!(bench.told().await, BOTH);
+    assert_eq!(bench.next_set().await, BOTH);
     assert_eq!(bench.refused(), [""; 0]);
     bench.files.write("/manifests/a.yaml", manifest("a", ""));
     bench.files.write("/manifests/c.yaml", "kind: [");
-    bench.told_nothing().await;
+    bench.expect_no_set().await;
     let refused = bench.refused();
     assert_eq!(refused.len(), 2, "{refused:?}");
     let message = "spec.containers[0].image: Required value";
@@ -94,13 +94,13 @@ async fn what_is_wrong_is_told_for_as_long_as_it_is() {
     assert!(refused[1].starts_with("/manifests/c.yaml: ") && !refused[1].contains("stays"));
     bench.files.write("/manifests/a.yaml", manifest("a", "x:1"));
     bench.files.remove("/manifests/c.yaml");
-    bench.told_nothing().await;
+    bench.expect_no_set().await;
     assert_eq!(bench.refused(), [""; 0]);
     bench.files.fail("/manifests", ErrorKind::PermissionDenied);
-    bench.told_nothing().await;
+    bench.expect_no_set().await;
     let refused = bench.refused();
-    assert!(refused[0].starts_with("/manifests: cannot look for manifests"), "{refused:?}");
+    assert!(refused[0].starts_with("/manifests: list manifests"), "{refused:?}");
     bench.files.repair("/manifests");
-    bench.told_nothing().await;
+    bench.expect_no_set().await;
     assert_eq!(bench.refused(), [""; 0]);
 }

@@ -7,18 +7,18 @@ use super::*;
 const A: &str = "/manifests/a.yaml";
 
 impl Bench {
-    async fn started_again(mut self) -> Self {
+    async fn after_restart(mut self) -> Self {
         self.stop.cancel();
         while self.tasks.join_next().await.is_some() {}
         Self::starting(self.files, "/manifests")
     }
 
     async fn published(&mut self) -> Vec<String> {
-        self.told().await
+        self.next_set().await
     }
 
     async fn unchanged(&mut self) {
-        self.told_nothing().await;
+        self.expect_no_set().await;
     }
 
     /// The stored copies, as text.
@@ -48,13 +48,13 @@ async fn unsupported_version_keeps_the_last_good_one_also_over_a_restart() {
     assert_eq!(bench.refused(), [REFUSED]);
     assert!(!bench.stored().await.contains("x:2"));
     for _ in 0..2 {
-        bench = bench.started_again().await;
+        bench = bench.after_restart().await;
         assert_eq!(bench.published().await, BOTH);
         assert_eq!(uid(&bench), before);
         bench.unchanged().await;
         assert_eq!(bench.refused(), [REFUSED]);
     }
-    // Another name does not make another manifest of the file.
+    // Another pod name does not make it another manifest.
     bench.files.write(A, unsupported("x:2").replace("{name: a}", "{name: b}"));
     bench.unchanged().await;
     bench.files.write(A, manifest("a", "x:3"));
@@ -89,11 +89,11 @@ async fn pod_of_a_stored_copy_is_marked_until_its_manifest_can_be_used() {
     assert!(bench.copies.borrow().is_empty());
     bench.files.write(A, "bad");
     bench.unchanged().await;
-    assert!(bench.copies.borrow().is_empty(), "its version is known");
+    assert!(bench.copies.borrow().is_empty(), "the running version is known");
     let before = bench.pods.borrow().as_ref().unwrap()[0].clone();
     for content in ["bad", unsupported("x:2").as_str()] {
         bench.files.write(A, content);
-        bench = bench.started_again().await;
+        bench = bench.after_restart().await;
         assert_eq!(bench.published().await, BOTH);
         let marked: Vec<_> = bench.copies.borrow().keys().cloned().collect();
         assert_eq!(marked, [podspec::view::uid(&before)], "{content}");
@@ -118,7 +118,7 @@ async fn copy_that_could_not_be_replaced_has_the_time_of_its_own_version() {
     bench.files.write(A, manifest("a", "x:2"));
     bench.published().await;
     bench.files.write(A, "bad");
-    let mut bench = bench.started_again().await;
+    let mut bench = bench.after_restart().await;
     assert_eq!(bench.published().await, ["default/a-node x:1"]);
     let times: Vec<_> = bench.copies.borrow().values().copied().collect();
     let start = VirtualClock::new().now();

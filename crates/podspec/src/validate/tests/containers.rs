@@ -111,7 +111,7 @@ fn init_container_rules() {
 }
 
 #[test]
-fn ephemeral_containers_come_later_and_have_less() {
+fn ephemeral_container_rules() {
     const ON_CREATE: &str = "spec.ephemeralContainers: Forbidden: cannot be set on create";
     let ephemeral =
         |fields: &str| with_spec(&format!("ephemeralContainers: [{{image: i, {fields}}}]"));

@@ -146,7 +146,7 @@ fn hook_rules() {
 }
 
 #[test]
-fn stop_signals_belong_to_an_operating_system() {
+fn stop_signal_requires_an_operating_system() {
     const PATH: &str = "spec.initContainers[0].lifecycle.stopSignal";
     let sidecar = "initContainers: [{name: s, image: i, restartPolicy: Always, lifecycle: \
                    {stopSignal: SIGNAL}}]";

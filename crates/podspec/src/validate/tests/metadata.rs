@@ -67,7 +67,7 @@ fn metadata_rules() {
 }
 
 #[test]
-fn annotations_have_a_largest_size() {
+fn annotations_size_is_limited() {
     let metadata =
         format!("name: p, namespace: ns, annotations: {{a: '{}'}}", "x".repeat(256 << 10));
     assert_eq!(

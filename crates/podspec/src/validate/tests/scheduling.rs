@@ -57,7 +57,7 @@ fn spec_rules() {
 }
 
 #[test]
-fn a_negative_grace_period_is_wrong_where_no_default_mends_it() {
+fn negative_grace_period_is_rejected_without_a_default() {
     let pod = k8s_openapi::api::core::v1::Pod {
         spec: Some(k8s_openapi::api::core::v1::PodSpec {
             termination_grace_period_seconds: Some(-1),

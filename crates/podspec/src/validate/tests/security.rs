@@ -66,7 +66,7 @@ fn pod_security_rules() {
 }
 
 #[test]
-fn kernel_parameters_of_the_host_are_not_for_pods() {
+fn host_sysctls_are_rejected_with_host_namespaces() {
     let problems = |host: &str, name: &str| {
         with_spec(&format!("{host}, securityContext: {{sysctls: [{{name: {name}, value: '1'}}]}}"))
     };

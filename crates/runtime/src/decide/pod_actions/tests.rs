@@ -1,4 +1,4 @@
-//! Every row of the action tables, and what holds for all of them.
+//! Every row of the action tables, and their laws.
 
 mod init;
 mod laws;
@@ -8,15 +8,15 @@ mod sandbox;
 use k8s_openapi::api::core::v1::{
     Container, ContainerRestartRule, ContainerRestartRuleOnExitCodes, Pod,
 };
-use model::observed::{ContainerStatus, PodStatus, SandboxState};
+use model::observed::{ContainerStatus, RuntimePodStatus, SandboxState};
 
 use super::*;
 use crate::decide::actions::Role;
 use crate::decide::reasons::StartReason;
 use crate::decide::test_pods::{sandbox, status};
 
-/// What is done for a pod of which nothing else is known.
-fn actions(pod: &Pod, status: &PodStatus) -> PodActions {
+/// The actions for a pod without further state.
+fn actions(pod: &Pod, status: &RuntimePodStatus) -> PodActions {
     let probes = ProbeResults::default();
     pod_actions(&SyncContext {
         pod,
@@ -28,12 +28,12 @@ fn actions(pod: &Pod, status: &PodStatus) -> PodActions {
     })
 }
 
-/// A pod's status with a sandbox that can be used.
-fn in_live_sandbox(containers: Vec<ContainerStatus>) -> PodStatus {
+/// A pod's status with a usable sandbox.
+fn in_live_sandbox(containers: Vec<ContainerStatus>) -> RuntimePodStatus {
     status(vec![sandbox("s", 0, SandboxState::Ready)], containers)
 }
 
-/// What starts, by kind and place.
+/// The containers to start, by kind and index.
 fn starts(actions: &PodActions) -> Vec<(Role, usize, StartReason)> {
     actions.start.iter().map(|start| (start.role, start.index, start.why)).collect()
 }
@@ -55,7 +55,7 @@ fn with_policy(mut container: Container, policy: &str) -> Container {
     container
 }
 
-/// A container that does not start again, but for what a rule does about these exit codes.
+/// A container that does not restart, except by a rule for these exit codes.
 fn with_rule(container: Container, action: &str, codes: Vec<i32>) -> Container {
     let rule = ContainerRestartRule {
         action: action.to_owned(),

@@ -1,4 +1,4 @@
-//! What the agents of a history are told.
+//! The settings of the agents of a history.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use runtime::decide::NodeSettings;
 
 use crate::plan::{KEPT, NODE, Plan, URL};
 
-/// How old an image must be to go, where that counts.
+/// The minimum age of unused images, where it is set.
 const YOUNG: Duration = Duration::from_mins(2);
 
-/// What every agent of this history is told.
+/// The settings of every agent of this history.
 pub(super) fn of(plan: &Plan) -> Settings {
     let collecting = &plan.collecting;
     let policy = Policy {
@@ -20,7 +20,7 @@ pub(super) fn of(plan: &Plan) -> Settings {
         maximum_age: collecting.images_unused,
         ..Policy::default()
     };
-    let pins = Pins::parse(&[KEPT]).expect("it is a name");
+    let pins = Pins::parse(&[KEPT]).expect("a valid name");
     let node = NodeSettings {
         root_dir: "/".into(),
         cluster_dns: vec![[10, 96, 0, 10].into()],

@@ -1,4 +1,4 @@
-//! How a node is at a moment.
+//! The current state of a node.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use runtime::decide::pod_of_cgroup;
 
 use super::Node;
 use crate::settled::{SandboxSeen, Snapshot};
-use crate::statuses::{Told, told};
+use crate::statuses::{ReportedStatuses, reported};
 
 impl Node {
-    /// How everything is. That something was asked to end does not count.
+    /// The current state. Stop requests in progress are not included.
     pub(in crate::run) fn snapshot(&self) -> Snapshot {
         let outside = &self.outside;
         let containers = outside.runtime.containers();
@@ -29,11 +29,16 @@ impl Node {
             containers: containers.iter().map(|one| outside.instance(one)).collect(),
             ending: BTreeMap::new(),
             start_by: BTreeMap::new(),
-            robbed: self.robbed.pods().into_iter().chain(self.capped.pods()).collect(),
+            late_removals: self
+                .late_removals
+                .pods()
+                .into_iter()
+                .chain(self.capped.pods())
+                .collect(),
             capped: self.capped.containers(),
             due: self.outlived.due(),
-            longest: self.beginnings.longest(outside),
-            wanted_for: self.beginnings.wanted_for(outside),
+            longest: self.pod_starts.longest(outside),
+            wanted_for: self.pod_starts.wanted_for(outside),
             set_back: outside.clock.set_back(Duration::from_mins(5)),
             shares: containers.iter().filter_map(|one| outside.shares(&one.id)).collect(),
             memory: containers.iter().filter_map(|one| outside.memory(&one.id)).collect(),
@@ -50,17 +55,18 @@ impl Node {
         }
     }
 
-    /// Whether dead containers go at an age only: not so by who hears of their death, but their sandboxes stay.
-    pub(in crate::run) fn waits_for_ages(&self) -> bool {
+    /// Whether dead containers are removed only after a minimum age: the removal at their death does not wait,
+    /// but their sandboxes stay.
+    pub(in crate::run) fn waits_for_min_age(&self) -> bool {
         !self.collecting.containers.min_age.is_zero()
     }
 
-    /// What the agent tells of pods.
-    pub(in crate::run) fn statuses(&self) -> Told {
-        self.agent.as_ref().map(|(agent, _)| told(&*agent.pods())).unwrap_or_default()
+    /// The pod statuses of the agent.
+    pub(in crate::run) fn statuses(&self) -> ReportedStatuses {
+        self.agent.as_ref().map(|(agent, _)| reported(&*agent.pods())).unwrap_or_default()
     }
 
-    /// How old a container is by the node's clock, as its policy counts that.
+    /// The age of a container by the node's clock, as its policy counts it.
     fn age(&self, container: &Container) -> SignedDuration {
         let status = self.outside.runtime.container_status(&container.id).now_or_never();
         let ended = status.and_then(Result::ok).and_then(|status| status.finished_at);

@@ -1,19 +1,23 @@
-//! Whether the init containers of a pod have done their work.
+//! Whether the init containers of a pod have completed.
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus};
 use podspec::view;
 
-use super::{Claim, INITIALIZED, holds, name_list};
+use super::{ConditionState, INITIALIZED, holds, name_list};
 use crate::decide::container_statuses::Containers;
 use crate::decide::input::StatusInput;
 use crate::decide::phase::Phase;
 
-/// Whether init containers ended well and sidecars have started; upstream's
+/// Whether init containers succeeded and sidecars have started; upstream's
 /// `GeneratePodInitializedCondition`.
-pub(super) fn initialized(input: &StatusInput<'_>, phase: Phase, containers: &Containers) -> Claim {
+pub(super) fn initialized(
+    input: &StatusInput<'_>,
+    phase: Phase,
+    containers: &Containers,
+) -> ConditionState {
     let inits = view::init_containers(input.pod);
     if containers.is_empty() && !inits.is_empty() {
-        return Claim::no("UnknownContainerStatuses");
+        return ConditionState::no("UnknownContainerStatuses");
     }
     let named = |wrong: fn(&Container, Option<&ContainerStatus>) -> bool| -> Vec<&str> {
         let wrong = inits.iter().filter(|init| wrong(init, containers.find(&init.name)));
@@ -22,11 +26,11 @@ pub(super) fn initialized(input: &StatusInput<'_>, phase: Phase, containers: &Co
     let unknown = named(|_, status| status.is_none());
     let incomplete = named(|init, status| status.is_some_and(|status| !is_done(init, status)));
     if phase == Phase::Succeeded && unknown.is_empty() {
-        return Claim { reason: Some("PodCompleted"), ..Claim::YES };
+        return ConditionState { reason: Some("PodCompleted"), ..ConditionState::YES };
     }
-    // Init containers that run again, after a reboot or beside the others, do not take it back.
+    // Init containers that run again, after a reboot or beside the others, do not reset it.
     if containers.regular.iter().any(has_started) || holds(input.base(), INITIALIZED) {
-        return Claim::YES;
+        return ConditionState::YES;
     }
     let mut problems = Vec::new();
     if !unknown.is_empty() {
@@ -36,9 +40,12 @@ pub(super) fn initialized(input: &StatusInput<'_>, phase: Phase, containers: &Co
         problems.push(format!("containers with incomplete status: {}", name_list(&incomplete)));
     }
     if problems.is_empty() {
-        return Claim::YES;
+        return ConditionState::YES;
     }
-    Claim { message: Some(problems.join(", ")), ..Claim::no("ContainersNotInitialized") }
+    ConditionState {
+        message: Some(problems.join(", ")),
+        ..ConditionState::no("ContainersNotInitialized")
+    }
 }
 
 fn is_done(init: &Container, status: &ContainerStatus) -> bool {

@@ -1,17 +1,17 @@
-//! Whether the containers of a pod are ready, and the pod with them.
+//! Whether the containers of a pod are ready, and the pod.
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodCondition};
 use podspec::view;
 
-use super::{Claim, TRUE, name_list};
+use super::{ConditionState, TRUE, name_list};
 use crate::decide::container_statuses::Containers;
 use crate::decide::phase::Phase;
 
 /// Whether every regular container and sidecar is ready; upstream's
 /// `GenerateContainersReadyCondition`.
-pub(super) fn containers_ready(pod: &Pod, phase: Phase, containers: &Containers) -> Claim {
+pub(super) fn containers_ready(pod: &Pod, phase: Phase, containers: &Containers) -> ConditionState {
     if containers.is_empty() {
-        return Claim::no("UnknownContainerStatuses");
+        return ConditionState::no("UnknownContainerStatuses");
     }
     let sidecars = view::init_containers(pod).iter().filter(|init| view::is_sidecar(init));
     let counted: Vec<&Container> = sidecars.chain(view::containers(pod)).collect();
@@ -23,9 +23,9 @@ pub(super) fn containers_ready(pod: &Pod, phase: Phase, containers: &Containers)
     let unknown = named(|ready| ready.is_none());
     let unready = named(|ready| ready == Some(false));
     match phase {
-        Phase::Succeeded if unknown.is_empty() => return Claim::no("PodCompleted"),
-        // Its containers may still be on their way out.
-        Phase::Failed => return Claim::no("PodFailed"),
+        Phase::Succeeded if unknown.is_empty() => return ConditionState::no("PodCompleted"),
+        // Its containers may still be terminating.
+        Phase::Failed => return ConditionState::no("PodFailed"),
         _ => {}
     }
     let mut problems = Vec::new();
@@ -36,13 +36,20 @@ pub(super) fn containers_ready(pod: &Pod, phase: Phase, containers: &Containers)
         problems.push(format!("containers with unready status: {}", name_list(&unready)));
     }
     if problems.is_empty() {
-        return Claim::YES;
+        return ConditionState::YES;
     }
-    Claim { message: Some(problems.join(", ")), ..Claim::no("ContainersNotReady") }
+    ConditionState {
+        message: Some(problems.join(", ")),
+        ..ConditionState::no("ContainersNotReady")
+    }
 }
 
-/// Whether the containers are ready and every gate is open; upstream's `GeneratePodReadyCondition`.
-pub(super) fn ready(pod: &Pod, containers_ready: &Claim, foreign: &[PodCondition]) -> Claim {
+/// Whether the containers are ready and every readiness gate is true; upstream's `GeneratePodReadyCondition`.
+pub(super) fn ready(
+    pod: &Pod,
+    containers_ready: &ConditionState,
+    foreign: &[PodCondition],
+) -> ConditionState {
     if !containers_ready.holds {
         return containers_ready.clone();
     }
@@ -65,7 +72,10 @@ pub(super) fn ready(pod: &Pod, containers_ready: &Claim, foreign: &[PodCondition
         })
         .collect();
     if problems.is_empty() {
-        return Claim::YES;
+        return ConditionState::YES;
     }
-    Claim { message: Some(problems.join(", ")), ..Claim::no("ReadinessGatesNotReady") }
+    ConditionState {
+        message: Some(problems.join(", ")),
+        ..ConditionState::no("ReadinessGatesNotReady")
+    }
 }

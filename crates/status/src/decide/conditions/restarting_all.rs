@@ -1,27 +1,27 @@
-//! Whether all containers of a pod are being restarted because of how one of them ended.
+//! Whether all containers of a pod are restarted because of a container's exit.
 
 use podspec::{restart, view};
 
-use super::Claim;
+use super::ConditionState;
 use crate::decide::input::StatusInput;
 use crate::decide::phase::Phase;
-use crate::decide::starting_over::starts_over;
+use crate::decide::restart_all::starts_over;
 
-/// From the exit that asks for it until the last instance is gone; nothing for a pod without such a
+/// True from the matching exit until the last instance is gone; `None` for a pod without such a
 /// rule. Upstream's `GenerateAllContainersRestartingCondition`.
-pub(super) fn restarting_all(input: &StatusInput<'_>, phase: Phase) -> Option<Claim> {
+pub(super) fn restarting_all(input: &StatusInput<'_>, phase: Phase) -> Option<ConditionState> {
     if !restart::may_restart_all(input.pod) {
         return None;
     }
     let claim = match phase {
-        Phase::Succeeded => Claim::no("PodCompleted"),
-        Phase::Failed => Claim::no("PodFailed"),
-        Phase::Pending | Phase::Running if is_under_way(input) => Claim {
+        Phase::Succeeded => ConditionState::no("PodCompleted"),
+        Phase::Failed => ConditionState::no("PodFailed"),
+        Phase::Pending | Phase::Running if is_under_way(input) => ConditionState {
             reason: Some("RestartAllContainersStarted"),
             message: Some("container exited with restart policy rule".to_owned()),
-            ..Claim::YES
+            ..ConditionState::YES
         },
-        Phase::Pending | Phase::Running => Claim::NO,
+        Phase::Pending | Phase::Running => ConditionState::NO,
     };
     Some(claim)
 }

@@ -1,4 +1,4 @@
-//! A store that is put back to an older state.
+//! Restoring the store from a backup.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use model::ids::PodName;
 
 use super::MemoryPods;
 
-/// What an API server keeps of pods.
+/// The pods of an API server.
 #[derive(Debug, Clone)]
 pub struct Backup {
     version: u64,
@@ -16,13 +16,13 @@ pub struct Backup {
 }
 
 impl MemoryPods {
-    /// All that is kept.
+    /// A backup.
     pub fn backup(&self) -> Backup {
         let state = self.shared.state();
         Backup { version: state.version, pods: state.pods.clone() }
     }
 
-    /// Puts the store back to an older state; versions are counted from there. Who follows begins anew.
+    /// Restores a backup; versions continue from there. The watches restart with a list.
     pub fn restore(&self, backup: Backup) {
         self.shared.change(|state| {
             (state.version, state.pods) = (backup.version, backup.pods);

@@ -1,4 +1,4 @@
-//! How changes of files show, and how one hears of them.
+//! Versions of files, and watches for changes.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -7,47 +7,47 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use model::ports::files::{DirectoryWatch, FileKind, Heard};
+use model::ports::files::{DirectoryChange, DirectoryWatch, FileKind};
 use tokio::time::timeout;
 
-use super::{Impossible, World, refused};
+use super::{Harness, Impossible, refused};
 
-/// The longest time in which something must be heard.
+/// The longest time until a change is reported.
 const SOON: Duration = Duration::from_secs(5);
 
-pub(super) async fn a_special_file_is_not_read(world: &dyn World) -> Result<()> {
-    let (files, path) = (world.files(), world.directory().join("special"));
-    ensure!(world.special(&path), Impossible("make special files"));
+pub(super) async fn reading_a_special_file_fails(harness: &dyn Harness) -> Result<()> {
+    let (files, path) = (harness.files(), harness.directory().join("special"));
+    ensure!(harness.special(&path), Impossible("create special files"));
     refused(timeout(SOON, files.read(&path, 10)).await?, &path)?;
     refused(timeout(SOON, files.read_version(&path, 10)).await?, &path)?;
     Ok(())
 }
 
-pub(super) async fn a_look_tells_versions_apart(world: &dyn World) -> Result<()> {
-    let (files, directory) = (world.files(), world.directory());
+pub(super) async fn file_versions_differ_after_a_write(harness: &dyn Harness) -> Result<()> {
+    let (files, directory) = (harness.files(), harness.directory());
     let (path, new) = (directory.join("file"), directory.join("new"));
-    world.write(&path, b"text");
+    harness.write(&path, b"text");
     let first = files.look(&path).await?;
     ensure!(first.kind == FileKind::File && first.version.size == 4, "{first:?}");
-    ensure!(files.look(&path).await? == first, "another version without a change");
-    world.write(&path, b"more text");
+    ensure!(files.look(&path).await? == first, "new version without a change");
+    harness.write(&path, b"more text");
     let second = files.look(&path).await?;
     ensure!(second.version != first.version, "the same version after a change");
-    ensure!(second.version.same_file(&first.version), "another file after writing to it");
-    // Of the same size, and perhaps within one tick of the clock.
-    world.write(&new, b"text more");
-    world.rename(&new, &path);
+    ensure!(second.version.same_file(&first.version), "new file after a write");
+    // A rename with the same size, perhaps within one clock tick.
+    harness.write(&new, b"text more");
+    harness.rename(&new, &path);
     let third = files.look(&path).await?;
-    ensure!(third.version != second.version, "the same version in another file");
+    ensure!(third.version != second.version, "same version for another file");
     ensure!(!third.version.same_file(&second.version), "the same file after a replacement");
-    world.put_link(&directory.join("link"), Path::new("file"));
-    ensure!(files.look(&directory.join("link")).await? == third, "not what the link leads to");
+    harness.put_link(&directory.join("link"), Path::new("file"));
+    ensure!(files.look(&directory.join("link")).await? == third, "not the target of the link");
     let before = files.look(&directory).await?;
     ensure!(before.kind == FileKind::Directory);
-    // Within one tick of the clock it may look the same.
+    // Within one clock tick the version may be the same.
     for number in 0.. {
         ensure!(number < 1000, "the same version of a directory with other entries");
-        world.write(&directory.join(format!("entry-{number}")), b"");
+        harness.write(&directory.join(format!("entry-{number}")), b"");
         if files.look(&directory).await?.version != before.version {
             break;
         }
@@ -58,45 +58,48 @@ pub(super) async fn a_look_tells_versions_apart(world: &dyn World) -> Result<()>
     Ok(())
 }
 
-pub(super) async fn entries_are_looked_at_in_order(world: &dyn World) -> Result<()> {
-    let (files, directory) = (world.files(), world.directory());
+pub(super) async fn entries_are_inspected_in_order(harness: &dyn Harness) -> Result<()> {
+    let (files, directory) = (harness.files(), harness.directory());
     ensure!(files.entries(&directory).await?.is_empty());
-    world.write(&directory.join("b"), b"text");
-    world.write(&directory.join(".a"), b"");
+    harness.write(&directory.join("b"), b"text");
+    harness.write(&directory.join(".a"), b"");
     files.create_directory(&directory, Path::new("a/below"), 0o755).await?;
-    world.put_link(&directory.join("c"), Path::new("b"));
-    world.put_link(&directory.join("d"), Path::new("nothing"));
-    let mut told = Vec::new();
+    harness.put_link(&directory.join("c"), Path::new("b"));
+    harness.put_link(&directory.join("d"), Path::new("nothing"));
+    let mut found_entries = Vec::new();
     for entry in files.entries(&directory).await? {
         let path = directory.join(&entry.name);
         match entry.found {
             Ok(found) => {
-                ensure!(found == files.look(&path).await?, "{found:?} is not a look at it");
-                told.push(format!("{} {:?}", entry.name.display(), found.kind));
+                ensure!(found == files.look(&path).await?, "{found:?} is not its metadata");
+                found_entries.push(format!("{} {:?}", entry.name.display(), found.kind));
             }
             Err(error) => {
                 ensure!(error.is_not_found() && error.path == path, "{error:?}");
-                told.push(format!("{} missing", entry.name.display()));
+                found_entries.push(format!("{} missing", entry.name.display()));
             }
         }
     }
     let expected = [".a File", "a Directory", "b File", "c File", "d missing"];
-    ensure!(told == expected, "{told:?}");
+    ensure!(found_entries == expected, "{found_entries:?}");
     let file = directory.join("b");
     let kind = refused(files.entries(&file).await, &file)?;
     ensure!(kind == ErrorKind::NotADirectory, "{kind}");
     Ok(())
 }
 
-pub(super) async fn a_file_is_read_with_its_version(world: &dyn World) -> Result<()> {
-    let (files, path) = (world.files(), world.directory().join("file"));
+pub(super) async fn file_is_read_with_its_version(harness: &dyn Harness) -> Result<()> {
+    let (files, path) = (harness.files(), harness.directory().join("file"));
     for content in [&b"12345"[..], b"", b"123"] {
-        world.write(&path, content);
+        harness.write(&path, content);
         let (version, read) = files.read_version(&path, 5).await?;
         ensure!(read == content, "{read:?} instead of {content:?}");
-        ensure!(version == files.look(&path).await?.version, "{version:?} is not what is there");
+        ensure!(
+            version == files.look(&path).await?.version,
+            "{version:?} is not the current version"
+        );
     }
-    world.write(&path, b"123456");
+    harness.write(&path, b"123456");
     refused(files.read_version(&path, 5).await, &path)?;
     let missing = path.with_file_name("missing");
     let kind = refused(files.read_version(&missing, 5).await, &missing)?;
@@ -104,39 +107,39 @@ pub(super) async fn a_file_is_read_with_its_version(world: &dyn World) -> Result
     Ok(())
 }
 
-/// Waits until a change of all these names was heard of.
-async fn hears(watch: &mut dyn DirectoryWatch, names: &[&str]) -> Result<()> {
+/// Waits until a change of all these names was reported.
+async fn expect_changes(watch: &mut dyn DirectoryWatch, names: &[&str]) -> Result<()> {
     let mut missing: BTreeSet<OsString> = names.iter().map(OsString::from).collect();
     while !missing.is_empty() {
-        match timeout(SOON, watch.heard()).await.with_context(|| format!("{missing:?}"))? {
-            Some(Heard::Names(heard)) => missing.retain(|name| !heard.contains(name)),
-            Some(Heard::Anything) => return Ok(()),
-            None => bail!("the end instead of {missing:?}"),
+        match timeout(SOON, watch.next_change()).await.with_context(|| format!("{missing:?}"))? {
+            Some(DirectoryChange::Names(changed)) => missing.retain(|name| !changed.contains(name)),
+            Some(DirectoryChange::Anything) => return Ok(()),
+            None => bail!("the watch ended before {missing:?}"),
         }
     }
     Ok(())
 }
 
-pub(super) async fn what_happens_in_a_directory_is_heard(world: &dyn World) -> Result<()> {
-    let (files, directory) = (world.files(), world.directory());
-    world.write(&directory.join("old"), b"text");
+pub(super) async fn watch_reports_changes_in_a_directory(harness: &dyn Harness) -> Result<()> {
+    let (files, directory) = (harness.files(), harness.directory());
+    harness.write(&directory.join("old"), b"text");
     let mut watch = files.watch(&directory).await?;
-    world.write(&directory.join("new"), b"text");
-    hears(&mut *watch, &["new"]).await?;
-    world.write(&directory.join("new"), b"more text");
-    hears(&mut *watch, &["new"]).await?;
-    world.put_link(&directory.join("link"), Path::new("old"));
-    hears(&mut *watch, &["link"]).await?;
-    world.rename(&directory.join("old"), &directory.join("older"));
-    hears(&mut *watch, &["old", "older"]).await?;
-    world.remove(&directory.join("older"));
-    hears(&mut *watch, &["older"]).await?;
+    harness.write(&directory.join("new"), b"text");
+    expect_changes(&mut *watch, &["new"]).await?;
+    harness.write(&directory.join("new"), b"more text");
+    expect_changes(&mut *watch, &["new"]).await?;
+    harness.put_link(&directory.join("link"), Path::new("old"));
+    expect_changes(&mut *watch, &["link"]).await?;
+    harness.rename(&directory.join("old"), &directory.join("older"));
+    expect_changes(&mut *watch, &["old", "older"]).await?;
+    harness.remove(&directory.join("older"));
+    expect_changes(&mut *watch, &["older"]).await?;
     files.create_directory(&directory, Path::new("below"), 0o755).await?;
-    hears(&mut *watch, &["below"]).await
+    expect_changes(&mut *watch, &["below"]).await
 }
 
-pub(super) async fn all_who_listen_hear(world: &dyn World) -> Result<()> {
-    let (files, directory) = (world.files(), world.directory());
+pub(super) async fn every_watch_sees_the_changes(harness: &dyn Harness) -> Result<()> {
+    let (files, directory) = (harness.files(), harness.directory());
     files.create_directory(&directory, Path::new("below"), 0o755).await?;
     let below = directory.join("below");
     let mut watches = [
@@ -145,45 +148,45 @@ pub(super) async fn all_who_listen_hear(world: &dyn World) -> Result<()> {
         files.watch(&below).await?,
         files.watch(&below).await?,
     ];
-    world.write(&directory.join("above"), b"text");
-    world.write(&below.join("file"), b"text");
-    hears(&mut *watches[0], &["above"]).await?;
+    harness.write(&directory.join("above"), b"text");
+    harness.write(&below.join("file"), b"text");
+    expect_changes(&mut *watches[0], &["above"]).await?;
     for watch in &mut watches[1..] {
-        hears(&mut **watch, &["file"]).await?;
+        expect_changes(&mut **watch, &["file"]).await?;
     }
-    // One who leaves does not take the others along.
+    // Dropping one watch does not end the others.
     let [_, gone, ref mut stays, _] = watches;
     drop(gone);
-    world.write(&below.join("another"), b"text");
-    hears(&mut **stays, &["another"]).await
+    harness.write(&below.join("another"), b"text");
+    expect_changes(&mut **stays, &["another"]).await
 }
 
-pub(super) async fn a_watch_ends_when_its_directory_goes(world: &dyn World) -> Result<()> {
-    let (files, directory) = (world.files(), world.directory());
+pub(super) async fn watch_ends_when_its_directory_is_removed(harness: &dyn Harness) -> Result<()> {
+    let (files, directory) = (harness.files(), harness.directory());
     for name in ["removed", "moved"] {
         files.create_directory(&directory, Path::new(name), 0o755).await?;
         let path = directory.join(name);
         let mut watch = files.watch(&path).await?;
         if name == "removed" {
-            world.remove(&path);
+            harness.remove(&path);
         } else {
-            world.rename(&path, &directory.join("elsewhere"));
+            harness.rename(&path, &directory.join("elsewhere"));
         }
-        let end = async { while watch.heard().await.is_some() {} };
-        timeout(SOON, end).await.with_context(|| format!("no end of what was {name}"))?;
-        // What takes its place is watched like any other.
+        let end = async { while watch.next_change().await.is_some() {} };
+        timeout(SOON, end).await.with_context(|| format!("watch of {name} did not end"))?;
+        // A new directory at the path can be watched as any other.
         files.create_directory(&directory, Path::new(name), 0o755).await?;
         let mut watch = files.watch(&path).await?;
-        world.write(&path.join("file"), b"text");
-        hears(&mut *watch, &["file"]).await?;
+        harness.write(&path.join("file"), b"text");
+        expect_changes(&mut *watch, &["file"]).await?;
     }
     Ok(())
 }
 
-pub(super) async fn only_a_directory_is_watched(world: &dyn World) -> Result<()> {
-    let (files, directory) = (world.files(), world.directory());
+pub(super) async fn only_a_directory_is_watched(harness: &dyn Harness) -> Result<()> {
+    let (files, directory) = (harness.files(), harness.directory());
     let (file, missing) = (directory.join("file"), directory.join("missing"));
-    world.write(&file, b"text");
+    harness.write(&file, b"text");
     let kind = refused(files.watch(&file).await, &file)?;
     ensure!(kind == ErrorKind::NotADirectory, "{kind}");
     let kind = refused(files.watch(&missing).await, &missing)?;

@@ -1,4 +1,4 @@
-//! Files that containers write, and logs that go.
+//! Files that containers write, and the removal of logs.
 
 use std::path::Path;
 
@@ -6,19 +6,19 @@ use anyhow::{Result, ensure};
 use model::ports::files::Removed;
 use model::verdict::Subject;
 
-use super::{World, refused};
+use super::{Harness, refused};
 use crate::wanted::removal;
 
-pub(super) async fn a_file_is_made_empty_with_its_mode_and_only_once(
-    world: &dyn World,
+pub(super) async fn file_is_created_empty_with_its_mode_and_only_once(
+    harness: &dyn Harness,
 ) -> Result<()> {
-    let (files, root) = (world.files(), world.directory());
+    let (files, root) = (harness.files(), harness.directory());
     files.create_directory(&root, Path::new("pod/main"), 0o750).await?;
     let below = Path::new("pod/main/0a1b2c3d");
     files.create_file(&root, below, 0o666).await?;
-    ensure!(world.mode(&root.join(below)) & 0o777 == 0o666);
+    ensure!(harness.mode(&root.join(below)) & 0o777 == 0o666);
     ensure!(files.read(&root.join(below), 10).await?.is_empty());
-    world.write(&root.join(below), b"words");
+    harness.write(&root.join(below), b"words");
     refused(files.create_file(&root, below, 0o666).await, &root.join(below))?;
     ensure!(files.read(&root.join(below), 10).await? == b"words");
     let elsewhere = Path::new("nowhere/file");
@@ -26,12 +26,12 @@ pub(super) async fn a_file_is_made_empty_with_its_mode_and_only_once(
     Ok(())
 }
 
-pub(super) async fn a_file_is_not_made_outside_its_root(world: &dyn World) -> Result<()> {
-    let (files, directory) = (world.files(), world.directory());
+pub(super) async fn file_is_not_created_outside_its_root(harness: &dyn Harness) -> Result<()> {
+    let (files, directory) = (harness.files(), harness.directory());
     files.create_directory(&directory, Path::new("outside"), 0o755).await?;
     files.create_directory(&directory, Path::new("root"), 0o755).await?;
     let root = directory.join("root");
-    world.put_link(&root.join("link"), &directory.join("outside"));
+    harness.put_link(&root.join("link"), &directory.join("outside"));
     for below in ["../outside/file", "link/file"] {
         let below = Path::new(below);
         refused(files.create_file(&root, below, 0o644).await, &root.join(below))?;
@@ -40,10 +40,10 @@ pub(super) async fn a_file_is_not_made_outside_its_root(world: &dyn World) -> Re
     Ok(())
 }
 
-pub(super) async fn the_end_of_a_file_is_read(world: &dyn World) -> Result<()> {
-    let (files, root) = (world.files(), world.directory());
+pub(super) async fn end_of_a_file_is_read(harness: &dyn Harness) -> Result<()> {
+    let (files, root) = (harness.files(), harness.directory());
     let below = Path::new("file");
-    world.write(&root.join(below), b"0123456789");
+    harness.write(&root.join(below), b"0123456789");
     ensure!(files.read_end(&root, below, 4).await? == b"6789");
     ensure!(files.read_end(&root, below, 10).await? == b"0123456789");
     ensure!(files.read_end(&root, below, 99).await? == b"0123456789");
@@ -52,13 +52,13 @@ pub(super) async fn the_end_of_a_file_is_read(world: &dyn World) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn no_link_is_followed_to_the_end_of_a_file(world: &dyn World) -> Result<()> {
-    let (files, directory) = (world.files(), world.directory());
+pub(super) async fn no_link_is_followed_to_the_end_of_a_file(harness: &dyn Harness) -> Result<()> {
+    let (files, directory) = (harness.files(), harness.directory());
     files.create_directory(&directory, Path::new("root"), 0o755).await?;
     let root = directory.join("root");
-    world.write(&directory.join("secret"), b"secret");
-    world.put_link(&root.join("link"), &directory.join("secret"));
-    world.put_link(&root.join("up"), &directory);
+    harness.write(&directory.join("secret"), b"secret");
+    harness.put_link(&root.join("link"), &directory.join("secret"));
+    harness.put_link(&root.join("up"), &directory);
     for below in ["link", "up/secret", "../secret"] {
         let below = Path::new(below);
         refused(files.read_end(&root, below, 10).await, &root.join(below))?;
@@ -68,14 +68,14 @@ pub(super) async fn no_link_is_followed_to_the_end_of_a_file(world: &dyn World) 
     Ok(())
 }
 
-pub(super) async fn a_log_is_removed_with_its_rotated_parts_and_no_other(
-    world: &dyn World,
+pub(super) async fn log_is_removed_with_its_rotated_files_only(
+    harness: &dyn Harness,
 ) -> Result<()> {
-    let (files, root) = (world.files(), world.directory());
+    let (files, root) = (harness.files(), harness.directory());
     files.create_directory(&root, Path::new("pod/main"), 0o755).await?;
     let directory = root.join("pod/main");
     for name in ["1.log", "1.log.20260101-000000", "1.log.20260101-000001.gz", "11.log", "2.log"] {
-        world.write(&directory.join(name), b"text");
+        harness.write(&directory.join(name), b"text");
     }
     let log = removal(Subject::ContainerLog(directory.join("1.log")));
     ensure!(files.remove(&root, &log).await? == Removed::Now);
@@ -90,14 +90,14 @@ pub(super) async fn a_log_is_removed_with_its_rotated_parts_and_no_other(
     Ok(())
 }
 
-pub(super) async fn one_rotated_file_is_removed_alone(world: &dyn World) -> Result<()> {
-    let (files, root) = (world.files(), world.directory());
+pub(super) async fn one_rotated_file_is_removed_alone(harness: &dyn Harness) -> Result<()> {
+    let (files, root) = (harness.files(), harness.directory());
     files.create_directory(&root, Path::new("pod/main"), 0o755).await?;
     let directory = root.join("pod/main");
     let rotated =
         ["1.log.20260101-000000", "1.log.20260101-000001.gz", "1.log.20260101-000002.tmp"];
     for name in rotated.into_iter().chain(["1.log", "1.log.notes"]) {
-        world.write(&directory.join(name), b"text");
+        harness.write(&directory.join(name), b"text");
     }
     for name in rotated {
         let verdict = removal(Subject::RotatedLog(directory.join(name)));
@@ -114,13 +114,11 @@ pub(super) async fn one_rotated_file_is_removed_alone(world: &dyn World) -> Resu
     Ok(())
 }
 
-pub(super) async fn the_directory_of_a_pod_is_removed_with_what_is_in_it(
-    world: &dyn World,
-) -> Result<()> {
-    let (files, root) = (world.files(), world.directory());
+pub(super) async fn pod_directory_is_removed_recursively(harness: &dyn Harness) -> Result<()> {
+    let (files, root) = (harness.files(), harness.directory());
     files.create_directory(&root, Path::new("uid/containers/main"), 0o750).await?;
     files.create_directory(&root, Path::new("other"), 0o750).await?;
-    world.write(&root.join("uid/containers/main/0a1b2c3d"), b"words");
+    harness.write(&root.join("uid/containers/main/0a1b2c3d"), b"words");
     let verdict = removal(Subject::PodDirectory(root.join("uid")));
     files.remove(&root, &verdict).await?;
     files.remove(&root, &verdict).await?;

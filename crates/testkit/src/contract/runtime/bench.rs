@@ -1,4 +1,4 @@
-//! Where a case works: a world, and a record of the pods it made there.
+//! The environment of a case, with a record of the pods that it created.
 
 use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError};
@@ -12,19 +12,19 @@ use model::verdict::Subject;
 use model::wanted::{ContainerConfig, SandboxConfig};
 use tokio::time::{Instant, sleep};
 
-use super::World;
+use super::Harness;
 use crate::contract::Impossible;
 use crate::wanted;
 
-/// Between two looks at something that will change.
+/// The poll interval.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long a change may take that nothing but the runtime's own work stands before.
+/// How long a change in the runtime may take.
 pub(super) const SOON: Duration = Duration::from_secs(20);
 
 pub(super) struct Bench<'w> {
-    pub(super) world: &'w dyn World,
+    pub(super) harness: &'w dyn Harness,
     pub(super) runtime: Runtime,
-    /// Written when a case asks for a pod, read once it is over.
+    /// Written when a case creates a pod, read at its end.
     pods: Mutex<Vec<PodUid>>,
 }
 
@@ -36,11 +36,11 @@ pub(super) struct Pod {
 }
 
 impl<'w> Bench<'w> {
-    pub(super) fn new(world: &'w dyn World) -> Self {
-        Self { world, runtime: world.runtime(), pods: Mutex::default() }
+    pub(super) fn new(harness: &'w dyn Harness) -> Self {
+        Self { harness, runtime: harness.runtime(), pods: Mutex::default() }
     }
 
-    /// Removes what was made.
+    /// Removes all objects of the case.
     pub(super) async fn clear(&self) -> Result<()> {
         let pods = std::mem::take(&mut *self.pods.lock().unwrap_or_else(PoisonError::into_inner));
         for uid in pods {
@@ -53,25 +53,25 @@ impl<'w> Bench<'w> {
         Ok(())
     }
 
-    /// A sandbox to make, of a new pod.
+    /// The configuration of a sandbox for a new pod.
     pub(super) fn sandbox_config(&self) -> SandboxConfig {
-        let (pod, uid) = self.world.unused_pod();
+        let (pod, uid) = self.harness.unused_pod();
         let mut config = wanted::sandbox(&pod, &uid);
-        self.world.adapt(&mut config);
+        self.harness.adapt(&mut config);
         self.pods.lock().unwrap_or_else(PoisonError::into_inner).push(uid);
         config
     }
 
-    /// A new pod with a sandbox that is ready.
+    /// A new pod with a ready sandbox.
     pub(super) async fn pod(&self) -> Result<Pod> {
         let config = self.sandbox_config();
         let sandbox = self.runtime.sandboxes.run_pod_sandbox(&config).await?;
         Ok(Pod { config, sandbox })
     }
 
-    /// A container to make, called `main`.
+    /// The configuration of a container called `main`.
     pub(super) fn container_config(&self, pod: &Pod, args: &[&str]) -> ContainerConfig {
-        wanted::container(&pod.config, "main", &self.world.image(), args)
+        wanted::container(&pod.config, "main", &self.harness.image(), args)
     }
 
     pub(super) async fn create(&self, pod: &Pod, config: &ContainerConfig) -> Result<ContainerId> {
@@ -85,7 +85,7 @@ impl<'w> Bench<'w> {
         Ok(id)
     }
 
-    /// The same, once the workload has said that it is ready for signals.
+    /// The same, once the workload is ready for signals.
     pub(super) async fn start_until_output(
         &self,
         pod: &Pod,
@@ -94,13 +94,13 @@ impl<'w> Bench<'w> {
     ) -> Result<ContainerId> {
         let id = self.start(pod, args).await?;
         let status = self.runtime.containers.container_status(&id).await?;
-        self.world.await_output(&status.log_path, text).await?;
+        self.harness.await_output(&status.log_path, text).await?;
         Ok(id)
     }
 
-    /// Kills a process behind the runtime's back.
+    /// Kills a process without a call to the runtime.
     pub(super) async fn kill(&self, id: ObjectId) -> Result<()> {
-        ensure!(self.world.kill(&id).await, Impossible("kill processes from outside"));
+        ensure!(self.harness.kill(&id).await, Impossible("kill processes from outside"));
         Ok(())
     }
 
@@ -117,8 +117,8 @@ impl<'w> Bench<'w> {
         }
     }
 
-    /// Waits until a sandbox is not ready, in lists too: a runtime may learn of its end a moment
-    /// after it answered.
+    /// Waits until a sandbox is not ready, also in lists: a runtime may notice its end shortly after it has
+    /// answered.
     pub(super) async fn not_ready(&self, id: &SandboxId) -> Result<()> {
         let deadline = Instant::now() + SOON;
         let filter = SandboxFilter {
@@ -135,7 +135,7 @@ impl<'w> Bench<'w> {
         Ok(())
     }
 
-    /// Stops the sandbox of a pod and waits until that shows.
+    /// Stops the sandbox of a pod and waits until the status shows it.
     pub(super) async fn stop_sandbox(&self, pod: &Pod) -> Result<()> {
         self.runtime.sandboxes.stop_pod_sandbox(&pod.sandbox).await?;
         self.not_ready(&pod.sandbox).await
@@ -151,7 +151,7 @@ impl<'w> Bench<'w> {
     }
 }
 
-/// An id as the runtime makes them, that it did not make.
+/// A well-formed id of no object.
 pub(super) fn unknown_id<T: From<String>>() -> T {
     "f".repeat(64).into()
 }
@@ -164,23 +164,23 @@ pub(super) fn refused<T: Debug>(result: Result<T, RuntimeError>) -> Result<Runti
     }
 }
 
-/// The call must fail because there is no such thing.
+/// The call must fail with `NotFound`.
 pub(super) fn not_found<T: Debug>(result: Result<T, RuntimeError>) -> Result<()> {
     let error = refused(result)?;
     ensure!(error.is_not_found(), "expected NotFound, got {error}");
     Ok(())
 }
 
-/// The call must fail because somebody else has the name.
+/// The call must fail because the name is taken.
 pub(super) fn reserved<T: Debug>(result: Result<T, RuntimeError>) -> Result<()> {
     let error = refused(result)?;
     let codes = [Code::FailedPrecondition, Code::AlreadyExists, Code::Unknown];
     ensure!(codes.contains(&error.code), "unexpected code of {error}");
-    ensure!(error.is_name_taken(), "does not say that the name is taken: {error}");
+    ensure!(error.is_name_taken(), "not an error about a taken name: {error}");
     Ok(())
 }
 
-/// The end of what may be gone already: both answers are success.
+/// The result of a removal that may find nothing: success and `NotFound` are both fine.
 pub(super) fn done_or_gone(result: Result<(), RuntimeError>) -> Result<()> {
     match result {
         Err(error) if !error.is_not_found() => Err(error).context("expected success or NotFound"),

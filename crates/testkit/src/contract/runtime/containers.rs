@@ -1,4 +1,4 @@
-//! The life of a container.
+//! The lifecycle of a container.
 
 use anyhow::{Context, Result, ensure};
 use model::ids::{ContainerId, ObjectId, SandboxId};
@@ -7,9 +7,9 @@ use model::wanted::LinuxResources;
 
 use super::bench::{Bench, not_found, unknown_id};
 
-pub(super) async fn a_container_is_created_then_runs_then_exits(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn container_is_created_then_runs_then_exits(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
-    // Long enough to be seen running, and for a runtime that notes the start after the fact.
+    // Long enough to be observed running, and for a runtime that records the start late.
     let config = bench.container_config(&pod, &["crash-after", "2s", "3"]);
     let id = bench.create(&pod, &config).await?;
     let created = bench.runtime.containers.container_status(&id).await?;
@@ -32,7 +32,7 @@ pub(super) async fn a_container_is_created_then_runs_then_exits(bench: &Bench<'_
     Ok(())
 }
 
-pub(super) async fn a_container_that_ends_with_0_has_completed(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn exit_code_0_has_reason_completed(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["exit", "0"]).await?;
     let status = bench.exited(&id).await?;
@@ -41,7 +41,7 @@ pub(super) async fn a_container_that_ends_with_0_has_completed(bench: &Bench<'_>
     Ok(())
 }
 
-pub(super) async fn a_container_remembers_what_it_was_made_with(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn container_status_returns_its_config(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let mut config = bench.container_config(&pod, &["sleep", "forever"]);
     config.attempt = 7;
@@ -65,9 +65,9 @@ pub(super) async fn a_container_remembers_what_it_was_made_with(bench: &Bench<'_
     Ok(())
 }
 
-pub(super) async fn a_container_refers_to_its_image(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn container_status_refers_to_its_image(bench: &Bench<'_>) -> Result<()> {
     let image =
-        bench.runtime.images.image_status(&bench.world.image()).await?.context("no image")?;
+        bench.runtime.images.image_status(&bench.harness.image()).await?.context("no image")?;
     let pod = bench.pod().await?;
     let mut config = bench.container_config(&pod, &["sleep", "forever"]);
     config.image_ref.clone_from(&image.id);
@@ -83,7 +83,7 @@ pub(super) async fn a_container_refers_to_its_image(bench: &Bench<'_>) -> Result
     Ok(())
 }
 
-pub(super) async fn a_killed_container_has_exited(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn killed_container_has_exited(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["sleep", "forever"]).await?;
     bench.kill(ObjectId::Container(id.clone())).await?;
@@ -93,13 +93,13 @@ pub(super) async fn a_killed_container_has_exited(bench: &Bench<'_>) -> Result<(
     Ok(())
 }
 
-pub(super) async fn an_unknown_container_is_not_found(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn unknown_container_is_not_found(bench: &Bench<'_>) -> Result<()> {
     let id: ContainerId = unknown_id();
     not_found(bench.runtime.containers.container_status(&id).await)?;
     not_found(bench.runtime.containers.start_container(&id).await)
 }
 
-pub(super) async fn what_a_container_may_use_changes_as_it_runs(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn resources_are_updated_in_a_running_container(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let mut config = bench.container_config(&pod, &["sleep", "forever"]);
     config.resources = LinuxResources {
@@ -118,7 +118,7 @@ pub(super) async fn what_a_container_may_use_changes_as_it_runs(bench: &Bench<'_
         memory_limit: Some(64 << 20),
     };
     ensure!(before.resources == Some(expected), "{before:?}");
-    // What is not told stays.
+    // Unset values are kept.
     let change =
         LinuxResources { cpu_shares: 204, memory_limit: 128 << 20, ..LinuxResources::default() };
     for _ in 0..2 {
@@ -127,7 +127,7 @@ pub(super) async fn what_a_container_may_use_changes_as_it_runs(bench: &Bench<'_
             .containers
             .update_container_resources(&id, &change)
             .await
-            .context("once and again")?;
+            .context("updated twice")?;
         let after = bench.runtime.containers.container_status(&id).await?;
         let expected =
             ReportedResources { cpu_request: Some(200), memory_limit: Some(128 << 20), ..expected };
@@ -148,9 +148,7 @@ pub(super) async fn what_a_container_may_use_changes_as_it_runs(bench: &Bench<'_
     not_found(runtime.sandboxes.update_pod_sandbox_resources(&unknown, &none, &change).await)
 }
 
-pub(super) async fn a_container_says_whom_it_runs_as_and_what_ends_it(
-    bench: &Bench<'_>,
-) -> Result<()> {
+pub(super) async fn container_status_has_user_and_stop_signal(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let mut config = bench.container_config(&pod, &["sleep", "forever"]);
     config.security.run_as_user = Some(1000);

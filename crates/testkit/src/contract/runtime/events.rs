@@ -1,4 +1,4 @@
-//! What is told of pods while it happens.
+//! The event stream.
 
 use anyhow::{Context, Result, ensure};
 use futures_util::StreamExt;
@@ -12,9 +12,9 @@ use crate::wanted::removal;
 
 use ContainerEventKind::{Created, Deleted, Started, Stopped};
 
-/// Waits until all of these have been told, in whatever order, and whatever else is told. What is
-/// told of their objects names the pod.
-async fn told(
+/// Waits until all of these events have arrived, in any order and among others. Events of their objects must
+/// have the UID of the pod.
+async fn expect_events(
     events: &mut ContainerEvents,
     pod: &Pod,
     expected: &[(ObjectId, ContainerEventKind)],
@@ -23,7 +23,7 @@ async fn told(
     let mut missing = expected.to_vec();
     while !missing.is_empty() {
         let next = timeout_at(deadline, events.next()).await;
-        let next = next.with_context(|| format!("not told within {SOON:?}: {missing:?}"))?;
+        let next = next.with_context(|| format!("no event within {SOON:?}: {missing:?}"))?;
         let event = next.with_context(|| format!("the stream ended before {missing:?}"))??;
         if expected.iter().any(|(object, _)| *object == event.object) {
             ensure!(event.pod_uid == pod.config.pod_uid, "{event:?} names another pod");
@@ -41,45 +41,45 @@ fn sandbox(pod: &Pod) -> ObjectId {
     ObjectId::Sandbox(pod.sandbox.clone())
 }
 
-pub(super) async fn the_start_and_the_end_of_a_container_are_told_with_its_pod(
-    bench: &Bench<'_>,
-) -> Result<()> {
+pub(super) async fn container_start_and_exit_events_carry_the_pod(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let mut events = bench.runtime.info.container_events().await?;
     let id = bench.create(&pod, &bench.container_config(&pod, &["sleep", "1s"])).await?;
-    told(&mut events, &pod, &[(container(&id), Created)]).await?;
+    expect_events(&mut events, &pod, &[(container(&id), Created)]).await?;
     bench.runtime.containers.start_container(&id).await?;
-    told(&mut events, &pod, &[(container(&id), Started)]).await?;
-    told(&mut events, &pod, &[(container(&id), Stopped)]).await?;
-    // Who is told looks, and must see it.
+    expect_events(&mut events, &pod, &[(container(&id), Started)]).await?;
+    expect_events(&mut events, &pod, &[(container(&id), Stopped)]).await?;
+    // A caller that got the event must see the exit in the status.
     bench.exited(&id).await?;
     let verdict = removal(Subject::Container(id.clone()));
     bench.runtime.containers.remove_container(&verdict).await?;
-    told(&mut events, &pod, &[(container(&id), Deleted)]).await
+    expect_events(&mut events, &pod, &[(container(&id), Deleted)]).await
 }
 
-pub(super) async fn a_death_that_nobody_asked_for_is_told(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn unexpected_exit_sends_an_event(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["sleep", "forever"]).await?;
     let mut events = bench.runtime.info.container_events().await?;
     bench.kill(container(&id)).await?;
-    told(&mut events, &pod, &[(container(&id), Stopped)]).await?;
+    expect_events(&mut events, &pod, &[(container(&id), Stopped)]).await?;
     bench.kill(sandbox(&pod)).await?;
-    told(&mut events, &pod, &[(sandbox(&pod), Stopped)]).await
+    expect_events(&mut events, &pod, &[(sandbox(&pod), Stopped)]).await
 }
 
-pub(super) async fn a_sandbox_is_told_from_its_start_to_its_end(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn sandbox_sends_events_from_creation_to_removal(bench: &Bench<'_>) -> Result<()> {
     let mut events = bench.runtime.info.container_events().await?;
     let pod = bench.pod().await?;
-    told(&mut events, &pod, &[(sandbox(&pod), Created), (sandbox(&pod), Started)]).await?;
+    expect_events(&mut events, &pod, &[(sandbox(&pod), Created), (sandbox(&pod), Started)]).await?;
     bench.runtime.sandboxes.stop_pod_sandbox(&pod.sandbox).await?;
-    told(&mut events, &pod, &[(sandbox(&pod), Stopped)]).await?;
+    expect_events(&mut events, &pod, &[(sandbox(&pod), Stopped)]).await?;
     let verdict = removal(Subject::Sandbox(pod.sandbox.clone()));
     bench.runtime.sandboxes.remove_pod_sandbox(&verdict).await?;
-    told(&mut events, &pod, &[(sandbox(&pod), Deleted)]).await
+    expect_events(&mut events, &pod, &[(sandbox(&pod), Deleted)]).await
 }
 
-pub(super) async fn what_is_removed_with_its_sandbox_is_told(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn containers_removed_with_their_sandbox_send_events(
+    bench: &Bench<'_>,
+) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["sleep", "forever"]).await?;
     let mut events = bench.runtime.info.container_events().await?;
@@ -91,18 +91,18 @@ pub(super) async fn what_is_removed_with_its_sandbox_is_told(bench: &Bench<'_>) 
         (container(&id), Deleted),
         (sandbox(&pod), Deleted),
     ];
-    told(&mut events, &pod, &expected).await
+    expect_events(&mut events, &pod, &expected).await
 }
 
-pub(super) async fn everybody_who_listens_is_told(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn every_stream_receives_every_event(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let mut one = bench.runtime.info.container_events().await?;
     let mut two = bench.runtime.info.container_events().await?;
     let id = bench.start(&pod, &["sleep", "forever"]).await?;
     let expected = [(container(&id), Started)];
-    told(&mut one, &pod, &expected).await?;
+    expect_events(&mut one, &pod, &expected).await?;
     drop(one);
-    told(&mut two, &pod, &expected).await?;
+    expect_events(&mut two, &pod, &expected).await?;
     bench.runtime.containers.stop_container(&id, SOON).await?;
-    told(&mut two, &pod, &[(container(&id), Stopped)]).await
+    expect_events(&mut two, &pod, &[(container(&id), Stopped)]).await
 }

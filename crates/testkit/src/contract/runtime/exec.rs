@@ -12,9 +12,7 @@ fn command(words: &[&str]) -> Vec<String> {
     std::iter::once(&"/workload").chain(words).map(ToString::to_string).collect()
 }
 
-pub(super) async fn a_command_runs_in_a_container_and_tells_how_it_ended(
-    bench: &Bench<'_>,
-) -> Result<()> {
+pub(super) async fn exec_returns_output_and_exit_code(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["sleep", "forever"]).await?;
     for code in [0, 7] {
@@ -25,7 +23,7 @@ pub(super) async fn a_command_runs_in_a_container_and_tells_how_it_ended(
     Ok(())
 }
 
-pub(super) async fn a_command_that_takes_too_long_is_ended(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn exec_is_killed_after_its_timeout(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["sleep", "forever"]).await?;
     let (words, begun) = (command(&["sleep", "1m"]), Instant::now());
@@ -36,12 +34,12 @@ pub(super) async fn a_command_that_takes_too_long_is_ended(bench: &Bench<'_>) ->
     Ok(())
 }
 
-pub(super) async fn a_command_ends_with_its_container(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn exec_ends_with_its_container(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["sleep", "forever"]).await?;
     let (words, begun) = (command(&["sleep", "1m"]), Instant::now());
     let end = async {
-        // It runs by then, as a file or a signal would not tell here.
+        // The command runs by then; a file or a signal would not prove it here.
         tokio::time::sleep(Duration::from_secs(1)).await;
         bench.runtime.containers.stop_container(&id, Duration::ZERO).await
     };
@@ -52,7 +50,7 @@ pub(super) async fn a_command_ends_with_its_container(bench: &Bench<'_>) -> Resu
     Ok(())
 }
 
-pub(super) async fn a_command_needs_a_container_that_runs(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn exec_fails_unless_the_container_runs(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["exit", "0"]).await?;
     bench.exited(&id).await?;
@@ -61,7 +59,7 @@ pub(super) async fn a_command_needs_a_container_that_runs(bench: &Bench<'_>) -> 
     not_found(bench.runtime.containers.exec_sync(&unknown_id(), &words, None).await)
 }
 
-pub(super) async fn a_command_that_is_missing_does_not_run(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn exec_of_a_missing_command_fails(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["sleep", "forever"]).await?;
     refused(bench.runtime.containers.exec_sync(&id, &["/nonsense".to_owned()], None).await)?;

@@ -8,8 +8,8 @@ use super::bench::{Bench, done_or_gone, refused};
 use crate::contract::Impossible;
 use crate::wanted::removal;
 
-pub(super) async fn an_image_is_found_by_name_and_by_id(bench: &Bench<'_>) -> Result<()> {
-    let name = bench.world.image();
+pub(super) async fn image_is_found_by_name_and_by_id(bench: &Bench<'_>) -> Result<()> {
+    let name = bench.harness.image();
     let image = bench.runtime.images.image_status(&name).await?.context("not found by its name")?;
     ensure!(!image.id.is_empty() && image.size > 0, "{image:?}");
     ensure!(image.repo_tags.contains(&name), "{image:?}");
@@ -20,23 +20,23 @@ pub(super) async fn an_image_is_found_by_name_and_by_id(bench: &Bench<'_>) -> Re
     Ok(())
 }
 
-pub(super) async fn an_absent_image_is_nothing(bench: &Bench<'_>) -> Result<()> {
-    let absent = bench.world.absent_image();
+pub(super) async fn missing_image_is_not_found(bench: &Bench<'_>) -> Result<()> {
+    let absent = bench.harness.absent_image();
     let found = bench.runtime.images.image_status(&absent).await?;
     ensure!(found.is_none(), "{found:?}");
     done_or_gone(bench.runtime.images.remove_image(&removal(Subject::Image(absent))).await)
 }
 
-pub(super) async fn an_absent_image_cannot_be_pulled(bench: &Bench<'_>) -> Result<()> {
-    let absent = bench.world.absent_image();
+pub(super) async fn missing_image_cannot_be_pulled(bench: &Bench<'_>) -> Result<()> {
+    let absent = bench.harness.absent_image();
     refused(bench.runtime.images.pull_image(&absent, None, None).await)?;
     let found = bench.runtime.images.image_status(&absent).await?;
     ensure!(found.is_none(), "{found:?}");
     Ok(())
 }
 
-pub(super) async fn a_pulled_image_is_there(bench: &Bench<'_>) -> Result<()> {
-    let name = bench.world.pullable_image().context(Impossible("pull images"))?;
+pub(super) async fn pulled_image_is_present(bench: &Bench<'_>) -> Result<()> {
+    let name = bench.harness.pullable_image().context(Impossible("pull images"))?;
     let reference = bench.runtime.images.pull_image(&name, None, None).await?;
     let by_name =
         bench.runtime.images.image_status(&name).await?.context("not found by its name")?;
@@ -47,10 +47,10 @@ pub(super) async fn a_pulled_image_is_there(bench: &Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn a_removed_image_is_gone(bench: &Bench<'_>) -> Result<()> {
-    let name = bench.world.disposable_image().await.context(Impossible("spare an image"))?;
-    let image =
-        bench.runtime.images.image_status(&name).await?.context("not there to begin with")?;
+pub(super) async fn removed_image_is_gone(bench: &Bench<'_>) -> Result<()> {
+    let name =
+        bench.harness.disposable_image().await.context(Impossible("provide a disposable image"))?;
+    let image = bench.runtime.images.image_status(&name).await?.context("not present initially")?;
     let verdict = removal(Subject::Image(image.id.clone()));
     bench.runtime.images.remove_image(&verdict).await?;
     for reference in [&name, &image.id] {
@@ -62,11 +62,11 @@ pub(super) async fn a_removed_image_is_gone(bench: &Bench<'_>) -> Result<()> {
     done_or_gone(bench.runtime.images.remove_image(&verdict).await)
 }
 
-pub(super) async fn a_container_says_which_image_it_uses(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn container_list_has_the_image_id(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let container = bench.start(&pod, &["exit", "0"]).await?;
     bench.exited(&container).await?;
-    let name = bench.world.image();
+    let name = bench.harness.image();
     let image = bench.runtime.images.image_status(&name).await?.context("not found by its name")?;
     let by_sandbox =
         ContainerFilter { sandbox_id: Some(pod.sandbox.clone()), ..ContainerFilter::default() };
@@ -80,9 +80,9 @@ pub(super) async fn a_container_says_which_image_it_uses(bench: &Bench<'_>) -> R
     Ok(())
 }
 
-pub(super) async fn the_file_system_of_images_is_told(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn image_file_system_is_reported(bench: &Bench<'_>) -> Result<()> {
     let found = bench.runtime.images.image_fs_info().await?;
-    let first = found.first().context("none is told")?;
+    let first = found.first().context("no image file system")?;
     ensure!(first.mount_point.is_absolute(), "{first:?}");
     Ok(())
 }

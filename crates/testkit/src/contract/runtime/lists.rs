@@ -42,7 +42,10 @@ pub(super) async fn sandboxes_are_listed_by_pod_state_and_id(bench: &Bench<'_>) 
 
         let id = Some(other.sandbox.clone());
         let found = sandboxes(bench, SandboxFilter { id, state: None, pod_uid: uid }).await?;
-        ensure!(found.is_empty(), "of one pod, but with the id of the other: {found:?}");
+        ensure!(
+            found.is_empty(),
+            "filtered by the UID of one pod and the id of the other: {found:?}"
+        );
     }
     Ok(())
 }
@@ -92,8 +95,8 @@ fn of_pod(pod: &Pod) -> ContainerFilter {
     ContainerFilter { pod_uid: Some(pod.config.pod_uid.clone()), ..ContainerFilter::default() }
 }
 
-/// Whose a container is, is written on it alone: without labels it is nobody's, whatever sandbox it is in.
-pub(super) async fn a_container_without_labels_is_nobodys(bench: &Bench<'_>) -> Result<()> {
+/// The pod of a container comes from its labels only: without labels it has none, whatever its sandbox.
+pub(super) async fn container_without_labels_has_no_pod(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let labelled = bench.start(&pod, &["sleep", "forever"]).await?;
     let mut config = bench.container_config(&pod, &["sleep", "forever"]);
@@ -104,14 +107,14 @@ pub(super) async fn a_container_without_labels_is_nobodys(bench: &Bench<'_>) -> 
     ensure!(found == [labelled.clone()], "of its pod: {found:?}");
 
     let all = bench.runtime.containers.list_containers(&ContainerFilter::default()).await?;
-    let bare = all.iter().find(|one| one.id == id).context("it is among all")?;
-    ensure!(bare.pod_uid.is_nobodys() && bare.pod == PodName::new("", ""), "{bare:?}");
+    let bare = all.iter().find(|one| one.id == id).context("not in the full list")?;
+    ensure!(bare.pod_uid.is_empty() && bare.pod == PodName::new("", ""), "{bare:?}");
     ensure!((&*bare.name, bare.attempt, &bare.sandbox_id) == ("bare", 7, &pod.sandbox), "{bare:?}");
 
-    let nobodys = ContainerFilter { pod_uid: Some("".into()), ..ContainerFilter::default() };
-    let found = containers(bench, nobodys.clone()).await?;
+    let without_pod = ContainerFilter { pod_uid: Some("".into()), ..ContainerFilter::default() };
+    let found = containers(bench, without_pod.clone()).await?;
     ensure!(found.contains(&id) && !found.contains(&labelled), "of no pod: {found:?}");
-    let running = ContainerFilter { state: Some(ContainerState::Running), ..nobodys };
+    let running = ContainerFilter { state: Some(ContainerState::Running), ..without_pod };
     let found = containers(bench, running).await?;
     ensure!(!found.contains(&id), "of no pod, and running: {found:?}");
     let status = bench.runtime.containers.container_status(&id).await?;
@@ -119,24 +122,24 @@ pub(super) async fn a_container_without_labels_is_nobodys(bench: &Bench<'_>) -> 
     Ok(())
 }
 
-/// Whose a sandbox is, is told when it is made; without a uid it is nobody's, whatever its labels say.
-pub(super) async fn a_sandbox_without_uid_is_nobodys(bench: &Bench<'_>) -> Result<()> {
+/// The pod of a sandbox is part of its creation; without a UID it has none, whatever its labels.
+pub(super) async fn sandbox_without_uid_has_no_pod(bench: &Bench<'_>) -> Result<()> {
     let config = SandboxConfig { pod_uid: "".into(), ..bench.sandbox_config() };
     let sandbox = bench.runtime.sandboxes.run_pod_sandbox(&config).await?;
     let pod = Pod { config, sandbox };
-    let nobodys = SandboxFilter { pod_uid: Some("".into()), ..SandboxFilter::default() };
-    let listed = bench.runtime.sandboxes.list_pod_sandboxes(&nobodys).await?;
-    ensure!(listed.iter().all(|sandbox| sandbox.pod_uid.is_nobodys()), "{listed:?}");
+    let without_pod = SandboxFilter { pod_uid: Some("".into()), ..SandboxFilter::default() };
+    let listed = bench.runtime.sandboxes.list_pod_sandboxes(&without_pod).await?;
+    ensure!(listed.iter().all(|sandbox| sandbox.pod_uid.is_empty()), "{listed:?}");
     let found = listed.iter().find(|sandbox| sandbox.id == pod.sandbox);
-    let found = found.context("it is among those of no pod")?;
+    let found = found.context("not in the list without pod")?;
     ensure!(found.pod == pod.config.pod, "{found:?}");
     let status = bench.runtime.sandboxes.pod_sandbox_status(&pod.sandbox).await?;
-    ensure!(status.pod_uid.is_nobodys() && status.pod == pod.config.pod, "{status:?}");
+    ensure!(status.pod_uid.is_empty() && status.pod == pod.config.pod, "{status:?}");
     Ok(())
 }
 
-pub(super) async fn what_does_not_exist_is_not_listed(bench: &Bench<'_>) -> Result<()> {
-    let uid: PodUid = bench.world.unused_pod().1;
+pub(super) async fn unknown_objects_are_not_listed(bench: &Bench<'_>) -> Result<()> {
+    let uid: PodUid = bench.harness.unused_pod().1;
     for filter in [
         SandboxFilter { id: Some(unknown_id()), ..SandboxFilter::default() },
         SandboxFilter { pod_uid: Some(uid.clone()), ..SandboxFilter::default() },

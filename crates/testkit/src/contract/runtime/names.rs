@@ -1,4 +1,4 @@
-//! Names that only one may have at a time.
+//! Unique names.
 
 use std::fmt::Debug;
 
@@ -12,9 +12,7 @@ use crate::wanted;
 
 type Made<T> = Result<T, RuntimeError>;
 
-pub(super) async fn a_sandbox_name_is_reserved_until_it_is_removed(
-    bench: &Bench<'_>,
-) -> Result<()> {
+pub(super) async fn sandbox_name_is_reserved_until_it_is_removed(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     reserved(bench.runtime.sandboxes.run_pod_sandbox(&pod.config).await)?;
     bench.stop_sandbox(&pod).await?;
@@ -22,11 +20,11 @@ pub(super) async fn a_sandbox_name_is_reserved_until_it_is_removed(
     let removal = wanted::removal(Subject::Sandbox(pod.sandbox.clone()));
     bench.runtime.sandboxes.remove_pod_sandbox(&removal).await?;
     let next = bench.runtime.sandboxes.run_pod_sandbox(&pod.config).await?;
-    ensure!(next != pod.sandbox, "an id came back: {next}");
+    ensure!(next != pod.sandbox, "id was reused: {next}");
     Ok(())
 }
 
-pub(super) async fn of_two_calls_at_once_for_one_name_one_makes_it(
+pub(super) async fn one_of_two_concurrent_creations_of_a_name_succeeds(
     bench: &Bench<'_>,
 ) -> Result<()> {
     let config = bench.sandbox_config();
@@ -45,7 +43,7 @@ pub(super) async fn of_two_calls_at_once_for_one_name_one_makes_it(
     Ok(())
 }
 
-/// What one call made while another was refused.
+/// The result of the call that succeeded while the other was refused.
 fn one_of<T: Debug>(answers: (Made<T>, Made<T>)) -> Result<T> {
     let (made, refused) = match answers {
         (Ok(made), refused) | (refused, Ok(made)) => (made, refused),
@@ -68,7 +66,7 @@ pub(super) async fn another_attempt_is_another_sandbox(bench: &Bench<'_>) -> Res
     Ok(())
 }
 
-pub(super) async fn a_container_name_is_reserved_until_it_is_removed(
+pub(super) async fn container_name_is_reserved_until_it_is_removed(
     bench: &Bench<'_>,
 ) -> Result<()> {
     let pod = bench.pod().await?;
@@ -84,11 +82,11 @@ pub(super) async fn a_container_name_is_reserved_until_it_is_removed(
         .remove_container(&wanted::removal(Subject::Container(first.clone())))
         .await?;
     let next = bench.create(&pod, &config).await?;
-    ensure!(next != first, "an id came back: {next}");
+    ensure!(next != first, "id was reused: {next}");
     Ok(())
 }
 
-pub(super) async fn a_container_name_stays_reserved_in_the_next_sandbox(
+pub(super) async fn container_name_stays_reserved_in_the_next_sandbox(
     bench: &Bench<'_>,
 ) -> Result<()> {
     let pod = bench.pod().await?;
@@ -102,11 +100,11 @@ pub(super) async fn a_container_name_stays_reserved_in_the_next_sandbox(
     reserved(bench.runtime.containers.create_container(&next.sandbox, &config, &next.config).await)
 }
 
-pub(super) async fn a_failed_creation_frees_the_name(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn failed_creation_releases_the_name(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let good = bench.container_config(&pod, &["sleep", "forever"]);
     let mut bad = good.clone();
-    bad.image_ref = bench.world.absent_image();
+    bad.image_ref = bench.harness.absent_image();
     not_found(bench.runtime.containers.create_container(&pod.sandbox, &bad, &pod.config).await)?;
     bench.create(&pod, &good).await?;
     Ok(())

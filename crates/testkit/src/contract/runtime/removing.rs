@@ -28,7 +28,7 @@ async fn pod_is_gone(bench: &Bench<'_>, pod: &Pod) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn a_removed_sandbox_is_gone(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn removed_sandbox_is_gone(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["exit", "0"]).await?;
     bench.exited(&id).await?;
@@ -38,7 +38,7 @@ pub(super) async fn a_removed_sandbox_is_gone(bench: &Bench<'_>) -> Result<()> {
     not_found(bench.runtime.containers.container_status(&id).await)
 }
 
-pub(super) async fn a_ready_sandbox_is_removed_with_all_that_runs_in_it(
+pub(super) async fn ready_sandbox_is_removed_with_its_running_containers(
     bench: &Bench<'_>,
 ) -> Result<()> {
     let pod = bench.pod().await?;
@@ -48,7 +48,7 @@ pub(super) async fn a_ready_sandbox_is_removed_with_all_that_runs_in_it(
     not_found(bench.runtime.containers.container_status(&id).await)
 }
 
-pub(super) async fn a_removed_container_is_gone(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn removed_container_is_gone(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let exited = bench.start(&pod, &["exit", "0"]).await?;
     bench.exited(&exited).await?;
@@ -64,14 +64,14 @@ pub(super) async fn a_removed_container_is_gone(bench: &Bench<'_>) -> Result<()>
     Ok(())
 }
 
-pub(super) async fn a_running_container_is_removed_by_force(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn running_container_is_removed_by_force(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["ignore", "TERM"]).await?;
     remove_container(bench, &id).await?;
     not_found(bench.runtime.containers.container_status(&id).await)
 }
 
-pub(super) async fn what_is_gone_can_be_removed_again(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn removal_can_be_repeated(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let config = bench.container_config(&pod, &["sleep", "forever"]);
     let id = bench.create(&pod, &config).await?;
@@ -82,7 +82,7 @@ pub(super) async fn what_is_gone_can_be_removed_again(bench: &Bench<'_>) -> Resu
     done_or_gone(remove_container(bench, &unknown_id()).await)
 }
 
-pub(super) async fn a_verdict_about_something_else_is_refused(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn verdict_for_another_subject_is_refused(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let sandbox = removal(Subject::Sandbox(pod.sandbox.clone()));
     let container = removal(Subject::Container(unknown_id()));

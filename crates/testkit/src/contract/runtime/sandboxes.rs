@@ -1,4 +1,4 @@
-//! The life of a sandbox.
+//! The lifecycle of a sandbox.
 
 use anyhow::{Result, ensure};
 use model::ids::{ObjectId, SandboxId};
@@ -9,7 +9,7 @@ use model::wanted::NamespaceMode;
 
 use super::bench::{Bench, Pod, done_or_gone, not_found, unknown_id};
 
-pub(super) async fn a_sandbox_is_ready_once_it_runs(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn sandbox_is_ready_once_it_runs(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let status = bench.runtime.sandboxes.pod_sandbox_status(&pod.sandbox).await?;
     ensure!(status.state == SandboxState::Ready, "{status:?}");
@@ -29,7 +29,7 @@ pub(super) async fn a_sandbox_is_ready_once_it_runs(bench: &Bench<'_>) -> Result
     Ok(())
 }
 
-pub(super) async fn a_sandbox_tells_what_its_pod_was_given_also_when_it_is_dead(
+pub(super) async fn sandbox_status_returns_its_config_also_when_dead(
     bench: &Bench<'_>,
 ) -> Result<()> {
     let mut config = bench.sandbox_config();
@@ -48,7 +48,7 @@ pub(super) async fn a_sandbox_tells_what_its_pod_was_given_also_when_it_is_dead(
     Ok(())
 }
 
-pub(super) async fn a_pod_has_an_address_until_its_sandbox_stops(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn sandbox_has_an_address_until_it_is_stopped(bench: &Bench<'_>) -> Result<()> {
     let [one, two] = [bench.pod().await?, bench.pod().await?];
     let ips_of_one = bench.runtime.sandboxes.pod_sandbox_status(&one.sandbox).await?.ips;
     let ips_of_two = bench.runtime.sandboxes.pod_sandbox_status(&two.sandbox).await?.ips;
@@ -60,7 +60,7 @@ pub(super) async fn a_pod_has_an_address_until_its_sandbox_stops(bench: &Bench<'
     Ok(())
 }
 
-pub(super) async fn a_pod_on_the_hosts_network_has_no_address(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn host_network_sandbox_has_no_address(bench: &Bench<'_>) -> Result<()> {
     let mut config = bench.sandbox_config();
     config.network = NamespaceMode::Node;
     config.hostname = String::new();
@@ -71,20 +71,20 @@ pub(super) async fn a_pod_on_the_hosts_network_has_no_address(bench: &Bench<'_>)
     Ok(())
 }
 
-pub(super) async fn a_stopped_sandbox_is_not_ready(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn stopped_sandbox_is_not_ready(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     bench.runtime.sandboxes.stop_pod_sandbox(&pod.sandbox).await?;
     bench.not_ready(&pod.sandbox).await
 }
 
-pub(super) async fn a_sandbox_can_be_stopped_again(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn stopped_sandbox_can_be_stopped_again(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     bench.stop_sandbox(&pod).await?;
     bench.stop_sandbox(&pod).await?;
     done_or_gone(bench.runtime.sandboxes.stop_pod_sandbox(&unknown_id()).await)
 }
 
-pub(super) async fn stopping_a_sandbox_ends_what_runs_in_it(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn stopping_a_sandbox_stops_its_containers(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let running = bench.start(&pod, &["sleep", "forever"]).await?;
     let mut waiting = bench.container_config(&pod, &["sleep", "forever"]);
@@ -94,11 +94,11 @@ pub(super) async fn stopping_a_sandbox_ends_what_runs_in_it(bench: &Bench<'_>) -
     let status = bench.exited(&running).await?;
     ensure!([137, 143].contains(&status.exit_code), "{status:?}");
     let status = bench.runtime.containers.container_status(&waiting).await?;
-    ensure!(status.state == ContainerState::Created, "one that never ran: {status:?}");
+    ensure!(status.state == ContainerState::Created, "never started: {status:?}");
     Ok(())
 }
 
-pub(super) async fn a_dead_sandbox_keeps_its_address_and_its_containers(
+pub(super) async fn dead_sandbox_keeps_its_address_and_its_containers(
     bench: &Bench<'_>,
 ) -> Result<()> {
     let pod = bench.pod().await?;
@@ -113,7 +113,7 @@ pub(super) async fn a_dead_sandbox_keeps_its_address_and_its_containers(
     Ok(())
 }
 
-pub(super) async fn a_dead_sandbox_takes_along_what_shares_its_processes(
+pub(super) async fn sandbox_death_ends_containers_that_share_its_pid_namespace(
     bench: &Bench<'_>,
 ) -> Result<()> {
     let mut config = bench.sandbox_config();
@@ -130,6 +130,6 @@ pub(super) async fn a_dead_sandbox_takes_along_what_shares_its_processes(
     Ok(())
 }
 
-pub(super) async fn an_unknown_sandbox_is_not_found(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn unknown_sandbox_is_not_found(bench: &Bench<'_>) -> Result<()> {
     not_found(bench.runtime.sandboxes.pod_sandbox_status(&unknown_id::<SandboxId>()).await)
 }

@@ -1,4 +1,4 @@
-//! Making and starting containers, and what stands in the way.
+//! Creating and starting containers, and failures of that.
 
 use anyhow::{Result, ensure};
 use model::ids::ContainerId;
@@ -6,7 +6,7 @@ use model::observed::ContainerState;
 
 use super::bench::{Bench, not_found, refused, unknown_id};
 
-pub(super) async fn a_container_starts_once(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn container_starts_only_once(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["sleep", "forever"]).await?;
     let error = refused(bench.runtime.containers.start_container(&id).await)?;
@@ -16,7 +16,7 @@ pub(super) async fn a_container_starts_once(bench: &Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn an_exited_container_does_not_start_again(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn exited_container_does_not_start_again(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["exit", "4"]).await?;
     let before = bench.exited(&id).await?;
@@ -26,9 +26,7 @@ pub(super) async fn an_exited_container_does_not_start_again(bench: &Bench<'_>) 
     Ok(())
 }
 
-pub(super) async fn a_container_does_not_start_in_a_stopped_sandbox(
-    bench: &Bench<'_>,
-) -> Result<()> {
+pub(super) async fn container_does_not_start_in_a_stopped_sandbox(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.create(&pod, &bench.container_config(&pod, &["sleep", "forever"])).await?;
     bench.stop_sandbox(&pod).await?;
@@ -36,7 +34,9 @@ pub(super) async fn a_container_does_not_start_in_a_stopped_sandbox(
     has_start_error(bench, &id).await
 }
 
-pub(super) async fn a_program_that_is_missing_does_not_start(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn container_with_a_missing_program_does_not_start(
+    bench: &Bench<'_>,
+) -> Result<()> {
     let pod = bench.pod().await?;
     let mut config = bench.container_config(&pod, &[]);
     config.command = vec!["/no-such-program".into()];
@@ -45,7 +45,7 @@ pub(super) async fn a_program_that_is_missing_does_not_start(bench: &Bench<'_>) 
     has_start_error(bench, &id).await
 }
 
-/// A container whose start failed has exited without ever having run, and says why.
+/// A container whose start failed is exited without having run, and has the error.
 async fn has_start_error(bench: &Bench<'_>, id: &ContainerId) -> Result<()> {
     let status = bench.exited(id).await?;
     ensure!(status.started_at.is_none() && status.finished_at.is_some(), "{status:?}");
@@ -55,13 +55,15 @@ async fn has_start_error(bench: &Bench<'_>, id: &ContainerId) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn a_container_needs_a_sandbox(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn create_container_fails_without_a_sandbox(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let config = bench.container_config(&pod, &["sleep", "forever"]);
     not_found(bench.runtime.containers.create_container(&unknown_id(), &config, &pod.config).await)
 }
 
-pub(super) async fn a_container_needs_a_sandbox_that_is_ready(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn create_container_fails_in_a_sandbox_that_is_not_ready(
+    bench: &Bench<'_>,
+) -> Result<()> {
     let pod = bench.pod().await?;
     bench.stop_sandbox(&pod).await?;
     let config = bench.container_config(&pod, &["sleep", "forever"]);
@@ -74,9 +76,9 @@ pub(super) async fn a_container_needs_a_sandbox_that_is_ready(bench: &Bench<'_>)
     Ok(())
 }
 
-pub(super) async fn a_container_needs_an_image(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn create_container_fails_without_its_image(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let mut config = bench.container_config(&pod, &["sleep", "forever"]);
-    config.image_ref = bench.world.absent_image();
+    config.image_ref = bench.harness.absent_image();
     not_found(bench.runtime.containers.create_container(&pod.sandbox, &config, &pod.config).await)
 }

@@ -9,12 +9,12 @@ use tokio::time::Instant;
 
 use super::bench::{Bench, done_or_gone, unknown_id};
 
-/// A grace that no case waits for to its end.
+/// A grace period that no case waits for.
 const LONG: Duration = Duration::from_secs(40);
-/// A time that a stop which need not wait stays below.
+/// The limit for a stop that need not wait.
 const QUICK: Duration = Duration::from_secs(20);
 
-/// Stops a container and gives the time that took. It has exited when the call returns.
+/// Stops a container and returns the duration. It has exited when the call returns.
 async fn stop(bench: &Bench<'_>, id: &ContainerId, grace: Duration, code: i32) -> Result<Duration> {
     let begun = Instant::now();
     bench.runtime.containers.stop_container(id, grace).await?;
@@ -25,7 +25,7 @@ async fn stop(bench: &Bench<'_>, id: &ContainerId, grace: Duration, code: i32) -
     Ok(took)
 }
 
-pub(super) async fn a_container_ends_by_the_signal_it_does_not_handle(
+pub(super) async fn container_without_signal_handler_ends_by_the_signal(
     bench: &Bench<'_>,
 ) -> Result<()> {
     let pod = bench.pod().await?;
@@ -35,7 +35,7 @@ pub(super) async fn a_container_ends_by_the_signal_it_does_not_handle(
     Ok(())
 }
 
-pub(super) async fn a_container_ends_in_its_own_way_within_the_grace(
+pub(super) async fn container_may_end_with_its_own_code_within_the_grace(
     bench: &Bench<'_>,
 ) -> Result<()> {
     let pod = bench.pod().await?;
@@ -46,7 +46,7 @@ pub(super) async fn a_container_ends_in_its_own_way_within_the_grace(
     Ok(())
 }
 
-pub(super) async fn a_container_that_ignores_the_signal_is_killed_after_the_grace(
+pub(super) async fn container_that_ignores_the_signal_is_killed_after_the_grace(
     bench: &Bench<'_>,
 ) -> Result<()> {
     let pod = bench.pod().await?;
@@ -57,7 +57,7 @@ pub(super) async fn a_container_that_ignores_the_signal_is_killed_after_the_grac
     Ok(())
 }
 
-pub(super) async fn without_grace_a_container_is_killed(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn container_without_grace_is_killed(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start_until_output(&pod, &["trap", "TERM"], "trapping").await?;
     let took = stop(bench, &id, Duration::ZERO, 137).await?;
@@ -65,7 +65,7 @@ pub(super) async fn without_grace_a_container_is_killed(bench: &Bench<'_>) -> Re
     Ok(())
 }
 
-pub(super) async fn a_shorter_grace_overtakes_a_longer_one(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn shorter_grace_overrides_a_longer_one(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["ignore", "TERM"]).await?;
     let short = Duration::from_secs(1);
@@ -75,7 +75,7 @@ pub(super) async fn a_shorter_grace_overtakes_a_longer_one(bench: &Bench<'_>) ->
     Ok(())
 }
 
-pub(super) async fn stopping_what_does_not_run_changes_nothing(bench: &Bench<'_>) -> Result<()> {
+pub(super) async fn stopping_an_exited_container_changes_nothing(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let id = bench.start(&pod, &["exit", "6"]).await?;
     let before = bench.exited(&id).await?;

@@ -1,4 +1,4 @@
-//! Volumes and directories of pods that go.
+//! Removal of volumes and pod directories.
 
 use std::io::ErrorKind;
 
@@ -7,23 +7,23 @@ use model::ports::files::Removed;
 use model::ports::volumes::FileSystem;
 use model::verdict::Subject;
 
-use super::{World, made, refused};
+use super::{Harness, made, refused};
 use crate::wanted::removal;
 
 const VOLUME: &str = "uid/volumes/kubernetes.io~empty-dir/data";
 
-pub(super) async fn volume_is_removed_with_its_content(world: &dyn World) -> Result<()> {
-    let (files, root) = (world.files(), world.directory());
-    let volume = made(world, VOLUME).await?.path();
-    made(world, "outside").await?;
-    world.write(&volume.join("file"), b"text");
-    world.write(&root.join("outside/file"), b"text");
-    world.put_link(&volume.join("link"), &root.join("outside"));
+pub(super) async fn volume_is_removed_with_its_content(harness: &dyn Harness) -> Result<()> {
+    let (files, root) = (harness.files(), harness.directory());
+    let volume = made(harness, VOLUME).await?.path();
+    made(harness, "outside").await?;
+    harness.write(&volume.join("file"), b"text");
+    harness.write(&root.join("outside/file"), b"text");
+    harness.put_link(&volume.join("link"), &root.join("outside"));
     let verdict = removal(Subject::Volume(volume.clone()));
     ensure!(files.remove(&root, &verdict).await? == Removed::Now);
     ensure!(files.remove(&root, &verdict).await? == Removed::Before);
     ensure!(files.list(&root.join("outside")).await? == ["file"]);
-    world.put_link(&volume, &root.join("outside"));
+    harness.put_link(&volume, &root.join("outside"));
     let plugin = root.join("uid/volumes/kubernetes.io~empty-dir");
     for path in [volume, plugin, root.join("outside"), root.join("uid/volumes/../../outside")] {
         let verdict = removal(Subject::Volume(path.clone()));
@@ -33,25 +33,27 @@ pub(super) async fn volume_is_removed_with_its_content(world: &dyn World) -> Res
     Ok(())
 }
 
-pub(super) async fn mounted_volume_is_not_removed(world: &dyn World) -> Result<()> {
-    let (files, root) = (world.files(), world.directory());
-    let volume = made(world, VOLUME).await?;
-    let inner = made(world, &format!("{VOLUME}/inner")).await?;
+pub(super) async fn mounted_volume_is_not_removed(harness: &dyn Harness) -> Result<()> {
+    let (files, root) = (harness.files(), harness.directory());
+    let volume = made(harness, VOLUME).await?;
+    let inner = made(harness, &format!("{VOLUME}/inner")).await?;
     for place in [volume.clone(), inner] {
         let memory = FileSystem::Tmpfs { size: Some(1 << 20), no_swap: false };
-        world.volumes().mount(&place, &memory).await?;
-        world.write(&place.path().join("file"), b"text");
+        harness.volumes().mount(&place, &memory).await?;
+        harness.write(&place.path().join("file"), b"text");
         let verdict = removal(Subject::Volume(volume.path()));
         let error = refused(files.remove(&root, &verdict).await, &volume.path())?;
         ensure!(error.source.kind() == ErrorKind::ResourceBusy, "{error:?}");
         ensure!(files.read(&place.path().join("file"), 10).await? == b"text");
-        world.volumes().unmount(&place).await?;
+        harness.volumes().unmount(&place).await?;
     }
     Ok(())
 }
 
-pub(super) async fn pod_directory_with_empty_volumes_is_removed(world: &dyn World) -> Result<()> {
-    let (files, root) = (world.files(), world.directory());
+pub(super) async fn pod_directory_with_empty_volumes_is_removed(
+    harness: &dyn Harness,
+) -> Result<()> {
+    let (files, root) = (harness.files(), harness.directory());
     for below in [
         VOLUME,
         "uid/plugins/kubernetes.io~empty-dir/data/ready",
@@ -60,14 +62,14 @@ pub(super) async fn pod_directory_with_empty_volumes_is_removed(world: &dyn Worl
         "uid/volumeDevices/kubernetes.io~local-volume",
         "outside",
     ] {
-        made(world, below).await?;
+        made(harness, below).await?;
     }
     for below in ["uid/etc-hosts", "uid/userns", "uid/containers/main/0a1b2c3d", "outside/file"] {
-        world.write(&root.join(below), b"text");
+        harness.write(&root.join(below), b"text");
     }
-    world.write(&root.join("uid/volume-subpaths/data/main/1"), b"");
+    harness.write(&root.join("uid/volume-subpaths/data/main/1"), b"");
     let device = root.join("uid/volumeDevices/kubernetes.io~local-volume/pv");
-    world.put_link(&device, &root.join("outside"));
+    harness.put_link(&device, &root.join("outside"));
     files.remove(&root, &removal(Subject::PodDirectory(root.join("uid")))).await?;
     ensure!(files.list(&root).await? == ["outside"]);
     ensure!(files.list(&root.join("outside")).await? == ["file"]);
@@ -75,24 +77,21 @@ pub(super) async fn pod_directory_with_empty_volumes_is_removed(world: &dyn Worl
 }
 
 pub(super) async fn pod_directory_with_a_foreign_file_is_kept_whole(
-    world: &dyn World,
+    harness: &dyn Harness,
 ) -> Result<()> {
-    let (files, root) = (world.files(), world.directory());
+    let (files, root) = (harness.files(), harness.directory());
     let (foreign, pod) = (format!("{VOLUME}/file"), root.join("uid"));
     for below in [&*foreign, "uid/notes", "uid/volumes/file", "uid/volume-subpaths/data/main/0"] {
-        made(world, "uid/containers/main").await?;
-        world.write(&root.join(below), b"text");
+        made(harness, "uid/containers/main").await?;
+        harness.write(&root.join(below), b"text");
         let verdict = removal(Subject::PodDirectory(pod.clone()));
         let error = refused(files.remove(&root, &verdict).await, &pod)?;
         ensure!(error.source.kind() == ErrorKind::DirectoryNotEmpty, "{below}: {error:?}");
         let below_pod = below.trim_start_matches("uid/").trim_end_matches("/file");
         ensure!(error.source.to_string().contains(below_pod), "{below}: {}", error.source);
         ensure!(files.read(&root.join(below), 10).await? == b"text");
-        ensure!(
-            files.list(&pod.join("containers")).await? == ["main"],
-            "{below}: part was removed"
-        );
-        world.remove(&root.join(below));
+        ensure!(files.list(&pod.join("containers")).await? == ["main"], "{below}: partly removed");
+        harness.remove(&root.join(below));
         files.remove(&root, &verdict).await?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What can be done with containers.
+//! Operations on containers.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{Name, Refusal, Store};
 use crate::runtime::container::{ContainerRecord, EXIT_KILLED, Life};
 use crate::runtime::script::Script;
 
-/// A container to make, once it is known what it will run.
+/// The parameters of a container to create.
 #[derive(Debug)]
 pub(in crate::runtime) struct NewContainer {
     pub(in crate::runtime) sandbox: SandboxId,
@@ -24,7 +24,7 @@ pub(in crate::runtime) struct NewContainer {
 }
 
 impl Store {
-    /// The name of a container that could be made now: its sandbox lives.
+    /// The name of a container that can be created now: its sandbox is ready.
     pub(in crate::runtime) fn admit_container(
         &self,
         sandbox: &SandboxId,
@@ -40,7 +40,7 @@ impl Store {
         Ok(Name::Container(container_name(config, &record.config)))
     }
 
-    /// Makes a container whose name the call has.
+    /// Creates a container with the name that the call reserved.
     pub(in crate::runtime) fn create_container(
         &mut self,
         new: NewContainer,
@@ -69,17 +69,16 @@ impl Store {
             ended: Arc::new(Notify::new()),
         };
         sandbox.containers.insert(id.clone());
-        let told = sandbox.listed();
+        let listed = sandbox.listed();
         self.container_names.insert(name, id.clone());
         self.containers_by_pod.add(&record.config.labels, &id);
         self.containers.insert(id.clone(), record);
         let object = ObjectId::Container(id.clone());
-        self.feed.tell(ContainerEventKind::Created, object, told, now);
+        self.feed.send(ContainerEventKind::Created, object, listed, now);
         Ok(id)
     }
 
-    /// Starts a container. One whose start fails has exited; one that was started before is left
-    /// as it is.
+    /// Starts a container. One whose start fails has exited; one that was started before is left unchanged.
     pub(in crate::runtime) fn start_container(
         &mut self,
         id: &ContainerId,
@@ -105,7 +104,7 @@ impl Store {
         Err(refusal)
     }
 
-    /// A container as it is now.
+    /// The current state of a container.
     pub(in crate::runtime) fn container(
         &mut self,
         id: &ContainerId,
@@ -115,7 +114,7 @@ impl Store {
         self.containers.get(id)
     }
 
-    /// Changes a container as it is now, if there is such a one.
+    /// Changes a container, if it exists.
     pub(in crate::runtime) fn change<T>(
         &mut self,
         id: &ContainerId,
@@ -138,8 +137,7 @@ fn not_running(sandbox: &SandboxId) -> Refusal {
     Refusal::new(Code::Unknown, format!("sandbox {sandbox:?} is not running"))
 }
 
-/// The name that one container at a time may have. It is the pod's, not the sandbox's: a new sandbox
-/// does not free it.
+/// The unique name of a container. It belongs to the pod, not the sandbox: a new sandbox does not release it.
 pub(super) fn container_name(config: &ContainerConfig, sandbox: &SandboxConfig) -> String {
     let SandboxConfig { pod, pod_uid, .. } = sandbox;
     format!("{}_{}_{}_{pod_uid}_{}", config.name, pod.name, pod.namespace, config.attempt)

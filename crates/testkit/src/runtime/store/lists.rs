@@ -1,4 +1,4 @@
-//! What the store has, as it is asked for.
+//! Lists of the store.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ impl Store {
         self.sandboxes.get(id)
     }
 
-    /// A container as it was last seen.
+    /// A container as of the last update.
     #[cfg(feature = "hollow")]
     pub(in crate::runtime) fn seen_container(&self, id: &ContainerId) -> Option<&ContainerRecord> {
         self.containers.get(id)
     }
 
-    /// Remembers how much a sandbox may use.
+    /// Stores the resources of a sandbox.
     pub(in crate::runtime) fn limit_sandbox(
         &mut self,
         id: &SandboxId,
@@ -74,7 +74,7 @@ impl Store {
         self.chosen_containers(filter).map(ContainerRecord::listed).collect()
     }
 
-    /// Which images containers use, also those that are nobody's.
+    /// The ids of used images, including those of containers without a pod.
     pub(in crate::runtime) fn image_uses(
         &mut self,
         filter: &ContainerFilter,
@@ -84,14 +84,14 @@ impl Store {
         self.chosen_containers(filter).map(ContainerRecord::image_use).collect()
     }
 
-    /// The sandboxes of a filter, in the order of their ids.
+    /// The sandboxes that match a filter, in the order of their ids.
     pub(in crate::runtime) fn chosen_sandboxes<'a>(
         &'a self,
         filter: &'a SandboxFilter,
     ) -> impl Iterator<Item = &'a SandboxRecord> {
         let all: Box<dyn Iterator<Item = &SandboxRecord>> = match filter {
             SandboxFilter { id: Some(id), .. } => Box::new(self.sandboxes.get(id).into_iter()),
-            SandboxFilter { pod_uid: Some(uid), .. } if !uid.is_nobodys() => {
+            SandboxFilter { pod_uid: Some(uid), .. } if !uid.is_empty() => {
                 let ids = self.sandboxes_by_pod.of(uid.as_str());
                 Box::new(ids.filter_map(|id| self.sandboxes.get(id)))
             }
@@ -100,14 +100,14 @@ impl Store {
         all.filter(move |record| {
             filter.state.is_none_or(|state| state == record.state)
                 && match &filter.pod_uid {
-                    // Labels are all that the runtime chooses by; whose a sandbox is, it knows besides.
-                    Some(uid) if uid.is_nobodys() => record.config.pod_uid.is_nobodys(),
+                    // The runtime filters by labels only; it also knows the pod of a sandbox.
+                    Some(uid) if uid.is_empty() => record.config.pod_uid.is_empty(),
                     uid => is_of_pod(&record.config.labels, uid.as_ref()),
                 }
         })
     }
 
-    /// The containers of a filter as they were last seen, in the order of their ids.
+    /// The containers that match a filter as of the last update, in the order of their ids.
     pub(in crate::runtime) fn chosen_containers<'a>(
         &'a self,
         filter: &'a ContainerFilter,
@@ -133,7 +133,7 @@ impl Store {
     }
 }
 
-/// Whether labels say that something belongs to a pod, or do not say to which.
+/// Whether labels have this pod UID, or none.
 fn is_of_pod(labels: &BTreeMap<String, String>, wanted: Option<&PodUid>) -> bool {
     wanted.is_none_or(|uid| by_pod::uid(labels) == uid.as_str())
 }

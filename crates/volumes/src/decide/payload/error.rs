@@ -31,7 +31,7 @@ pub enum PayloadError {
     FieldKey {
         /// The path of the field.
         path: String,
-        /// What is wrong with the key.
+        /// The problem of the key.
         problems: String,
     },
     /// The pod has no container of that name.
@@ -71,7 +71,7 @@ pub enum PayloadError {
     #[error("invalid path: must not start with '..': {0}")]
     ReservedPath(String),
     /// The agent does not write the files of this volume.
-    #[error("volume {0} has no content of its own")]
+    #[error("volume {0} has no content")]
     NoContent(String),
     /// Several errors at once.
     #[error("{}", aggregate(.0))]
@@ -79,7 +79,7 @@ pub enum PayloadError {
 }
 
 impl PayloadError {
-    /// One error for all of them.
+    /// Joins the errors.
     pub(super) fn all(mut errors: Vec<Self>) -> Self {
         if errors.len() == 1 { errors.remove(0) } else { Self::Several(errors) }
     }
@@ -92,7 +92,7 @@ impl PayloadError {
     }
 }
 
-/// Each text once, in brackets if there are several.
+/// Joins texts without duplicates, in brackets if there are several.
 fn aggregate(errors: &[PayloadError]) -> String {
     let mut seen = BTreeSet::new();
     let texts = errors.iter().flat_map(PayloadError::flat).map(ToString::to_string);

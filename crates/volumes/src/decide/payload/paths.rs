@@ -44,7 +44,7 @@ fn check(path: &str) -> Result<(), PayloadError> {
     Ok(())
 }
 
-/// The shortest path that means the same, as Go's `filepath.Clean` has it.
+/// The cleaned path, as Go's `filepath.Clean`.
 pub(super) fn clean(path: &str) -> String {
     let mut names: Vec<&str> = Vec::new();
     let is_absolute = path.starts_with('/');

@@ -15,7 +15,7 @@ use super::keys::Keys;
 use super::owner::{fs_user, has_fs_group};
 use super::{DEFAULT_MODE, Files, Needs, PayloadError, Sources, downward, file, trust_bundle};
 
-/// For how many seconds a token is requested that does not say.
+/// The default lifetime of a token in seconds.
 const TOKEN_SECONDS: i64 = 3600;
 /// The mode of a token or trust bundle whose owner is known, or whose group can read it.
 const OWNED_MODE: i32 = 0o600;

@@ -155,7 +155,7 @@ fn secret_keys_become_files() {
         ),
         (json!({ "secret": { "secretName": "gone" } }), Err("secret \"gone\" not found")),
         (json!({ "secret": { "secretName": "gone", "optional": true } }), Ok(&[])),
-        (json!({ "emptyDir": {} }), Err("volume v has no content of its own")),
+        (json!({ "emptyDir": {} }), Err("volume v has no content")),
     ]);
 }
 

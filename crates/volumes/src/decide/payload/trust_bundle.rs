@@ -86,7 +86,7 @@ fn is_met(requirement: &LabelSelectorRequirement, labels: &BTreeMap<String, Stri
     }
 }
 
-/// The certificates of a text in PEM. What stands between them is skipped, as are blocks that cannot be read: the API
+/// The certificates of a text in PEM. Text between them is skipped, as are invalid blocks: the API
 /// server accepts none.
 fn decoded(pem: &str) -> Vec<Vec<u8>> {
     let blocks = pem.split(BEGIN).skip(1).filter_map(|block| block.split_once(END));

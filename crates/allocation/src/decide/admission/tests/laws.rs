@@ -1,4 +1,4 @@
-//! What holds whatever pods come.
+//! Properties of admission for any pods.
 
 use model::ids::PodUid;
 use proptest::prelude::*;
@@ -49,7 +49,7 @@ proptest! {
 
     // behaviour: ADM-15
     #[test]
-    fn those_that_are_let_in_never_ask_for_more_than_there_is(pods in any_pods()) {
+    fn admitted_pods_never_exceed_the_node(pods in any_pods()) {
         let node = node();
         let mut there = Occupancy::default();
         for pod in pods {
@@ -70,7 +70,7 @@ proptest! {
 
     // behaviour: ADM-12, ADM-15
     #[test]
-    fn nobody_goes_in_vain_or_for_somebody_who_matters_less(pods in any_pods()) {
+    fn preemption_is_sufficient_and_only_of_less_important_pods(pods in any_pods()) {
         let node = node();
         let (new, others) = pods.split_first().unwrap();
         let mut there = Occupancy::default();
@@ -88,7 +88,7 @@ proptest! {
             let higher = view::priority(new).zip(view::priority(pod)).is_some_and(|(a, b)| a > b);
             prop_assert!(higher || !view::is_critical(pod), "{:?}", pod.metadata.uid);
         }
-        // Of a class that was not needed nobody goes.
+        // No pod of a class is preempted that was not needed.
         let guaranteed = |uid: &PodUid| {
             let pod = others.iter().find(|pod| view::uid(pod) == *uid).unwrap();
             podspec::qos_class(pod) == podspec::QosClass::Guaranteed

@@ -1,8 +1,8 @@
-//! Who makes room for whom.
+//! Tests of preemption.
 
 use super::*;
 
-/// Asks for `cpu` and is of that class and priority.
+/// A pod with this CPU request, QoS class and priority.
 fn of_class(name: &str, class: &str, cpu: &str, priority: Option<i32>) -> Pod {
     let resources = match class {
         "guaranteed" => {
@@ -17,7 +17,7 @@ fn of_class(name: &str, class: &str, cpu: &str, priority: Option<i32>) -> Pod {
     pod
 }
 
-/// What a critical pod that asks for `requests` meets beside others.
+/// The victims of a critical pod with these requests, or its rejection.
 fn meets(new: &Pod, there: &[Pod]) -> Result<Vec<String>, String> {
     match admission(new, &occupied(there.iter().cloned()), &node()) {
         Decision::Admit => Ok(Vec::new()),
@@ -32,7 +32,7 @@ fn critical(requests: &str) -> Pod {
 
 // behaviour: ADM-12
 #[test]
-fn only_a_critical_pod_preempts_and_only_what_matters_less() {
+fn only_critical_pods_preempt_and_only_less_important_ones() {
     let (high, low) = (Some(2_000_001_000), Some(100));
     let asks = |priority: Option<i32>| of_class("new", "burstable", "3", priority);
     let there = |priority: Option<i32>| of_class("there", "burstable", "2", priority);
@@ -40,10 +40,10 @@ fn only_a_critical_pod_preempts_and_only_what_matters_less() {
         ("critical over another", asks(high), there(low), true),
         ("over one without a priority", asks(high), there(None), true),
         ("higher, but not critical", asks(Some(200)), there(low), false),
-        ("not over its equal", asks(high), there(high), false),
+        ("not over an equal priority", asks(high), there(high), false),
         ("of two critical ones over the lower", asks(high), there(Some(2_000_000_000)), true),
         ("static over another", made_static(asks(None)), there(low), true),
-        ("static, but says nothing", made_static(asks(None)), made_static(there(None)), false),
+        ("static without a priority", made_static(asks(None)), made_static(there(None)), false),
         ("static over static", made_static(asks(Some(5))), made_static(there(Some(4))), true),
         ("not the other way", made_static(asks(Some(4))), made_static(there(Some(5))), false),
     ];
@@ -65,10 +65,10 @@ fn only_a_critical_pod_preempts_and_only_what_matters_less() {
 
 // behaviour: ADM-23
 #[test]
-fn the_classes_that_every_cluster_has_are_known_by_name() {
+fn built_in_priority_classes_are_known_by_name() {
     let of = |class: &str| {
         let of_api = pod("one", &format!("priorityClassName: {class}"));
-        assert_eq!(view::priority(&of_api), None, "the API server did not say so");
+        assert_eq!(view::priority(&of_api), None, "the API server did not set it");
         assert!(!view::is_critical(&of_api));
         view::priority(&made_static(of_api))
     };
@@ -81,12 +81,12 @@ fn the_classes_that_every_cluster_has_are_known_by_name() {
 
 // behaviour: ADM-13
 #[test]
-fn those_go_that_cost_least() {
+fn cheapest_victims_are_selected() {
     let guaranteed = |name, cpu| of_class(name, "guaranteed", cpu, None);
     let burstable = |name, cpu| of_class(name, "burstable", cpu, None);
     let best_effort = |name| of_class(name, "best effort", "", None);
     let rows: Vec<(&str, &str, Vec<Pod>, Vec<&str>)> = vec![
-        ("there is room", "cpu: 1", vec![burstable("a", "3")], vec![]),
+        ("enough resources", "cpu: 1", vec![burstable("a", "3")], vec![]),
         (
             "a lower class before a higher",
             "cpu: 2",
@@ -94,20 +94,20 @@ fn those_go_that_cost_least() {
             vec!["b"],
         ),
         (
-            "a higher class only for what the lower cannot give",
+            "a higher class only for the rest",
             "cpu: 3",
             vec![guaranteed("g", "2"), burstable("b", "1"), guaranteed("h", "1")],
             vec!["b", "g"],
         ),
         (
-            "the one that fits best",
+            "the best fit",
             "cpu: 2",
             vec![burstable("small", "500m"), burstable("large", "2"), burstable("fits", "1500m")],
-            // 2000 asked, 4000 taken: 2000 missing; only the large one gives them alone.
+            // 2000 requested, 4000 used: 2000 missing; only the large one provides them alone.
             vec!["large"],
         ),
         (
-            "of those that give enough the one that asks for least",
+            "the smallest one that is sufficient",
             "cpu: 1",
             vec![burstable("b", "1500m"), burstable("c", "2500m")],
             vec!["b"],
@@ -119,13 +119,13 @@ fn those_go_that_cost_least() {
             vec!["c"],
         ),
         (
-            "two where one is not enough",
+            "two if one is not enough",
             "cpu: 3",
             vec![burstable("a", "2"), burstable("b", "2")],
             vec!["b", "a"],
         ),
         (
-            "who asks for nothing frees a place",
+            "a pod without requests frees a place",
             "",
             (0..10)
                 .map(|each| best_effort(["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"][each]))
@@ -142,14 +142,14 @@ fn those_go_that_cost_least() {
 
 // behaviour: ADM-13
 #[test]
-fn several_resources_count_the_same() {
+fn resources_have_equal_weight() {
     let there = [
         asking("processors", "cpu: 3, memory: 1Gi"),
         asking("memory", "cpu: 500m, memory: 6Gi"),
         asking("both", "cpu: 500m, memory: 1Gi"),
     ];
-    // One gives all processors and a quarter of the memory, the other the reverse: the one that asks
-    // for less memory goes first.
+    // One provides all processors and a quarter of the memory, the other the reverse: the one that requests
+    // less memory is preempted first.
     let both = critical("cpu: 2, memory: 4Gi");
     assert_eq!(meets(&both, &there), Ok(vec!["processors".to_owned(), "memory".to_owned()]));
     let plan = admission(&critical("memory: 4Gi"), &occupied(there), &node());
@@ -159,7 +159,7 @@ fn several_resources_count_the_same() {
 
 // behaviour: ADM-14
 #[test]
-fn nobody_goes_where_it_would_not_help() {
+fn no_victims_are_selected_when_they_would_not_suffice() {
     let there = [asking("a", "cpu: 1"), made_static(asking("b", "cpu: 2500m"))];
     let refusal = meets(&critical("cpu: 2500m, memory: 9Gi"), &there).unwrap_err();
     let missing = "[(res: cpu, q: 1000), (res: memory, q: 1073741824), ]. Not enough cpu: the pod \

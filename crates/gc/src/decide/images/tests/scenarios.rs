@@ -1,4 +1,4 @@
-//! The rows of the behaviour table that are decided without doing anything.
+//! The rows of the behaviour table that are pure decisions.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use model::ids::PodName;
 use model::verdict::Input;
 
-use super::world::{BEGAN, World, at, disk, full, id, image, using};
+use super::harness::{BEGAN, Harness, at, disk, full, id, image, using};
 use crate::decide::images::*;
 use crate::plan::Fate;
 
@@ -17,11 +17,11 @@ fn times(detected: &Detected, key: &str) -> (jiff::Timestamp, Option<jiff::Times
 
 // behaviour: IMG-1
 #[test]
-fn images_are_first_seen_by_the_first_look_and_used_by_what_runs() {
-    let mut world = World::new(vec![image("0", 1), image("1", 2), image("2", 3)]);
-    world.image("1").repo_tags.clear();
-    world.listing.uses = vec![using("a", "1"), using("b", "2")];
-    let detected = detect(&Records::default(), &world.listing, at(0), at(1));
+fn first_detection_and_last_use_are_recorded() {
+    let mut harness = Harness::new(vec![image("0", 1), image("1", 2), image("2", 3)]);
+    harness.image("1").repo_tags.clear();
+    harness.listing.uses = vec![using("a", "1"), using("b", "2")];
+    let detected = detect(&Records::default(), &harness.listing, at(0), at(1));
     assert_eq!(detected.images.len(), 3);
     assert_eq!(times(&detected, "0"), (at(0), None));
     assert_eq!(times(&detected, "1"), (at(0), Some(at(1))));
@@ -30,15 +30,15 @@ fn images_are_first_seen_by_the_first_look_and_used_by_what_runs() {
 
 // behaviour: IMG-2
 #[test]
-fn with_handlers_an_image_is_an_id_and_the_handler_it_was_pulled_for() {
-    let mut world = World::new(vec![image("0", 1), image("1", 2), image("2", 3)]);
+fn image_key_is_id_and_runtime_handler() {
+    let mut harness = Harness::new(vec![image("0", 1), image("1", 2), image("2", 3)]);
     for id in ["0", "1"] {
-        world.image(id).runtime_handler = "h".to_owned();
+        harness.image(id).runtime_handler = "h".to_owned();
     }
-    world.listing.per_handler = true;
-    world.listing.uses = vec![using("a", "1"), using("b", "2")];
-    world.listing.uses[0].runtime_handler = "h".into();
-    let detected = world.detect(0);
+    harness.listing.per_handler = true;
+    harness.listing.uses = vec![using("a", "1"), using("b", "2")];
+    harness.listing.uses[0].runtime_handler = "h".into();
+    let detected = harness.detect(0);
     let keys: Vec<String> = detected.images.iter().map(|image| image.key.to_string()).collect();
     assert_eq!(keys, ["0,h", "1,h", "2"]);
     let used: Vec<bool> = detected.images.iter().map(|image| image.used.is_some()).collect();
@@ -46,31 +46,31 @@ fn with_handlers_an_image_is_an_id_and_the_handler_it_was_pulled_for() {
     for key in ["0,h", "2"] {
         assert_eq!(ImageKey::parse(key).to_string(), key);
     }
-    // A mount does not say for which handler.
-    world.listing.uses.clear();
-    world.listing.mounted = vec![("v".into(), "1".to_owned())];
-    assert_eq!(world.detect(1).images[1].used, Some(Use::Volume("v".into())));
+    // A mount does not name a handler.
+    harness.listing.uses.clear();
+    harness.listing.mounted = vec![("v".into(), "1".to_owned())];
+    assert_eq!(harness.detect(1).images[1].used, Some(Use::Volume("v".into())));
 }
 
 // behaviour: IMG-2
 #[test]
-fn what_is_used_pinned_or_young_for_one_handler_stays_for_all_since_it_goes_by_its_id() {
+fn image_used_pinned_or_young_for_one_handler_stays_for_all() {
     let of = |id: &str, handler: &str| model::ports::runtime::Image {
         runtime_handler: handler.to_owned(),
         ..image(id, 1)
     };
     let ids = ["loose", "pinned", "used", "young"];
-    let mut world = World::new(ids.iter().flat_map(|id| [of(id, ""), of(id, "h")]).collect());
-    world.listing.per_handler = true;
-    world.policy.minimum_age = Duration::from_mins(1);
-    world.listing.images.iter_mut().find(|image| image.id == "pinned").unwrap().pinned = true;
-    world.listing.uses = vec![using("c", "used")];
-    world.listing.uses[0].runtime_handler = "other".into();
-    let young = world.listing.images.pop().expect("the test made it");
-    world.detect(0);
-    world.listing.images.push(young);
-    world.detect(300);
-    let mut fates = world.fates(310, full());
+    let mut harness = Harness::new(ids.iter().flat_map(|id| [of(id, ""), of(id, "h")]).collect());
+    harness.listing.per_handler = true;
+    harness.policy.minimum_age = Duration::from_mins(1);
+    harness.listing.images.iter_mut().find(|image| image.id == "pinned").unwrap().pinned = true;
+    harness.listing.uses = vec![using("c", "used")];
+    harness.listing.uses[0].runtime_handler = "other".into();
+    let young = harness.listing.images.pop().expect("the test created it");
+    harness.detect(0);
+    harness.listing.images.push(young);
+    harness.detect(300);
+    let mut fates = harness.fates(310, full());
     fates.sort();
     let expected = [
         "loose disk-over-high-threshold",
@@ -78,54 +78,55 @@ fn what_is_used_pinned_or_young_for_one_handler_stays_for_all_since_it_goes_by_i
         "used image-in-use",
         "young younger-than-minimum-age",
     ];
-    assert_eq!(fates, expected, "each goes, or stays, once");
+    assert_eq!(fates, expected, "each has one fate");
 }
 
 // behaviour: IMG-2
 #[test]
-fn an_image_of_several_handlers_is_as_large_and_as_lately_used_as_for_any_of_them() {
+fn image_of_several_handlers_has_the_largest_size_and_latest_use() {
     let of = |handler: &str, size| model::ports::runtime::Image {
         runtime_handler: handler.to_owned(),
         repo_tags: vec![format!("registry.test/{handler}:1"), "registry.test/both:1".to_owned()],
         ..image("a", size)
     };
-    let mut world = World::new(vec![of("x", 7), of("y", 9)]);
-    world.listing.per_handler = true;
-    world.listing.uses = vec![using("c", "a")];
-    world.detect(0);
-    world.listing.uses.clear();
-    let plan = world.plan(600, full());
+    let mut harness = Harness::new(vec![of("x", 7), of("y", 9)]);
+    harness.listing.per_handler = true;
+    harness.listing.uses = vec![using("c", "a")];
+    harness.detect(0);
+    harness.listing.uses.clear();
+    let plan = harness.plan(600, full());
     assert_eq!(plan.len(), 1);
-    let told = |name: &str| plan[0].detail.0.iter().find(|(of, _)| *of == name).cloned().unwrap().1;
+    let detail =
+        |name: &str| plan[0].detail.0.iter().find(|(of, _)| *of == name).cloned().unwrap().1;
     let names = ["registry.test/x:1", "registry.test/both:1", "registry.test/y:1"];
-    assert_eq!(told("names"), Input::Texts(names.map(str::to_owned).to_vec()));
-    assert_eq!((told("size"), told("lastUsed")), (Input::Number(9), Input::Time(at(0))));
+    assert_eq!(detail("names"), Input::Texts(names.map(str::to_owned).to_vec()));
+    assert_eq!((detail("size"), detail("lastUsed")), (Input::Number(9), Input::Time(at(0))));
 }
 
 // behaviour: IMG-63
 #[test]
-fn a_container_that_was_made_and_is_gone_has_used_its_image() {
-    let mut world = World::new(vec![image("a", 1), image("b", 1), image("c", 1)]);
-    world.image("a").repo_tags = vec!["docker.io/library/busybox:latest".to_owned()];
-    world.detect(0);
-    let made = [("busybox:latest", 20), ("registry.test/b:1", 500), ("nobody:1", 20)];
-    world.listing.made_since = made.map(|(name, second)| (name.to_owned(), at(second))).into();
-    let detected = world.detect(60);
+fn removed_container_counts_as_a_use_of_its_image() {
+    let mut harness = Harness::new(vec![image("a", 1), image("b", 1), image("c", 1)]);
+    harness.image("a").repo_tags = vec!["docker.io/library/busybox:latest".to_owned()];
+    harness.detect(0);
+    let made = [("busybox:latest", 20), ("registry.test/b:1", 500), ("other:1", 20)];
+    harness.listing.made_since = made.map(|(name, second)| (name.to_owned(), at(second))).into();
+    let detected = harness.detect(60);
     assert_eq!(times(&detected, "a"), (at(0), Some(at(20))));
     // The clock was set back since.
     assert_eq!(times(&detected, "b"), (at(0), Some(at(60))));
     assert_eq!(times(&detected, "c"), (at(0), None));
     assert!(detected.images.iter().all(|image| image.used.is_none()));
-    // An older one takes nothing back.
-    world.listing.made_since = [("busybox:latest".to_owned(), at(10))].into();
-    assert_eq!(times(&world.detect(61), "a"), (at(0), Some(at(20))));
+    // An older use does not replace a newer one.
+    harness.listing.made_since = [("busybox:latest".to_owned(), at(10))].into();
+    assert_eq!(times(&harness.detect(61), "a"), (at(0), Some(at(20))));
 }
 
 #[test]
-fn all_names_of_an_image_are_told_where_it_has_several() {
-    let mut world = World::new(vec![image("a", 1), image("b", 1)]);
-    world.image("a").repo_digests = vec!["registry.test/a@sha256:1".to_owned()];
-    let plan = world.plan(600, full());
+fn detail_lists_all_names_of_an_image_with_several() {
+    let mut harness = Harness::new(vec![image("a", 1), image("b", 1)]);
+    harness.image("a").repo_digests = vec!["registry.test/a@sha256:1".to_owned()];
+    let plan = harness.plan(600, full());
     let names =
         |item: &crate::plan::Item| item.detail.0.iter().find(|(name, _)| *name == "names").cloned();
     let both = ["registry.test/a:1", "registry.test/a@sha256:1"].map(str::to_owned).to_vec();
@@ -135,117 +136,120 @@ fn all_names_of_an_image_are_told_where_it_has_several() {
 
 // behaviour: IMG-3, IMG-4, IMG-5
 #[test]
-fn records_come_stay_and_go_with_their_images() {
-    let mut world = World::new(vec![image("0", 1), image("1", 2)]);
-    world.listing.uses = vec![using("a", "1")];
-    world.detect(10);
-    world.listing.images.push(image("2", 3));
-    world.listing.uses.clear();
-    let second = world.detect(20);
+fn records_follow_the_list_of_images() {
+    let mut harness = Harness::new(vec![image("0", 1), image("1", 2)]);
+    harness.listing.uses = vec![using("a", "1")];
+    harness.detect(10);
+    harness.listing.images.push(image("2", 3));
+    harness.listing.uses.clear();
+    let second = harness.detect(20);
     assert_eq!(times(&second, "0"), (at(10), None));
     assert_eq!(times(&second, "1"), (at(10), Some(at(10))));
     assert_eq!(times(&second, "2"), (at(20), None));
-    world.listing.images.clear();
-    assert_eq!(world.detect(30).records.images.len(), 0);
+    harness.listing.images.clear();
+    assert_eq!(harness.detect(30).records.images.len(), 0);
 }
 
 // behaviour: IMG-7, IMG-8, IMG-9
 #[test]
-fn the_least_recently_used_goes_first_and_of_equals_the_first_seen() {
-    let mut world = World::new(vec![image("late", 1), image("never", 1), image("early", 1)]);
-    world.listing.uses = vec![using("a", "early"), using("b", "late")];
-    world.detect(0);
-    world.listing.uses.remove(0);
-    world.detect(10);
-    world.listing.uses.clear();
-    world.listing.images.push(image("fresh", 1));
-    world.detect(20);
+fn least_recently_used_then_first_detected_image_is_removed_first() {
+    let mut harness = Harness::new(vec![image("late", 1), image("never", 1), image("early", 1)]);
+    harness.listing.uses = vec![using("a", "early"), using("b", "late")];
+    harness.detect(0);
+    harness.listing.uses.remove(0);
+    harness.detect(10);
+    harness.listing.uses.clear();
+    harness.listing.images.push(image("fresh", 1));
+    harness.detect(20);
     let order: Vec<String> =
-        world.plan(300, full()).iter().map(|item| id(item).to_owned()).collect();
+        harness.plan(300, full()).iter().map(|item| id(item).to_owned()).collect();
     assert_eq!(order, ["never", "fresh", "early", "late"]);
 }
 
 // behaviour: IMG-14
 #[test]
-fn an_image_stays_until_it_is_just_as_old_as_it_must_be() {
-    let mut world = World::new(vec![image("0", 1)]);
-    world.policy.minimum_age = Duration::from_mins(1);
-    world.detect(10);
-    assert_eq!(world.fates(69, full()), ["0 younger-than-minimum-age"]);
-    assert_eq!(world.fates(70, full()), ["0 disk-over-high-threshold"]);
+fn image_stays_until_it_reaches_the_minimum_age() {
+    let mut harness = Harness::new(vec![image("0", 1)]);
+    harness.policy.minimum_age = Duration::from_mins(1);
+    harness.detect(10);
+    assert_eq!(harness.fates(69, full()), ["0 younger-than-minimum-age"]);
+    assert_eq!(harness.fates(70, full()), ["0 disk-over-high-threshold"]);
 }
 
 // behaviour: IMG-66
 #[test]
-fn an_image_that_no_look_has_seen_before_is_not_said_to_be_known_for_any_time() {
-    let mut world = World::new(vec![image("0", 1)]);
-    world.policy.minimum_age = Duration::from_mins(1);
-    let known_for = |world: &World, seconds| {
-        let plan = world.plan(seconds, full());
+fn new_image_has_no_age_in_its_detail() {
+    let mut harness = Harness::new(vec![image("0", 1)]);
+    harness.policy.minimum_age = Duration::from_mins(1);
+    let known_for = |harness: &Harness, seconds| {
+        let plan = harness.plan(seconds, full());
         assert_eq!(plan[0].rule, "younger-than-minimum-age");
         plan[0].detail.0.iter().find(|(name, _)| *name == "knownFor").cloned().unwrap().1
     };
     for seconds in [10, 400] {
-        assert_eq!(known_for(&world, seconds), Input::Nothing, "a plan remembers nothing");
+        assert_eq!(known_for(&harness, seconds), Input::Nothing, "a plan records nothing");
     }
-    world.detect(500);
-    assert_eq!(known_for(&world, 503), Input::Span(Duration::from_secs(3)));
+    harness.detect(500);
+    assert_eq!(known_for(&harness, 503), Input::Span(Duration::from_secs(3)));
 }
 
 // behaviour: IMG-57
 #[test]
-fn after_a_start_nothing_goes_before_the_minimum_age_however_old_it_is() {
-    let mut world = World::new(vec![image("0", 1)]);
-    world.policy.minimum_age = Duration::from_mins(2);
-    world.policy.maximum_age = Duration::from_mins(5);
-    world.detect(0);
-    world.began = at(10_000);
-    assert_eq!(world.fates(10_119, full()), ["0 younger-than-minimum-age"]);
-    assert_eq!(world.fates(10_120, full()), ["0 unused-longer-than-maximum-age"]);
+fn minimum_age_counts_from_the_agent_start() {
+    let mut harness = Harness::new(vec![image("0", 1)]);
+    harness.policy.minimum_age = Duration::from_mins(2);
+    harness.policy.maximum_age = Duration::from_mins(5);
+    harness.detect(0);
+    harness.began = at(10_000);
+    assert_eq!(harness.fates(10_119, full()), ["0 younger-than-minimum-age"]);
+    assert_eq!(harness.fates(10_120, full()), ["0 unused-longer-than-maximum-age"]);
 }
 
 // behaviour: IMG-15, IMG-21
 #[test]
-fn images_go_from_the_high_threshold_on() {
-    let mut world = World::new(vec![image("0", 1)]);
-    world.policy.high_threshold = 90;
-    world.detect(0);
-    assert_eq!(world.fates(60, disk(100, 60)), ["0 below-high-threshold"]);
-    assert_eq!(world.fates(60, disk(100, 11)), ["0 below-high-threshold"]);
-    assert_eq!(world.fates(60, disk(100, 10)), ["0 disk-over-high-threshold"]);
+fn images_are_removed_from_the_high_threshold_on() {
+    let mut harness = Harness::new(vec![image("0", 1)]);
+    harness.policy.high_threshold = 90;
+    harness.detect(0);
+    assert_eq!(harness.fates(60, disk(100, 60)), ["0 below-high-threshold"]);
+    assert_eq!(harness.fates(60, disk(100, 11)), ["0 below-high-threshold"]);
+    assert_eq!(harness.fates(60, disk(100, 10)), ["0 disk-over-high-threshold"]);
 }
 
 // behaviour: IMG-22, IMG-23, IMG-24
 #[test]
-fn what_nobody_used_for_too_long_goes_once_uses_were_observed_that_long() {
-    let mut world = World::new(vec![image("0", 1), image("1", 1)]);
-    world.policy.maximum_age = Duration::from_mins(1);
-    world.listing.uses = vec![using("a", "0")];
-    world.detect(0);
-    world.listing.uses.clear();
+fn maximum_age_applies_after_uses_were_observed_that_long() {
+    let mut harness = Harness::new(vec![image("0", 1), image("1", 1)]);
+    harness.policy.maximum_age = Duration::from_mins(1);
+    harness.listing.uses = vec![using("a", "0")];
+    harness.detect(0);
+    harness.listing.uses.clear();
     let roomy = disk(100, 100);
     let stays = ["1 below-high-threshold", "0 below-high-threshold"];
-    assert_eq!(world.fates(60, roomy), stays);
+    assert_eq!(harness.fates(60, roomy), stays);
     let goes = ["1 unused-longer-than-maximum-age", "0 unused-longer-than-maximum-age"];
-    assert_eq!(world.fates(61, roomy), goes);
-    // One that came since is counted from when it came, although nobody ever used it.
-    world.listing.images.push(image("2", 1));
-    world.detect(61);
-    assert_eq!(world.fates(62, roomy)[2], "2 below-high-threshold");
-    world.policy.maximum_age = Duration::ZERO;
+    assert_eq!(harness.fates(61, roomy), goes);
+    // The age of a later image counts from its first detection, although it was never used.
+    harness.listing.images.push(image("2", 1));
+    harness.detect(61);
+    assert_eq!(harness.fates(62, roomy)[2], "2 below-high-threshold");
+    harness.policy.maximum_age = Duration::ZERO;
     assert!(
-        world.fates(1_000_000_000, roomy).iter().all(|fate| fate.ends_with("below-high-threshold"))
+        harness
+            .fates(1_000_000_000, roomy)
+            .iter()
+            .all(|fate| fate.ends_with("below-high-threshold"))
     );
 }
 
 // behaviour: IMG-27, IMG-28, IMG-53, IMG-55
 #[test]
-fn an_image_is_used_by_containers_of_any_state_and_owner_by_mounts_and_by_sandboxes() {
-    let mut world = World::new(["a", "b", "c", "d"].map(|id| image(id, 1)).to_vec());
-    world.listing.uses = vec![using("one", "a"), using("two", "a")];
-    world.listing.mounted = vec![("three".into(), "b".to_owned())];
-    world.listing.sandboxes = BTreeSet::from(["registry.test/c:1".to_owned()]);
-    let plan = world.plan(600, full());
+fn containers_mounts_and_sandboxes_count_as_uses() {
+    let mut harness = Harness::new(["a", "b", "c", "d"].map(|id| image(id, 1)).to_vec());
+    harness.listing.uses = vec![using("one", "a"), using("two", "a")];
+    harness.listing.mounted = vec![("three".into(), "b".to_owned())];
+    harness.listing.sandboxes = BTreeSet::from(["registry.test/c:1".to_owned()]);
+    let plan = harness.plan(600, full());
     let fates: Vec<_> = plan.iter().map(|item| (id(item), item.fate, item.rule)).collect();
     let kept = |id| (id, Fate::Keep, "image-in-use");
     let goes = ("d", Fate::Remove, "disk-over-high-threshold");
@@ -256,16 +260,16 @@ fn an_image_is_used_by_containers_of_any_state_and_owner_by_mounts_and_by_sandbo
 }
 
 #[test]
-fn a_runtime_that_tells_a_name_instead_of_an_id_means_every_image_of_that_name() {
-    let mut world = World::new(vec![image("a", 1)]);
-    world.image("a").repo_digests = vec!["registry.test/a@sha256:1".to_owned()];
-    world.listing.uses = vec![using("one", "registry.test/a@sha256:1")];
-    assert_eq!(world.fates(600, full()), ["a image-in-use"]);
+fn use_by_name_counts_for_every_image_of_that_name() {
+    let mut harness = Harness::new(vec![image("a", 1)]);
+    harness.image("a").repo_digests = vec!["registry.test/a@sha256:1".to_owned()];
+    harness.listing.uses = vec![using("one", "registry.test/a@sha256:1")];
+    assert_eq!(harness.fates(600, full()), ["a image-in-use"]);
 }
 
 // behaviour: IMG-30
 #[test]
-fn a_policy_that_makes_no_sense_is_refused() {
+fn invalid_policy_is_refused() {
     let check = |high_threshold, low_threshold| {
         Policy { high_threshold, low_threshold, ..Policy::default() }.check()
     };
@@ -278,25 +282,25 @@ fn a_policy_that_makes_no_sense_is_refused() {
 
 // behaviour: IMG-46
 #[test]
-fn an_image_that_somebody_is_about_to_use_stays_under_whatever_name() {
-    let mut world = World::new(vec![image("a", 1), image("b", 1)]);
-    world.image("a").repo_tags = vec!["docker.io/library/busybox:latest".to_owned()];
-    world.image("b").repo_digests = vec![format!("registry.test/b@sha256:{}", "b".repeat(64))];
+fn claimed_image_stays_under_any_of_its_names() {
+    let mut harness = Harness::new(vec![image("a", 1), image("b", 1)]);
+    harness.image("a").repo_tags = vec!["docker.io/library/busybox:latest".to_owned()];
+    harness.image("b").repo_digests = vec![format!("registry.test/b@sha256:{}", "b".repeat(64))];
     for name in ["busybox:latest", "busybox", "docker.io/library/busybox:latest"] {
-        world.claimed = BTreeSet::from([name.to_owned()]);
-        assert!(world.fates(600, full()).contains(&"a being-pulled".to_owned()), "{name}");
+        harness.claimed = BTreeSet::from([name.to_owned()]);
+        assert!(harness.fates(600, full()).contains(&"a being-pulled".to_owned()), "{name}");
     }
-    world.claimed = BTreeSet::from([format!("registry.test/b:9@sha256:{}", "b".repeat(64))]);
-    assert!(world.fates(600, full()).contains(&"b being-pulled".to_owned()));
-    world.claimed = BTreeSet::from(["a".to_owned()]);
-    assert!(world.fates(600, full()).contains(&"a being-pulled".to_owned()));
+    harness.claimed = BTreeSet::from([format!("registry.test/b:9@sha256:{}", "b".repeat(64))]);
+    assert!(harness.fates(600, full()).contains(&"b being-pulled".to_owned()));
+    harness.claimed = BTreeSet::from(["a".to_owned()]);
+    assert!(harness.fates(600, full()).contains(&"a being-pulled".to_owned()));
 }
 
 #[test]
-fn pinned_images_and_those_of_certain_pods_stay() {
-    let mut world = World::new(["a", "b", "c", "d", "e"].map(|id| image(id, 1)).to_vec());
-    world.image("a").pinned = true;
-    world.pins = Pins::parse(&["registry.test/b"]).unwrap();
+fn pinned_images_and_images_of_kept_pods_stay() {
+    let mut harness = Harness::new(["a", "b", "c", "d", "e"].map(|id| image(id, 1)).to_vec());
+    harness.image("a").pinned = true;
+    harness.pins = Pins::parse(&["registry.test/b"]).unwrap();
     let kept = |name: &str, keeper| KeptImage {
         name: name.to_owned(),
         keeper,
@@ -305,9 +309,9 @@ fn pinned_images_and_those_of_certain_pods_stay() {
     let of_pods = [("registry.test/c:1", Keeper::Static), ("registry.test/d:1", Keeper::Critical)];
     let by_id = ("e", Keeper::Critical);
     let of_pods = of_pods.into_iter().chain([by_id]).map(|(name, keeper)| kept(name, keeper));
-    world.of_pods = Some(of_pods.collect());
+    harness.of_pods = Some(of_pods.collect());
     assert_eq!(
-        world.fates(600, full()),
+        harness.fates(600, full()),
         [
             "a image-pinned",
             "b pinned-by-name",
@@ -320,73 +324,73 @@ fn pinned_images_and_those_of_certain_pods_stay() {
 
 // behaviour: IMG-68
 #[test]
-fn while_some_pods_may_be_unknown_whose_images_are_to_stay_all_do() {
-    let mut world = World::new(["a", "b"].map(|id| image(id, 1)).to_vec());
-    world.image("a").pinned = true;
-    world.of_pods = None;
-    assert_eq!(world.fates(600, full()), ["a image-pinned", "b source-not-ready"]);
-    world.policy.maximum_age = Duration::from_mins(1);
-    assert_eq!(world.fates(600, full()), ["a image-pinned", "b source-not-ready"]);
+fn all_images_stay_until_kept_pods_are_known() {
+    let mut harness = Harness::new(["a", "b"].map(|id| image(id, 1)).to_vec());
+    harness.image("a").pinned = true;
+    harness.of_pods = None;
+    assert_eq!(harness.fates(600, full()), ["a image-pinned", "b source-not-ready"]);
+    harness.policy.maximum_age = Duration::from_mins(1);
+    assert_eq!(harness.fates(600, full()), ["a image-pinned", "b source-not-ready"]);
 }
 
 // behaviour: IMG-56
 #[test]
-fn an_image_that_is_listed_twice_and_once_pinned_is_pinned() {
+fn image_listed_twice_is_pinned_if_one_entry_is() {
     let pinned = model::ports::runtime::Image { pinned: true, ..image("a", 1) };
     for images in [vec![pinned.clone(), image("a", 1)], vec![image("a", 1), pinned]] {
-        assert_eq!(World::new(images).fates(600, full()), ["a image-pinned"]);
+        assert_eq!(Harness::new(images).fates(600, full()), ["a image-pinned"]);
     }
 }
 
 // behaviour: IMG-48
 #[test]
-fn a_clock_that_was_set_back_keeps_no_image() {
-    let mut world = World::new(vec![image("a", 1)]);
-    world.listing.uses = vec![using("one", "a")];
-    world.detect(1_000_000);
-    world.listing.uses.clear();
-    let detected = world.detect(100);
+fn clock_set_back_keeps_no_image() {
+    let mut harness = Harness::new(vec![image("a", 1)]);
+    harness.listing.uses = vec![using("one", "a")];
+    harness.detect(1_000_000);
+    harness.listing.uses.clear();
+    let detected = harness.detect(100);
     assert_eq!(times(&detected, "a"), (at(100), Some(at(100))));
-    assert_eq!(world.fates(101, full()), ["a disk-over-high-threshold"]);
+    assert_eq!(harness.fates(101, full()), ["a disk-over-high-threshold"]);
 }
 
 #[test]
-fn what_was_used_when_the_pass_began_stays() {
-    let mut world = World::new(vec![image("a", 1)]);
-    world.listing.uses = vec![using("one", "a")];
-    world.detect(100);
-    world.listing.uses.clear();
-    assert_eq!(world.fates(100, full()), ["a used-since-the-pass-began"]);
+fn image_used_at_the_start_of_the_pass_stays() {
+    let mut harness = Harness::new(vec![image("a", 1)]);
+    harness.listing.uses = vec![using("one", "a")];
+    harness.detect(100);
+    harness.listing.uses.clear();
+    assert_eq!(harness.fates(100, full()), ["a used-since-the-pass-began"]);
 }
 
 // behaviour: IMG-42
 #[test]
-fn three_removals_in_a_row_that_gain_nothing_are_enough() {
+fn sweep_ends_after_three_removals_without_gain() {
     let images = (0..9).map(|number| image(&number.to_string(), 1000)).collect();
-    let mut world = World::new(images);
-    world.detect(0);
+    let mut harness = Harness::new(images);
+    harness.detect(0);
     let candidates = {
-        let detected = world.detect(60);
+        let detected = harness.detect(60);
         let labels = std::collections::BTreeMap::new();
-        let situation = Situation {
+        let facts = ImageFacts {
             detected: &detected,
-            policy: &world.policy,
-            pins: &world.pins,
+            policy: &harness.policy,
+            pins: &harness.pins,
             labels: &labels,
-            claimed: &world.claimed,
+            claimed: &harness.claimed,
             of_pods: Some(&[]),
             now: at(60),
             began: BEGAN,
             observed: Observed::Yes,
         };
-        sort(&situation).candidates
+        sort(&facts).candidates
     };
     let usage = Usage::of(disk(1000, 0)).unwrap();
     let goal = Goal::Room { usage, target: 200, estimated: false };
-    let mut sweep = Sweep::new(candidates, goal, &world.policy, at(60));
-    // Two gain nothing, one does, three do not.
+    let mut sweep = Sweep::new(candidates, goal, &harness.policy, at(60));
+    // Two removals without gain, one with gain, three without.
     for available in [0, 0, 50, 50, 40, 40] {
-        let (_, item) = sweep.next_step().expect("it goes on");
+        let (_, item) = sweep.next_step().expect("the sweep continues");
         sweep.removed(item, Some(available.into()));
     }
     assert_eq!(sweep.next_step(), None);
@@ -400,10 +404,10 @@ fn three_removals_in_a_row_that_gain_nothing_are_enough() {
 
 // behaviour: IMG-54
 #[test]
-fn an_image_without_an_id_is_told_and_left_alone() {
+fn image_without_an_id_is_reported_and_stays() {
     let nameless = model::ports::runtime::Image { id: String::new(), ..image("x", 1) };
-    let mut world = World::new(vec![nameless, image("a", 1)]);
-    let detected = world.detect(0);
+    let mut harness = Harness::new(vec![nameless, image("a", 1)]);
+    let detected = harness.detect(0);
     assert_eq!(detected.without_id, ["registry.test/x:1"]);
     assert_eq!(detected.images.len(), 1);
 }

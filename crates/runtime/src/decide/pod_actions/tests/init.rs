@@ -1,4 +1,4 @@
-//! Init containers and sidecars in a sandbox that can be used.
+//! Init containers and sidecars in a usable sandbox.
 
 use k8s_openapi::api::core::v1::Probe;
 use model::observed::ContainerState::{self, Created, Exited, Running, Unknown};
@@ -21,14 +21,14 @@ fn two() -> Vec<Container> {
 }
 
 #[test]
-fn the_first_starts_when_none_has_run() {
+fn first_init_container_starts_when_none_has_run() {
     let actions = actions(&initializing("Always", two()), &in_live_sandbox(vec![]));
     assert_eq!(starts(&actions), [(Role::Init, 0, StartReason::New)]);
 }
 
 // behaviour: ACT-20, ACT-21, ACT-23, ACT-24
 #[test]
-fn init_containers_run_one_after_the_other() {
+fn init_containers_run_in_order() {
     type Row = (&'static str, ContainerState, i32, Vec<(Role, usize)>);
     let rows: Vec<Row> = vec![
         ("one", Created, 0, vec![(Role::Init, 0)]),
@@ -47,7 +47,7 @@ fn init_containers_run_one_after_the_other() {
 }
 
 #[test]
-fn a_regular_container_that_was_made_in_an_earlier_sandbox_shows_nothing_of_this_one() {
+fn regular_container_of_an_earlier_sandbox_does_not_prove_initialization() {
     let made = instance("c", "main", Created, 0);
     let old = ContainerStatus { sandbox_id: "old".into(), ..made.clone() };
     let pod = initializing("Always", two());
@@ -57,7 +57,7 @@ fn a_regular_container_that_was_made_in_an_earlier_sandbox_shows_nothing_of_this
 
 // behaviour: ACT-22
 #[test]
-fn an_init_container_that_failed_runs_again_if_its_policy_allows_and_else_fails_the_pod() {
+fn failed_init_container_restarts_or_fails_the_pod_by_policy() {
     let rules = |codes| with_rule(container("one"), "Restart", codes);
     let mut killed_for_memory = instance("c", "one", Exited, 0);
     killed_for_memory.reason = "OOMKilled".into();
@@ -90,7 +90,7 @@ fn an_init_container_that_failed_runs_again_if_its_policy_allows_and_else_fails_
 
 // behaviour: ACT-25
 #[test]
-fn an_init_container_in_an_unknown_state_is_ended_and_runs_again_or_fails_the_pod() {
+fn init_container_in_unknown_state_is_killed_then_restarts_or_fails_the_pod() {
     let observed = in_live_sandbox(vec![instance("c", "one", Unknown, 0)]);
     let again = actions(&initializing("OnFailure", two()), &observed);
     assert_eq!((kills(&again), started(&again)), (vec!["c"], vec![(Role::Init, 0)]));
@@ -100,7 +100,7 @@ fn an_init_container_in_an_unknown_state_is_ended_and_runs_again_or_fails_the_po
 
 // behaviour: ACT-26
 #[test]
-fn init_containers_are_done_once_a_regular_container_was_made_or_a_later_one_ran() {
+fn init_containers_are_done_once_a_later_container_exists() {
     for state in [Created, Running] {
         let observed =
             in_live_sandbox(vec![instance("m", "main", state, 0), instance("c", "one", Exited, 1)]);
@@ -110,7 +110,7 @@ fn init_containers_are_done_once_a_regular_container_was_made_or_a_later_one_ran
     }
     let later = in_live_sandbox(vec![instance("d", "two", Running, 0)]);
     assert!(actions(&initializing("Always", two()), &later).is_nothing());
-    // After a reboot every container has ended, those of the old sandbox included.
+    // After a reboot every container has exited, including those of the old sandbox.
     let rebooted = in_live_sandbox(vec![instance("m", "main", Exited, 255)]);
     let again = actions(&initializing("Always", two()), &rebooted);
     assert_eq!(started(&again), [(Role::Init, 0)]);
@@ -118,16 +118,16 @@ fn init_containers_are_done_once_a_regular_container_was_made_or_a_later_one_ran
 
 // behaviour: ACT-154
 #[test]
-fn a_regular_container_that_may_live_ends_before_init_containers_run_again() {
+fn regular_container_ends_before_init_containers_run_again() {
     let lost = || instance("m", "main", Unknown, 0);
     let failed = || instance("c", "one", Exited, 1);
     let runs = || instance("c", "one", Running, 0);
     let rows = [
-        // How it ends decides what runs.
+        // Its exit decides what runs.
         (vec![lost()], vec![]),
         (vec![lost(), failed()], vec![]),
         (vec![lost(), runs()], vec![]),
-        // They have done their work: it is started anew.
+        // They have completed: it restarts.
         (vec![lost(), instance("d", "two", Exited, 0)], vec![(Role::Regular, 0)]),
     ];
     for (observed, expected) in rows {
@@ -138,7 +138,7 @@ fn a_regular_container_that_may_live_ends_before_init_containers_run_again() {
 
 // behaviour: ACT-28
 #[test]
-fn what_an_init_container_did_in_an_earlier_sandbox_does_not_count() {
+fn init_container_of_an_earlier_sandbox_does_not_count() {
     for (state, code) in [(Exited, 0), (Exited, 1), (Created, 0)] {
         let old = ContainerStatus { sandbox_id: "old".into(), ..instance("c", "two", state, code) };
         let actions = actions(&initializing("Never", two()), &in_live_sandbox(vec![old]));
@@ -147,7 +147,7 @@ fn what_an_init_container_did_in_an_earlier_sandbox_does_not_count() {
     }
 }
 
-/// The same, which starts over with all its containers when the regular one ends with 42.
+/// The same pod, which restarts all containers when the regular one exits with 42.
 fn starting_over(inits: Vec<Container>) -> Pod {
     let main = with_rule(container("main"), "RestartAllContainers", vec![42]);
     with_inits(pod("Always", vec![main]), inits)
@@ -155,9 +155,9 @@ fn starting_over(inits: Vec<Container>) -> Pod {
 
 // behaviour: ACT-29
 #[test]
-fn what_may_have_been_made_before_all_started_over_waits_for_its_turn() {
+fn container_created_before_a_restart_of_all_waits_for_its_turn() {
     type Row = (Option<(&'static str, ContainerState)>, &'static str, Vec<(Role, usize)>);
-    // What else there is, what was made late, what starts.
+    // Existing containers, the late one, and those to start.
     let rows: Vec<Row> = vec![
         (None, "main", vec![(Role::Init, 0)]),
         (None, "two", vec![(Role::Init, 0)]),
@@ -178,7 +178,7 @@ fn what_may_have_been_made_before_all_started_over_waits_for_its_turn() {
         assert_eq!((actions.kill_pod, actions.kill.len()), (None, 0), "{late} beside {other:?}");
         assert_eq!(removals(&actions), Vec::<&str>::new(), "{late} beside {other:?}");
     }
-    // A sidecar that others are past starts beside them, as ever.
+    // A sidecar starts beside later containers that have started.
     let pod = starting_over(vec![sidecar("side"), container("two")]);
     let made = vec![instance("t", "two", Running, 0), instance("late", "side", Created, 0)];
     assert_eq!(started(&actions(&pod, &in_live_sandbox(made))), [(Role::Sidecar, 0)]);
@@ -190,7 +190,7 @@ fn probed() -> Container {
 
 // behaviour: ACT-30, ACT-31, ACT-32, ACT-36, ACT-37
 #[test]
-fn a_sidecar_runs_again_whatever_the_policy_and_lets_the_next_one_start_once_it_runs() {
+fn sidecar_always_restarts_and_unblocks_the_next_once_it_runs() {
     type Row = (ContainerState, Vec<(Role, usize)>, bool);
     let rows: Vec<Row> = vec![
         (Created, vec![(Role::Sidecar, 0)], false),
@@ -215,7 +215,7 @@ fn a_sidecar_runs_again_whatever_the_policy_and_lets_the_next_one_start_once_it_
 
 // behaviour: ACT-33
 #[test]
-fn a_sidecar_with_a_startup_probe_is_waited_for_and_started_anew_when_that_fails() {
+fn sidecar_with_a_startup_probe_blocks_the_next_and_restarts_on_failure() {
     let pod = initializing("Always", vec![probed(), container("two")]);
     let observed = in_live_sandbox(vec![instance("c", "side", Running, 0)]);
     let rows = [
@@ -247,7 +247,7 @@ fn a_sidecar_with_a_startup_probe_is_waited_for_and_started_anew_when_that_fails
 
 // behaviour: ACT-34, ACT-35
 #[test]
-fn a_changed_or_unhealthy_sidecar_is_started_anew_after_it_let_the_next_one_start() {
+fn changed_or_unhealthy_sidecar_restarts_after_it_unblocked_the_next() {
     let mut changed = sidecar("side");
     changed.image = Some("image:2".to_owned());
     let unhealthy = Container { liveness_probe: Some(Probe::default()), ..sidecar("side") };
@@ -278,7 +278,7 @@ fn a_changed_or_unhealthy_sidecar_is_started_anew_after_it_let_the_next_one_star
 
 // behaviour: ACT-38
 #[test]
-fn a_sidecar_that_vanished_starts_again_beside_what_runs() {
+fn vanished_sidecar_starts_again_beside_running_containers() {
     let pod = initializing("Always", vec![sidecar("side"), container("two"), sidecar("last")]);
     let main_runs = in_live_sandbox(vec![instance("m", "main", Running, 0)]);
     let both = [(Role::Sidecar, 0), (Role::Sidecar, 2)];
@@ -289,7 +289,7 @@ fn a_sidecar_that_vanished_starts_again_beside_what_runs() {
 
 // behaviour: ACT-39
 #[test]
-fn a_sidecar_that_is_waited_for_does_not_keep_earlier_ones_from_being_restarted() {
+fn earlier_sidecars_restart_while_a_later_one_is_starting() {
     let pod = initializing("Always", vec![sidecar("first"), probed(), container("two")]);
     let observed =
         in_live_sandbox(vec![instance("b", "side", Running, 0), instance("a", "first", Exited, 1)]);
@@ -298,7 +298,7 @@ fn a_sidecar_that_is_waited_for_does_not_keep_earlier_ones_from_being_restarted(
 
 // behaviour: ACT-27
 #[test]
-fn only_the_newest_end_of_an_init_container_is_kept() {
+fn only_the_newest_exited_init_container_is_kept() {
     let observed = in_live_sandbox(vec![
         instance("c2", "one", Exited, 1),
         instance("c1", "one", Exited, 1),
@@ -308,10 +308,12 @@ fn only_the_newest_end_of_an_init_container_is_kept() {
     assert_eq!(removals(&pruned), ["c1", "c0"]);
     assert_eq!(kills(&pruned), ["c0"]);
     assert_eq!(started(&pruned), [(Role::Init, 0)]);
-    // Those that nobody looked at closely go too.
+    // Instances without a status are removed too.
     let ended = ["c2", "c1"].map(|id| instance(id, "one", Exited, 1)).to_vec();
-    let observed =
-        PodStatus { older: vec![listed_container("c0", "one", Exited)], ..in_live_sandbox(ended) };
+    let observed = RuntimePodStatus {
+        older: vec![listed_container("c0", "one", Exited)],
+        ..in_live_sandbox(ended)
+    };
     let pruned = actions(&initializing("Always", two()), &observed);
     assert_eq!(removals(&pruned), ["c1", "c0"]);
 }

@@ -1,4 +1,4 @@
-//! What holds whatever the pod and whatever was observed.
+//! Laws for any pod and any observed status.
 
 use std::collections::BTreeMap;
 
@@ -22,40 +22,40 @@ use crate::decide::test_pods::{container, failed_probe, instance, pod, with_init
 use crate::decide::{ContainerStart, has_finished};
 
 const REGULAR: [&str; 2] = ["a", "b"];
-/// Init containers; those that keep running are called `side`.
+/// Init containers; sidecars are named `side`.
 const INITS: [&str; 5] = ["init", "side1", "init2", "side2", "side3"];
 const EPHEMERAL: &str = "debug";
 const NAMES: [&str; 8] = ["a", "b", "init", "side1", "init2", "side2", "side3", EPHEMERAL];
 const IMAGES: [&str; 2] = ["image:1", "image:2"];
 
-/// How often things are looked at and done at most until there is nothing more: as often as all init
-/// containers take to start one after the other, after all that was there had to go.
+/// The most syncs until the pod is converged: as many as all init containers need to start in order, after
+/// everything that existed was removed.
 const ROUNDS: usize = 12;
 
-/// How often this pod takes: once, unless it has init containers or starts over with all.
-fn rounds(pod: &Pod, world: &World) -> usize {
+/// The syncs of this pod: one, unless it has init containers or restarts all.
+fn rounds(pod: &Pod, state: &RuntimeState) -> usize {
     if !view::init_containers(pod).is_empty() || may_restart_all(pod) {
         return ROUNDS;
     }
-    // What is late or ephemeral is looked at once the sandbox is there.
-    let has_new_sandbox = matches!(world.actions(pod).sandbox, SandboxPlan::Create { .. });
-    // How a container ended that was killed for its probe, its rules are asked at the next look.
+    // Late and ephemeral containers are checked once the sandbox exists.
+    let has_new_sandbox = matches!(state.actions(pod).sandbox, SandboxPlan::Create { .. });
+    // The restart rules of a container killed by its probe are evaluated at the next sync.
     let has_rules = view::containers(pod).iter().any(|one| one.restart_policy_rules.is_some());
     1 + usize::from(has_new_sandbox) + usize::from(has_rules)
 }
 
-/// A pod's share of the runtime, and what else is known.
+/// The runtime state of a pod, and other known state.
 #[derive(Debug, Clone)]
-struct World {
-    status: PodStatus,
+struct RuntimeState {
+    status: RuntimePodStatus,
     probes: ProbeResults,
-    /// Whether all containers start over.
+    /// Whether all containers restart.
     restart_all: bool,
-    /// Counts the instances made.
+    /// The number of created instances.
     made: u32,
 }
 
-impl World {
+impl RuntimeState {
     fn actions(&self, pod: &Pod) -> PodActions {
         let Self { status, probes, restart_all, .. } = self;
         let sizes = Sizes::new();
@@ -63,7 +63,7 @@ impl World {
         pod_actions(&SyncContext { pod, status, probes, restart_all, sizes: &sizes, cgroup })
     }
 
-    /// What there is after the actions were done without failures.
+    /// The state after all actions succeeded.
     fn apply(&mut self, pod: &Pod, actions: &PodActions) {
         let after = &mut self.status;
         if actions.kill_pod.is_some() {
@@ -89,7 +89,7 @@ impl World {
 
     fn start(&mut self, pod: &Pod, start: &ContainerStart) {
         let name = name_of(pod, start.role, start.index);
-        // One that was made and not started is started, or makes way.
+        // An instance that never started is started or removed.
         if self.status.latest(&name).is_some_and(|latest| latest.state == Created) {
             let place = self.status.containers.iter().position(|one| *one.name == *name).unwrap();
             self.status.containers.remove(place);
@@ -102,7 +102,7 @@ impl World {
     }
 }
 
-/// A sandbox; on the host's network none has an address of its own.
+/// A sandbox; on the host network it has no address.
 fn made_sandbox(attempt: u32, ready: bool, host_network: bool, addressed: bool) -> SandboxStatus {
     let made = sandbox(&format!("s{attempt}"), attempt, if ready { Ready } else { NotReady });
     let ips = if addressed && !host_network { made.ips } else { Vec::new() };
@@ -116,7 +116,7 @@ fn exit(instance: &mut ContainerStatus) {
     }
 }
 
-/// An instance of this image; none if somebody else made it and did not note it down.
+/// An instance with the hash of this image; without a hash if another client created it.
 fn made_from(mut made: ContainerStatus, image: Option<&str>) -> ContainerStatus {
     made.annotations.remove(labels::CONTAINER_HASH);
     let hash = image.map(|image| definition_hash_hex(&made.name, image));
@@ -140,24 +140,24 @@ fn image_of<'a>(pod: &'a Pod, name: &str) -> Option<&'a str> {
     specified(pod).find(|container| container.name == name)?.image.as_deref()
 }
 
-/// As the pod's conditions say it: from the exit that asks for it until the last instance is gone.
-fn is_restarting_all(pod: &Pod, world: &World) -> bool {
-    let latest = |container: &Container| world.status.latest(&container.name);
+/// As in the pod's conditions: from the exit that triggers it until the last instance is removed.
+fn is_restarting_all(pod: &Pod, state: &RuntimeState) -> bool {
+    let latest = |container: &Container| state.status.latest(&container.name);
     let any_left = specified(pod).any(|one| latest(one).is_some());
     let asked_for = specified(pod).any(|one| {
         let ended = latest(one).filter(|latest| latest.state == Exited);
         ended.is_some_and(|ended| restarts_all_after(one, ended.exit_code))
     });
-    any_left && (asked_for || world.restart_all) && !has_finished(pod, &world.status)
+    any_left && (asked_for || state.restart_all) && !has_finished(pod, &state.status)
 }
 
-/// Whether a pod has ended, or has nothing left while it is being deleted: nobody asks about it again.
-fn is_over(pod: &Pod, status: &PodStatus) -> bool {
+/// Whether a pod has terminated, or has nothing left while it is being deleted: it is not synced again.
+fn is_over(pod: &Pod, status: &RuntimePodStatus) -> bool {
     let is_deleted = pod.metadata.deletion_timestamp.is_some();
     has_finished(pod, status) || (is_deleted && !status.may_be_alive())
 }
 
-fn live_by_name(status: &PodStatus) -> BTreeMap<String, usize> {
+fn live_by_name(status: &RuntimePodStatus) -> BTreeMap<String, usize> {
     let mut live = BTreeMap::new();
     for instance in &status.containers {
         if matches!(instance.state, Running | Unknown) {
@@ -167,13 +167,13 @@ fn live_by_name(status: &PodStatus) -> BTreeMap<String, usize> {
     live
 }
 
-/// What a probe has said: nothing, or how it is.
+/// The result of a probe, if it has one.
 fn any_result() -> impl Strategy<Value = Option<ProbeResult>> {
     let failed = failed_probe(ProbeKind::Liveness);
     prop_oneof![Just(None), Just(Some(ProbeResult::Success)), Just(Some(failed))]
 }
 
-/// An instance, and what its startup and liveness probes say.
+/// An instance, and the results of its startup and liveness probes.
 type Seen = (ContainerStatus, [Option<ProbeResult>; 2]);
 
 fn any_instance() -> impl Strategy<Value = Seen> {
@@ -189,7 +189,7 @@ fn any_instance() -> impl Strategy<Value = Seen> {
     )
 }
 
-fn any_observed() -> impl Strategy<Value = (PodStatus, ProbeResults)> {
+fn any_observed() -> impl Strategy<Value = (RuntimePodStatus, ProbeResults)> {
     let sandbox = (any::<bool>(), weighted(0.2), weighted(0.8));
     let sandboxes = proptest::collection::vec(sandbox, 0..3);
     let instances = proptest::collection::vec(any_instance(), 0..9);
@@ -225,7 +225,7 @@ fn any_rule() -> impl Strategy<Value = ContainerRestartRule> {
     )
 }
 
-/// A container with any image and probes; rules refine a policy of its own, if it may have one of these.
+/// A container with any image and probes; if it may have its own policy, rules refine it.
 fn any_container(
     name: &'static str,
     policies: &'static [&'static str],
@@ -261,7 +261,7 @@ fn any_pod() -> impl Strategy<Value = Pod> {
     let regular = REGULAR.map(|name| any_container(name, &["Always", "OnFailure", "Never"]));
     let inits = INITS.map(any_init);
     let order = subsequence(vec![0, 1, 2, 3, 4], 0..=INITS.len()).prop_shuffle();
-    // On the host's network, and being deleted.
+    // On the host network, and being deleted.
     let rarely = (weighted(0.2), weighted(0.1));
     (policy, regular, inits, order, any::<bool>(), rarely).prop_map(
         |(policy, regular, inits, order, debug, (host_network, deleted))| {
@@ -277,32 +277,32 @@ fn any_pod() -> impl Strategy<Value = Pod> {
     )
 }
 
-/// A pod, and what there is of it.
-fn any_world() -> impl Strategy<Value = (Pod, World)> {
+/// A pod, and its runtime state.
+fn any_state() -> impl Strategy<Value = (Pod, RuntimeState)> {
     (any_pod(), any_observed(), any::<bool>()).prop_map(|(pod, (status, probes), marked)| {
         let marked = marked && may_restart_all(&pod);
-        let mut world = World { status, probes, restart_all: marked, made: 0 };
-        world.restart_all = is_restarting_all(&pod, &world);
-        (pod, world)
+        let mut state = RuntimeState { status, probes, restart_all: marked, made: 0 };
+        state.restart_all = is_restarting_all(&pod, &state);
+        (pod, state)
     })
 }
 
-/// Instances that run although they should have been replaced: of another definition, or whose probes
-/// failed. A sidecar whose startup probe has not spoken is left in peace.
-fn stale<'a>(pod: &'a Pod, world: &'a World) -> impl Iterator<Item = &'a ContainerStatus> {
+/// Instances that run although they should be replaced: of another definition, or with failed
+/// probes. A sidecar without a startup probe result is left alone.
+fn stale<'a>(pod: &'a Pod, state: &'a RuntimeState) -> impl Iterator<Item = &'a ContainerStatus> {
     let sidecars = view::init_containers(pod).iter().filter(|init| view::is_sidecar(init));
     let lasting = sidecars.map(|one| (one, true));
     let lasting = lasting.chain(view::containers(pod).iter().map(|one| (one, false)));
     lasting.filter_map(|(container, is_sidecar)| {
-        let latest = world.status.latest(&container.name);
+        let latest = state.status.latest(&container.name);
         let running = latest.filter(|latest| latest.state == Running)?;
         let waits = is_sidecar && container.startup_probe.is_some();
         // A sidecar's probes count only if it has them.
         let counts = |has: bool| has || !is_sidecar;
         let failed = |result: Option<&ProbeResult>| matches!(result, Some(ProbeResult::Failure(_)));
-        let unhealthy = (failed(world.probes.liveness.get(&running.id))
+        let unhealthy = (failed(state.probes.liveness.get(&running.id))
             && counts(container.liveness_probe.is_some()))
-            || (failed(world.probes.startup.get(&running.id)) && counts(false));
+            || (failed(state.probes.startup.get(&running.id)) && counts(false));
         ((is_changed(container, running) || unhealthy) && !waits).then_some(running)
     })
 }
@@ -318,50 +318,50 @@ proptest! {
 
     // behaviour: ACT-110
     #[test]
-    fn after_the_actions_there_is_nothing_left_to_do((pod, mut world) in any_world()) {
-        // A new sandbox starts from its first init container; each round may start the next one. An
-        // init container that runs is waited for.
-        for _ in 0..rounds(&pod, &world) {
-            if is_over(&pod, &world.status) {
+    fn pod_is_converged_after_its_actions((pod, mut state) in any_state()) {
+        // A new sandbox starts from its first init container; each round may start the next one. A
+        // running init container is waited for.
+        for _ in 0..rounds(&pod, &state) {
+            if is_over(&pod, &state.status) {
                 return Ok(());
             }
-            let actions = world.actions(&pod);
-            world.apply(&pod, &actions);
+            let actions = state.actions(&pod);
+            state.apply(&pod, &actions);
         }
-        if is_over(&pod, &world.status) {
+        if is_over(&pod, &state.status) {
             return Ok(());
         }
-        let left = world.actions(&pod);
-        prop_assert!(left.is_nothing(), "{left:?} for {world:?}");
-        let stale = stale(&pod, &world).next();
+        let left = state.actions(&pod);
+        prop_assert!(left.is_nothing(), "{left:?} for {state:?}");
+        let stale = stale(&pod, &state).next();
         prop_assert!(stale.is_none(), "{stale:?} should have been replaced");
     }
 
     // behaviour: ACT-111
     #[test]
-    fn two_instances_of_one_name_never_live((pod, mut world) in any_world()) {
+    fn two_instances_of_one_container_never_run((pod, mut state) in any_state()) {
         for _ in 0..ROUNDS {
-            let actions = world.actions(&pod);
-            world.apply(&pod, &actions);
-            // Those that come and go beside the specification do not start over with it.
+            let actions = state.actions(&pod);
+            state.apply(&pod, &actions);
+            // Containers outside of the spec do not restart with it.
             let has_ephemeral = !view::ephemeral_containers(&pod).is_empty();
             let counts = |name: &str| {
                 specified(&pod).any(|one| one.name == name)
                     || (name == EPHEMERAL && has_ephemeral && actions.reset.is_empty())
             };
-            for (name, live) in live_by_name(&world.status) {
+            for (name, live) in live_by_name(&state.status) {
                 prop_assert!(live <= 1 || !counts(&name), "{name}: {live}");
             }
         }
     }
 
     #[test]
-    fn what_is_kept_is_never_started((pod, world) in any_world()) {
-        let actions = world.actions(&pod);
+    fn kept_container_is_never_started((pod, state) in any_state()) {
+        let actions = state.actions(&pod);
         if actions.kill_pod.is_none() {
             for start in &actions.start {
                 let name = name_of(&pod, start.role, start.index);
-                let running = world.status.latest(&name).filter(|latest| latest.state == Running);
+                let running = state.status.latest(&name).filter(|latest| latest.state == Running);
                 let killed = running.is_none_or(|running| {
                     actions.kill.iter().any(|kill| kill.id == running.id)
                 });
@@ -371,8 +371,8 @@ proptest! {
     }
 
     #[test]
-    fn regular_containers_start_only_after_init_containers((pod, world) in any_world()) {
-        let actions = world.actions(&pod);
+    fn regular_containers_start_after_init_containers((pod, state) in any_state()) {
+        let actions = state.actions(&pod);
         let starts = |wanted| actions.start.iter().any(|start| start.role == wanted);
         prop_assert!(!(starts(Role::Init) && starts(Role::Regular)), "{actions:?}");
         let order: Vec<_> = actions.start.iter().map(|start| (start.role == Role::Regular, start.role != Role::Ephemeral)).collect();
@@ -383,14 +383,14 @@ proptest! {
     }
 
     #[test]
-    fn a_pod_that_has_finished_starts_nothing((pod, world) in any_world()) {
-        let observed = &world.status;
-        // A pod that finished in one sandbox gets no other, so what it has is all in the newest.
+    fn finished_pod_starts_nothing((pod, state) in any_state()) {
+        let observed = &state.status;
+        // A pod that finished in one sandbox gets no other, so all its instances are in the newest.
         let newest = observed.sandboxes.first().map(|sandbox| &sandbox.id);
         let in_newest = observed.containers.iter().all(|one| Some(&one.sandbox_id) == newest);
         let may_be = in_newest && comes_from_running_in_order(&pod, observed);
         if has_finished(&pod, observed) && observed.has_ready_sandbox() && may_be {
-            let actions = world.actions(&pod);
+            let actions = state.actions(&pod);
             prop_assert!(
                 actions.start.iter().all(|start| start.role != Role::Regular)
                     || actions.kill_pod.is_some(),
@@ -400,8 +400,8 @@ proptest! {
     }
 }
 
-/// Whether nothing was started behind an init container that failed, as nothing ever is.
-fn comes_from_running_in_order(pod: &Pod, observed: &PodStatus) -> bool {
+/// Whether nothing was started after a failed init container.
+fn comes_from_running_in_order(pod: &Pod, observed: &RuntimePodStatus) -> bool {
     let in_order: Vec<_> = view::init_containers(pod).iter().chain(view::containers(pod)).collect();
     let inits = view::init_containers(pod).len();
     let failed = in_order[..inits].iter().position(|init| {

@@ -1,4 +1,4 @@
-//! Regular and ephemeral containers in a sandbox that can be used, and starting over.
+//! Regular and ephemeral containers in a usable sandbox, and restarts of all containers.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::EphemeralContainer;
@@ -14,7 +14,7 @@ use crate::decide::test_pods::{container, failed_probe, instance, pod, sidecar, 
 
 // behaviour: ACT-40, ACT-41, ACT-42, ACT-43
 #[test]
-fn each_state_of_an_instance_leads_to_its_action() {
+fn instance_state_selects_the_action() {
     let unknown = StartReason::Killed(KillReason::UnknownState);
     let rows = [
         ("Always", None, 0, Some(StartReason::New), false),
@@ -46,7 +46,7 @@ fn each_state_of_an_instance_leads_to_its_action() {
 
 // behaviour: ACT-301
 #[test]
-fn nothing_of_a_pod_that_is_being_deleted_starts_again() {
+fn deleted_pod_restarts_nothing() {
     let mut pod = pod("Always", vec![container("a"), container("b")]);
     pod.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
     let observed =
@@ -56,7 +56,7 @@ fn nothing_of_a_pod_that_is_being_deleted_starts_again() {
 
 // behaviour: ACT-44
 #[test]
-fn a_changed_definition_replaces_the_running_instance_whatever_the_policy() {
+fn changed_definition_replaces_the_running_instance_with_any_policy() {
     for policy in ["Always", "OnFailure", "Never"] {
         let mut changed = container("a");
         changed.image = Some("image:2".to_owned());
@@ -72,14 +72,14 @@ fn a_changed_definition_replaces_the_running_instance_whatever_the_policy() {
 
 // behaviour: ACT-306
 #[test]
-fn a_running_instance_that_tells_no_definition_is_taken_as_it_is() {
+fn running_instance_without_a_hash_is_kept() {
     let rows = [
         ("Always", "image:1"),
         ("Always", "image:2"),
         ("OnFailure", "image:2"),
         ("Never", "image:2"),
     ];
-    // Made by somebody who wrote no hash on it.
+    // Created by a client that sets no hash.
     let unmarked = |id, name| {
         let mut one = instance(id, name, Running, 0);
         one.annotations.clear();
@@ -95,13 +95,13 @@ fn a_running_instance_that_tells_no_definition_is_taken_as_it_is() {
 
 // behaviour: ACT-45, ACT-46
 #[test]
-fn a_failed_probe_restarts_unless_the_policy_is_never() {
+fn failed_probe_restarts_unless_the_policy_is_never() {
     let failed = |kind| [("c".into(), failed_probe(kind))].into();
     let liveness =
         ProbeResults { liveness: failed(ProbeKind::Liveness), ..ProbeResults::default() };
     let startup = ProbeResults { startup: failed(ProbeKind::Startup), ..ProbeResults::default() };
     let own = |policy| with_policy(container("a"), policy);
-    // Of its policies only: a rule speaks of exit codes, and it has not exited.
+    // Only its policy counts: rules are about exit codes, and it has not exited.
     let ruled = |policy: &str, action| Container {
         restart_policy: Some(policy.to_owned()),
         ..with_rule(container("a"), action, vec![0, 137])
@@ -144,7 +144,7 @@ fn a_failed_probe_restarts_unless_the_policy_is_never() {
 
 // behaviour: ACT-47
 #[test]
-fn a_pod_that_keeps_and_starts_nothing_ends_with_its_sidecars() {
+fn pod_without_regular_containers_to_run_ends_with_its_sidecars() {
     let pod = with_inits(pod("Never", vec![container("a")]), vec![sidecar("side")]);
     let observed =
         in_live_sandbox(vec![instance("c", "a", Exited, 0), instance("s", "side", Running, 0)]);
@@ -155,7 +155,7 @@ fn a_pod_that_keeps_and_starts_nothing_ends_with_its_sidecars() {
 
 // behaviour: ACT-48
 #[test]
-fn an_older_instance_that_lives_is_ended_and_one_that_never_started_goes() {
+fn older_instance_is_killed_if_running_and_removed_if_never_started() {
     let pod = pod("Always", vec![container("a")]);
     let observed = in_live_sandbox(vec![
         instance("new", "a", Running, 0),
@@ -170,7 +170,7 @@ fn an_older_instance_that_lives_is_ended_and_one_that_never_started_goes() {
 
 // behaviour: ACT-48
 #[test]
-fn what_runs_stays_where_something_newer_was_made_and_never_started() {
+fn running_instance_stays_when_a_newer_one_never_started() {
     let inits = vec![sidecar("side")];
     let pod = with_inits(pod("Always", vec![container("a")]), inits);
     let observed = in_live_sandbox(vec![
@@ -191,7 +191,7 @@ fn ephemeral(name: &str) -> EphemeralContainer {
 
 // behaviour: ACT-50, ACT-51
 #[test]
-fn an_ephemeral_container_starts_once_even_before_the_pod_is_initialised() {
+fn ephemeral_container_starts_once_even_before_initialization() {
     let mut pod = with_inits(pod("Always", vec![container("a")]), vec![container("i")]);
     let spec = pod.spec.as_mut().unwrap();
     spec.ephemeral_containers = Some(vec![ephemeral("debug"), ephemeral("other")]);
@@ -202,7 +202,7 @@ fn an_ephemeral_container_starts_once_even_before_the_pod_is_initialised() {
 
 // behaviour: ACT-52
 #[test]
-fn an_ephemeral_container_does_not_keep_a_pod_alive_nor_comes_back_with_a_new_sandbox() {
+fn ephemeral_container_neither_keeps_the_pod_running_nor_restarts() {
     let mut pod = pod("Never", vec![container("a")]);
     let spec = pod.spec.as_mut().unwrap();
     spec.ephemeral_containers = Some(vec![ephemeral("debug"), ephemeral("other")]);
@@ -215,8 +215,8 @@ fn an_ephemeral_container_does_not_keep_a_pod_alive_nor_comes_back_with_a_new_sa
     assert_eq!(started(&anew), [(Role::Regular, 0)]);
 }
 
-/// What is done for a pod that is marked to start over.
-fn starting_over(pod: &Pod, status: &PodStatus) -> PodActions {
+/// The actions for a pod that restarts all containers.
+fn starting_over(pod: &Pod, status: &RuntimePodStatus) -> PodActions {
     let probes = ProbeResults::default();
     pod_actions(&SyncContext {
         pod,
@@ -228,14 +228,14 @@ fn starting_over(pod: &Pod, status: &PodStatus) -> PodActions {
     })
 }
 
-/// What goes so that all start over, in order, and whether it is ended first.
+/// The instances that a restart of all removes, in order, and whether they are killed first.
 fn going(actions: &PodActions) -> Vec<(&str, bool)> {
     actions.reset.iter().map(|reset| (reset.id.as_str(), reset.kill)).collect()
 }
 
 // behaviour: ACT-55
 #[test]
-fn a_pod_that_starts_over_loses_every_instance_the_one_that_asked_for_it_last() {
+fn restart_of_all_removes_every_instance_and_the_trigger_last() {
     let asks = with_rule(container("asks"), "RestartAllContainers", vec![42]);
     let pod = with_inits(
         pod("Always", vec![asks, container("b")]),
@@ -248,7 +248,8 @@ fn a_pod_that_starts_over_loses_every_instance_the_one_that_asked_for_it_last() 
         instance("s1", "side", Running, 0),
         instance("a0", "asks", Exited, 1),
     ]);
-    let observed = PodStatus { older: vec![listed_container("a", "asks", Exited)], ..observed };
+    let observed =
+        RuntimePodStatus { older: vec![listed_container("a", "asks", Exited)], ..observed };
     let actions = starting_over(&pod, &observed);
     let expected =
         [("a0", false), ("a", false), ("b1", true), ("i1", false), ("s1", true), ("a1", false)];
@@ -258,13 +259,13 @@ fn a_pod_that_starts_over_loses_every_instance_the_one_that_asked_for_it_last() 
 
 // behaviour: ACT-55
 #[test]
-fn an_init_container_that_asked_for_it_goes_after_all_others() {
+fn init_container_that_triggered_a_restart_of_all_is_removed_last() {
     let asks = |name| with_rule(container(name), "RestartAllContainers", vec![42]);
     let pod = with_inits(
         pod("Always", vec![container("a"), asks("too")]),
         vec![sidecar("side"), container("i"), asks("asks")],
     );
-    // Regular containers are left of an earlier sandbox, one of which asked for it too.
+    // Regular containers of an earlier sandbox are left, one of which triggered it too.
     let observed = in_live_sandbox(vec![
         instance("n1", "asks", Exited, 42),
         instance("n0", "asks", Exited, 1),

@@ -1,4 +1,4 @@
-//! Whether a sandbox can be used, and what starts in a new one.
+//! Whether a sandbox is usable, and what starts in a new one.
 
 use model::observed::ContainerState::{Created, Exited, Running};
 use model::observed::SandboxState::{NotReady, Ready};
@@ -10,7 +10,7 @@ const CREATE_FIRST: SandboxPlan = SandboxPlan::Create { attempt: 0, replaces: fa
 
 // behaviour: ACT-1
 #[test]
-fn a_new_pod_gets_a_sandbox_and_all_its_containers() {
+fn new_pod_gets_a_sandbox_and_all_containers() {
     let pod = pod("Never", vec![container("a"), container("b")]);
     let actions = actions(&pod, &status(vec![], vec![]));
     assert_eq!(actions.kill_pod, None);
@@ -21,7 +21,7 @@ fn a_new_pod_gets_a_sandbox_and_all_its_containers() {
 
 // behaviour: ACT-2, ACT-3, ACT-4, ACT-5
 #[test]
-fn a_sandbox_that_cannot_be_used_is_replaced() {
+fn unusable_sandbox_is_replaced() {
     let mut without_ip = sandbox("s", 3, Ready);
     without_ip.ips.clear();
     let mut on_host = sandbox("s", 3, Ready);
@@ -44,7 +44,7 @@ fn a_sandbox_that_cannot_be_used_is_replaced() {
 
 // behaviour: ACT-6
 #[test]
-fn a_sandbox_that_can_be_used_is_kept() {
+fn usable_sandbox_is_kept() {
     let pod = pod("Always", vec![container("a")]);
     let running = vec![instance("c", "a", Running, 0)];
     let actions = actions(&pod, &status(vec![sandbox("s", 7, Ready)], running));
@@ -54,7 +54,7 @@ fn a_sandbox_that_can_be_used_is_kept() {
 
 // behaviour: ACT-7
 #[test]
-fn a_live_sandbox_beside_the_newest_in_which_nothing_was_made_goes_alone() {
+fn empty_ready_sandbox_beside_the_newest_is_removed_alone() {
     let pod = pod("Always", vec![container("a")]);
     let sandboxes = vec![sandbox("s", 1, Ready), sandbox("late", 0, Ready)];
     let actions = actions(&pod, &status(sandboxes, vec![instance("c", "a", Running, 0)]));
@@ -65,7 +65,7 @@ fn a_live_sandbox_beside_the_newest_in_which_nothing_was_made_goes_alone() {
 
 // behaviour: ACT-8
 #[test]
-fn a_run_once_pod_whose_sandbox_died_after_it_ran_is_not_run_again() {
+fn run_once_pod_does_not_run_again_when_its_sandbox_died() {
     let pod = pod("Never", vec![container("a")]);
     let dead = || vec![sandbox("s", 0, NotReady)];
     let ran = actions(&pod, &status(dead(), vec![instance("c", "a", Exited, 1)]));
@@ -77,7 +77,7 @@ fn a_run_once_pod_whose_sandbox_died_after_it_ran_is_not_run_again() {
 
 // behaviour: ACT-9, ACT-10
 #[test]
-fn succeeded_containers_stay_down_in_a_new_sandbox_when_only_failures_restart() {
+fn succeeded_containers_do_not_restart_in_a_new_sandbox_with_on_failure() {
     let dead = || vec![sandbox("s", 0, NotReady)];
     let ended = |a, b| vec![instance("c", "a", Exited, a), instance("d", "b", Exited, b)];
     let by_pod = pod("OnFailure", vec![container("a"), container("b")]);
@@ -89,7 +89,7 @@ fn succeeded_containers_stay_down_in_a_new_sandbox_when_only_failures_restart() 
     assert_eq!(starts(&both_succeeded), [(Role::Regular, 1, StartReason::NewSandbox)]);
     let none_failed = actions(&by_pod, &status(dead(), ended(0, 0)));
     assert_eq!((none_failed.sandbox, none_failed.start.len()), (SandboxPlan::None, 0));
-    // Unless a rule wants it again, whatever its policy says.
+    // Unless a rule restarts it regardless of its policy.
     let ruled = with_policy(with_rule(container("a"), "Restart", vec![0]), "OnFailure");
     let by_rule = pod("OnFailure", vec![ruled, container("b")]);
     let both_succeeded = actions(&by_rule, &status(dead(), ended(0, 0)));
@@ -98,7 +98,7 @@ fn succeeded_containers_stay_down_in_a_new_sandbox_when_only_failures_restart() 
 
 // behaviour: ACT-11
 #[test]
-fn init_containers_start_over_in_a_new_sandbox_and_their_remains_go() {
+fn init_containers_start_over_in_a_new_sandbox() {
     let plain = || pod("Always", vec![container("a")]);
     for (first, role) in [(container("i"), Role::Init), (sidecar("i"), Role::Sidecar)] {
         let pod = with_inits(plain(), vec![first, container("j")]);
@@ -120,7 +120,7 @@ fn init_containers_start_over_in_a_new_sandbox_and_their_remains_go() {
 }
 
 #[test]
-fn killing_nothing_is_no_action() {
+fn kill_without_targets_is_no_action() {
     let pod = pod("Never", vec![container("a")]);
     let dead = status(vec![sandbox("s", 0, NotReady)], vec![instance("c", "a", Exited, 0)]);
     assert!(actions(&pod, &dead).is_nothing());
