@@ -78,21 +78,30 @@ pub(super) fn play<T>(
     agent: Agent,
     part: impl FnOnce(&Actor<'_>) -> Result<T>,
 ) -> Result<T> {
-    play_on(place, plan, (agent, &place.place.instance().containerd_socket()), part)
+    let socket = &place.place.instance().containerd_socket();
+    play_on(place, plan, Connected { agent, socket }, part)
+}
+
+/// An agent and the runtime's socket to which it connects.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Connected<'a> {
+    pub(super) agent: Agent,
+    pub(super) socket: &'a Path,
 }
 
 /// Like [`play`], with an agent that connects to another socket of the runtime.
 pub(super) fn play_on<T>(
     place: &ClusterPlace,
     plan: &ClusterPlan,
-    (agent, socket): (Agent, &Path),
+    connected: Connected<'_>,
     part: impl FnOnce(&Actor<'_>) -> Result<T>,
 ) -> Result<T> {
     place.clear().context("clear the place")?;
     let directories = place.directories();
     let instance = place.place.instance();
-    agent::prepare(&directories, socket, On::Containerd, 0)?;
-    let running = Running::start(instance, place.place.programs(), agent, &directories)?;
+    agent::prepare(&directories, connected.socket, On::Containerd, 0)?;
+    let programs = place.place.programs();
+    let running = Running::start(instance, programs, connected.agent, &directories)?;
     // One watch for the whole turn: opening its connection would count in the measured time.
     let watch = PodWatch::start(&place.api, NAMESPACE).context("watch pods");
     let played = watch.and_then(|watch| {

@@ -14,7 +14,7 @@ use serde_json::json;
 use testkit::proxy::Script;
 
 use super::api_time::awaited_seconds;
-use super::node::{self, Actor, patience, pod, pods_path};
+use super::node::{self, Actor, Connected, patience, pod, pods_path};
 use super::place::{ClusterPlace, NAMESPACE};
 use super::{Block, ClusterPlan, one_by_one};
 use crate::agent::Programs;
@@ -137,7 +137,8 @@ fn make_root_certificates(place: &ClusterPlace) -> Result<()> {
 fn starts(place: &ClusterPlace, plan: &VolumesPlan, cluster: &ClusterPlan) -> Result<Vec<Start>> {
     let behind = place.place.instance().containerd_socket();
     let (proxy, socket, serving) = place.place.proxy(&behind)?;
-    let starts = node::play_on(place, cluster, (Agent::Ferrolet, &socket), |actor| {
+    let connected = Connected { agent: Agent::Ferrolet, socket: &socket };
+    let starts = node::play_on(place, cluster, connected, |actor| {
         actor.settle();
         let numbers = 0..plan.starts;
         numbers.map(|number| start(actor, proxy.script(), &format!("start-{number}"))).collect()
