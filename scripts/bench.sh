@@ -14,7 +14,10 @@ parts=(
     "garbage|16|agents on a node full of dead containers (3 rounds)"
     "cluster|28|agents as nodes of a cluster (1 round; run it three times)"
     "node-api|12|agents as servers of logs and exec on port 10250, on containerd (3 rounds)"
-    "probes|48|agents that probe 1,000 containers, in memory (3 rounds)"
+    "probes|28|agents that probe 1,000 containers, in memory (3 rounds)"
+    "volumes|21|agents that start default pods in a cluster, with a token volume (3 rounds)"
+    "status|21|agents that report statuses of 100 pods in a cluster (3 rounds)"
+    "logs|28|agents with 200 containers that write logs, on containerd (3 rounds)"
     "pod-gc|28|the Pod GC controller and that of kube-controller-manager (1 round; run it three times)"
 )
 out=docs/benchmarks
@@ -25,12 +28,15 @@ bench() {
 }
 
 # Default number of rounds of a part, and the maximum that fits an hour. A round may wait five minutes for a quiet machine.
-declare -A usual=([standalone]=3 [garbage]=3 [cluster]=1 [node-api]=3 [probes]=3) most=([standalone]=4 [garbage]=5 [cluster]=1 [node-api]=8 [probes]=3 [pod-gc]=1)
+declare -A usual=([standalone]=3 [garbage]=3 [cluster]=1 [node-api]=3 [probes]=3 [volumes]=3 [status]=3 [logs]=3) most=([standalone]=4 [garbage]=5 [cluster]=1 [node-api]=8 [probes]=5 [volumes]=6 [status]=6 [logs]=5 [pod-gc]=1)
 part_standalone() { bench --rounds "${ROUNDS:-${usual[standalone]}}"; }
 part_garbage() { bench --garbage --rounds "${ROUNDS:-${usual[garbage]}}"; }
 part_cluster() { bench --cluster --rounds "${ROUNDS:-${usual[cluster]}}"; }
 part_node_api() { bench --node-api --rounds "${ROUNDS:-${usual[node-api]}}"; }
 part_probes() { bench --probes --rounds "${ROUNDS:-${usual[probes]}}"; }
+part_volumes() { bench --volumes --rounds "${ROUNDS:-${usual[volumes]}}"; }
+part_status() { bench --status --rounds "${ROUNDS:-${usual[status]}}"; }
+part_logs() { bench --logs --rounds "${ROUNDS:-${usual[logs]}}"; }
 part_pod_gc() { bench --pod-gc; }
 
 choose_parts "$@"

@@ -14,10 +14,13 @@
 //! Pods are created with a node name, so no scheduler takes part. Bare calls must send the same requests as the agents;
 //! otherwise the run fails.
 
+mod api_time;
 mod floor;
 mod node;
 mod place;
 mod requests;
+pub mod status;
+pub mod volumes;
 mod watch;
 
 use std::time::Instant;
@@ -54,6 +57,9 @@ pub struct ClusterPlan {
     pub warm_up_seconds: u64,
     /// The seconds that are measured while nothing happens.
     pub quiet_seconds: u64,
+    /// Whether pods have the token volume of their service account, as default pods do.
+    #[serde(default)]
+    pub token_volume: bool,
     /// The number of blocks of earlier runs. The order of turns continues from there.
     #[serde(skip)]
     pub earlier_blocks: usize,
@@ -72,6 +78,7 @@ impl ClusterPlan {
             idle_warm_up_seconds: 90,
             warm_up_seconds: 90,
             quiet_seconds: WINDOW.as_secs(),
+            token_volume: false,
             earlier_blocks: 0,
         }
     }
@@ -88,6 +95,7 @@ impl ClusterPlan {
             idle_warm_up_seconds: 0,
             warm_up_seconds: 0,
             quiet_seconds: 1,
+            token_volume: false,
             earlier_blocks: 0,
         }
     }

@@ -5,8 +5,11 @@
 //! results replace the stored ones. Ratios are taken within a round, so rounds may be of different machines; the report
 //! names all of them.
 
+use crate::cluster::status::{StatusPlan, StatusResults};
+use crate::cluster::volumes::{VolumesPlan, VolumesResults};
 use crate::cluster::{ClusterPlan, ClusterResults};
 use crate::garbage::{GarbagePlan, GarbageResults};
+use crate::logs::{LogsPlan, LogsResults};
 use crate::node_api::{NodeApiPlan, NodeApiResults};
 use crate::pod_gc::PodGcResults;
 use crate::probes::{ProbesPlan, ProbesResults};
@@ -169,6 +172,78 @@ impl Collect for ClusterResults {
         self.plan.rounds += later.plan.rounds;
         self.blocks.extend(later.blocks);
         self.rounds.extend(later.rounds);
+    }
+}
+
+impl Collect for VolumesResults {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn about_mut(&mut self) -> &mut About {
+        &mut self.about
+    }
+
+    fn has_same_plan(&self, other: &Self) -> bool {
+        let plan = |results: &Self| VolumesPlan { rounds: 0, ..results.plan.clone() };
+        plan(self) == plan(other)
+    }
+
+    fn append(&mut self, later: Self) {
+        self.plan.rounds += later.plan.rounds;
+        self.rounds.extend(later.rounds);
+    }
+}
+
+impl Collect for StatusResults {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn about_mut(&mut self) -> &mut About {
+        &mut self.about
+    }
+
+    fn has_same_plan(&self, other: &Self) -> bool {
+        let plan = |results: &Self| StatusPlan { rounds: 0, ..results.plan.clone() };
+        plan(self) == plan(other)
+    }
+
+    fn append(&mut self, later: Self) {
+        let before = self.plan.rounds;
+        self.plan.rounds += later.plan.rounds;
+        self.runs.extend(later.runs.into_iter().map(|mut run| {
+            run.round += before;
+            run
+        }));
+        self.bare.extend(later.bare.into_iter().map(|mut bare| {
+            bare.round += before;
+            bare
+        }));
+    }
+}
+
+impl Collect for LogsResults {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn about_mut(&mut self) -> &mut About {
+        &mut self.about
+    }
+
+    fn has_same_plan(&self, other: &Self) -> bool {
+        let plan = |results: &Self| LogsPlan { rounds: 0, ..results.plan.clone() };
+        plan(self) == plan(other)
+    }
+
+    fn append(&mut self, later: Self) {
+        let before = self.plan.rounds;
+        self.plan.rounds += later.plan.rounds;
+        self.runs.extend(later.runs.into_iter().map(|mut run| {
+            run.round += before;
+            run
+        }));
     }
 }
 

@@ -36,6 +36,8 @@ pub mod deaths;
 pub mod garbage;
 pub mod garbage_report;
 pub mod judge;
+pub mod logs;
+pub mod logs_report;
 pub mod machine;
 pub mod metrics;
 pub mod node_api;
@@ -53,9 +55,13 @@ pub mod rounds;
 pub mod runtime;
 pub mod scenario;
 pub mod spread;
+pub mod status_report;
 pub mod targets;
+mod trace;
 pub mod turn;
 pub mod usage;
+pub mod verdict;
+pub mod volumes_report;
 
 #[cfg(test)]
 mod rendering_tests;

@@ -9,10 +9,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use bench::agent::Programs;
+use bench::cluster::status::{self, StatusPlan};
+use bench::cluster::volumes::{self, VolumesPlan};
 use bench::cluster::{self, ClusterPlan, ClusterResults};
 use bench::collect::{Collect, collect};
 use bench::garbage::GarbagePlan;
 use bench::judge::{Judgement, every};
+use bench::logs::{self, LogsPlan};
 use bench::machine::PATIENCE;
 use bench::node_api::{self, NodeApiPlan};
 use bench::plan::Plan;
@@ -20,9 +23,10 @@ use bench::pod_gc::{self, PodGcPlan};
 use bench::probes::{self, ProbesPlan};
 use bench::results::Results;
 use bench::rounds::Session;
+use bench::verdict::Verdict;
 use bench::{
-    cluster_report, garbage, garbage_report, node_api_report, plot, pod_gc_report, probes_report,
-    report, rounds, targets,
+    cluster_report, garbage, garbage_report, logs_report, node_api_report, plot, pod_gc_report,
+    probes_report, report, rounds, status_report, targets, volumes_report,
 };
 use lexopt::prelude::*;
 use serde::Serialize;
@@ -35,7 +39,11 @@ usage: bench --out DIR [--name NAME] [--rounds N] [--scenario PART] [--commit ID
        bench --out DIR [--name NAME] --cluster [--rounds N] [--commit ID] [--binary ID] [--tiny]
        bench --out DIR [--name NAME] --node-api [--rounds N] [--commit ID] [--binary ID] [--tiny]
        bench --out DIR [--name NAME] --probes [--rounds N] [--commit ID] [--binary ID] [--tiny]
-       bench --out DIR [--name NAME] --render [--garbage | --pod-gc | --cluster | --node-api | --probes]
+       bench --out DIR [--name NAME] --volumes [--rounds N] [--commit ID] [--binary ID] [--tiny]
+       bench --out DIR [--name NAME] --status [--rounds N] [--commit ID] [--binary ID] [--tiny]
+       bench --out DIR [--name NAME] --logs [--rounds N] [--commit ID] [--binary ID] [--tiny]
+       bench --out DIR [--name NAME] --render [--garbage | --pod-gc | --cluster | --node-api | --probes
+                                               | --volumes | --status | --logs]
   Measures ferrolet, from the directory of this program, and the upstream kubelet side by side, and
   writes NAME.json, NAME.md and NAME.svg (standalone) to DIR. Needs root. Each round waits some minutes for a
   load below 1. Ends with code 3 when all is written and a target was missed, unless it was --tiny.
@@ -45,6 +53,9 @@ usage: bench --out DIR [--name NAME] [--rounds N] [--scenario PART] [--commit ID
   --cluster          as nodes of a cluster (NAME: cluster)
   --node-api         as servers of the node's API (NAME: node-api; no picture)
   --probes           with 1,000 probed containers (NAME: probes; no picture)
+  --volumes          with pods that have a token volume (NAME: volumes; no picture)
+  --status           with pods whose statuses change (NAME: status; no picture)
+  --logs             with 200 containers that write logs (NAME: logs; no picture)
 
   --rounds N         how often (3)
   --scenario PART    only scenarios with PART in their names
@@ -73,6 +84,12 @@ enum What {
     NodeApi,
     /// Agents that probe many containers.
     Probes,
+    /// Agents that start default pods.
+    Volumes,
+    /// Agents that report statuses.
+    Status,
+    /// Agents that rotate logs.
+    Logs,
 }
 
 #[derive(Debug, Default)]
@@ -119,6 +136,9 @@ fn arguments(args: impl Iterator<Item = OsString>) -> Result<Option<Arguments>> 
             Long("cluster") => arguments.what = What::Cluster,
             Long("node-api") => arguments.what = What::NodeApi,
             Long("probes") => arguments.what = What::Probes,
+            Long("volumes") => arguments.what = What::Volumes,
+            Long("status") => arguments.what = What::Status,
+            Long("logs") => arguments.what = What::Logs,
             Long("render") => arguments.render = true,
             Long("help") | Short('h') => {
                 println!("{USAGE}");
@@ -140,6 +160,9 @@ fn run(arguments: Arguments) -> Result<bool> {
         What::Cluster => cluster(arguments),
         What::NodeApi => node_api(arguments),
         What::Probes => probes(arguments),
+        What::Volumes => volumes(arguments),
+        What::Status => status(arguments),
+        What::Logs => logs(arguments),
     }?;
     Ok(met || tiny)
 }
@@ -270,6 +293,66 @@ fn probes(arguments: Arguments) -> Result<bool> {
         let (all, limit) = (every(&verdict.measured), report::short(verdict.target.limit));
         let what = format!("{}: {all} of upstream's, at most {limit}", verdict.target.name);
         met &= was_not_missed(&verdict.judgement(), &what);
+    }
+    Ok(met)
+}
+
+fn volumes(arguments: Arguments) -> Result<bool> {
+    let mut plan = if arguments.tiny { VolumesPlan::tiny() } else { VolumesPlan::full(3) };
+    plan.rounds = arguments.rounds.unwrap_or(plan.rounds);
+    let page = Page {
+        name: "volumes",
+        markdown: volumes_report::markdown,
+        verdicts: volumes_report::verdicts,
+    };
+    paged(arguments, &page, |session| volumes::play(&plan, &programs()?, session))
+}
+
+fn status(arguments: Arguments) -> Result<bool> {
+    let mut plan = if arguments.tiny { StatusPlan::tiny() } else { StatusPlan::full(3) };
+    plan.rounds = arguments.rounds.unwrap_or(plan.rounds);
+    let page = Page {
+        name: "status",
+        markdown: status_report::markdown,
+        verdicts: status_report::verdicts,
+    };
+    paged(arguments, &page, |session| status::play(&plan, &programs()?, session))
+}
+
+fn logs(arguments: Arguments) -> Result<bool> {
+    let mut plan = if arguments.tiny { LogsPlan::tiny() } else { LogsPlan::full(3) };
+    plan.rounds = arguments.rounds.unwrap_or(plan.rounds);
+    let page =
+        Page { name: "logs", markdown: logs_report::markdown, verdicts: logs_report::verdicts };
+    paged(arguments, &page, |session| logs::play(&plan, &programs()?, session))
+}
+
+/// The page of a part.
+struct Page<R> {
+    name: &'static str,
+    markdown: fn(&R, &str) -> String,
+    verdicts: fn(&R) -> Vec<Verdict>,
+}
+
+/// Measures a part, writes its page and prints its targets.
+fn paged<R: Collect + Serialize + DeserializeOwned>(
+    arguments: Arguments,
+    page: &Page<R>,
+    play: impl FnOnce(&Session) -> Result<R>,
+) -> Result<bool> {
+    let session = arguments.session();
+    let out = arguments.out.context(USAGE)?;
+    let name = arguments.name.unwrap_or_else(|| page.name.to_owned());
+    let data = out.join(format!("{name}.json"));
+    let results = if arguments.render {
+        read(&data)?
+    } else {
+        measured(&out, &data, arguments.binary, |_| play(&session))?
+    };
+    write(&out.join(format!("{name}.md")), &(page.markdown)(&results, &name))?;
+    let mut met = true;
+    for verdict in (page.verdicts)(&results) {
+        met &= was_not_missed(&verdict.judgement(), &verdict.described());
     }
     Ok(met)
 }

@@ -102,14 +102,20 @@ impl Place {
             On::Containerd => (self.instance.containerd_socket(), None),
             On::Hollow => (self.file("hollow.sock"), Some(self.start_hollow(options)?)),
         };
+        let (proxy, socket, serving) = self.proxy(&behind)?;
+        let directories = self.directories();
+        let runtime = Direct::to(&behind, self.tasks.handle());
+        Ok(Stage { place: self, proxy, runtime, directories, socket, serving, hollow })
+    }
+
+    /// A proxy of a runtime, its socket, and the task that serves it.
+    pub(crate) fn proxy(&self, behind: &Path) -> Result<(Proxy, PathBuf, JoinHandle<Result<()>>)> {
         let socket = self.file("proxy.sock");
         let handle = self.tasks.handle();
         let _inside = handle.enter();
-        let proxy = Proxy::new(behind.clone());
+        let proxy = Proxy::new(behind.to_owned());
         let serving = handle.spawn(serve(proxy.clone(), bind(&socket)?));
-        let directories = self.directories();
-        let runtime = Direct::to(&behind, handle);
-        Ok(Stage { place: self, proxy, runtime, directories, socket, serving, hollow })
+        Ok((proxy, socket, serving))
     }
 
     /// The directories and files of an agent.

@@ -1,10 +1,11 @@
 //! Agents that probe many containers of the in-memory runtime.
 //!
 //! Each agent runs three workloads, one after the other, on a new runtime: HTTP probes, TCP and HTTP probes, and exec
-//! probes. The probed server is a process of its own in the agent's network namespace, as is the process that sends
-//! bare requests. Each pod has another address of the loopback network, so ports are not used up.
+//! probes. Each agent has its own instance. They take turns with HTTP probes; the other workloads run at the same time.
+//! The probed server is a process of its own in the agent's network namespace, as is the process that sends bare
+//! requests. Each pod has another address of the loopback network, so ports are not used up.
 
-mod peer;
+pub(crate) mod peer;
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -12,7 +13,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use serde::{Deserialize, Serialize};
 use testbed::wait;
 
@@ -59,7 +60,7 @@ impl ProbesPlan {
             exec_pods: 200,
             exec_period_seconds: 10,
             warm_up_seconds: 30,
-            window_seconds: 90,
+            window_seconds: 60,
             mixed_seconds: 120,
         }
     }
@@ -166,21 +167,28 @@ pub struct TimeWait {
 pub fn play(plan: &ProbesPlan, programs: &Programs, session: &Session) -> Result<ProbesResults> {
     let since = Instant::now();
     let mut about = about(programs, &session.commit)?;
-    let place = Place::start(programs.clone(), On::Hollow)?;
-    let peer = Peer::start(&place)?;
+    let places = [(); 2].map(|()| Place::start(programs.clone(), On::Hollow));
+    let places: Vec<Place> = places.into_iter().collect::<Result<_>>()?;
+    let peers: Vec<Peer<'_>> = places.iter().map(Peer::start).collect::<Result<_>>()?;
+    let turns = Agent::BOTH.into_iter().zip(places.iter().zip(&peers));
+    let turns = turns.map(|(agent, (place, peer))| Turn { place, peer, plan, agent });
+    let turns: Vec<Turn<'_>> = turns.collect();
     let (mut runs, mut bare) = (Vec::new(), Vec::new());
-    for round in 1..=plan.rounds {
+    for number in 1..=plan.rounds {
         about.rounds.push(round_start(session.patience)?);
-        for agent in Agent::BOTH {
-            let run = turn(&Turn { place: &place, peer: &peer, plan, agent }, round);
-            runs.push(run.with_context(|| format!("round {round}, probes, {}", agent.name()))?);
-        }
-        let http = bare_requests(&peer, plan).context("bare requests")?;
-        eprintln!("round {round} probes bare      http: {}", described(http));
-        bare.push(BareRequests { round, http });
+        let measured = round(&turns, number).with_context(|| format!("round {number}, probes"))?;
+        measured.iter().for_each(report);
+        runs.extend(measured);
+        let http = bare_requests(&peers[0], plan).context("bare requests")?;
+        eprintln!("round {number} probes bare      http: {}", described(http));
+        bare.push(BareRequests { round: number, http });
     }
-    peer.stop()?;
-    place.stop().context("stop an instance")?;
+    for peer in peers {
+        peer.stop()?;
+    }
+    for place in places {
+        place.stop().context("stop an instance")?;
+    }
     about.seconds = since.elapsed().as_secs_f64();
     Ok(ProbesResults { about, plan: plan.clone(), runs, bare })
 }
@@ -194,31 +202,39 @@ struct Turn<'a> {
     agent: Agent,
 }
 
-fn turn(turn: &Turn<'_>, round: u32) -> Result<ProbesRun> {
-    let plan = turn.plan;
-    let warm_up = Duration::from_secs(plan.warm_up_seconds);
-    let window = Duration::from_secs(plan.window_seconds);
-    let http = turn.on_stage(Workload::Http, |_, running| {
-        thread::sleep(warm_up);
-        measure(running.pid, window, || turn.peer.attempts())
-    })?;
-    let (mixed, time_wait) = turn.on_stage(Workload::Mixed, |_, running| {
-        let window = Duration::from_secs(plan.mixed_seconds);
-        let cost = measure(running.pid, window, || turn.peer.attempts())?;
-        Ok((cost, time_wait(running.pid)?))
-    })?;
-    let exec = turn.on_stage(Workload::Exec, |stage, running| {
-        thread::sleep(warm_up);
-        let script = stage.proxy.script();
-        let commands = || Ok(script.counts().get("ExecSync").map_or(0, |count| count.done));
-        measure(running.pid, window, commands)
-    })?;
-    let agent = turn.agent;
+/// Measures both agents in a round. HTTP probes run alone, because their costs are small; the others run at the same time.
+fn round(turns: &[Turn<'_>], round: u32) -> Result<Vec<ProbesRun>> {
+    let http: Vec<ProbeCost> = turns.iter().map(Turn::http).collect::<Result<_>>()?;
+    let mixed = both(turns, Turn::mixed)?;
+    let exec = both(turns, Turn::exec)?;
+    let all = turns.iter().zip(http).zip(mixed).zip(exec);
+    let runs = all.map(|(((turn, http), (mixed, time_wait)), exec)| ProbesRun {
+        round,
+        agent: turn.agent,
+        http,
+        mixed,
+        time_wait,
+        exec,
+    });
+    Ok(runs.collect())
+}
+
+/// Measures both agents at the same time.
+fn both<'a, T: Send>(turns: &[Turn<'a>], measure: fn(&Turn<'a>) -> Result<T>) -> Result<Vec<T>> {
+    thread::scope(|scope| {
+        let measuring: Vec<_> =
+            turns.iter().map(|turn| scope.spawn(move || measure(turn))).collect();
+        let ended = measuring.into_iter().map(|one| one.join().map_err(|_| anyhow!("panicked")));
+        ended.map(Result::flatten).collect()
+    })
+}
+
+fn report(run: &ProbesRun) {
+    let ProbesRun { round, agent, http, mixed, time_wait, exec } = run;
     for (name, cost) in [("http", http), ("mixed", mixed), ("exec", exec)] {
-        eprintln!("round {round} probes {:<9} {name}: {}", agent.name(), described(cost));
+        eprintln!("round {round} probes {:<9} {name}: {}", agent.name(), described(*cost));
     }
     eprintln!("round {round} probes {:<9} {time_wait:?}", agent.name());
-    Ok(ProbesRun { round, agent, http, mixed, time_wait, exec })
 }
 
 fn described(cost: ProbeCost) -> String {
@@ -230,6 +246,34 @@ fn described(cost: ProbeCost) -> String {
 }
 
 impl Turn<'_> {
+    fn http(&self) -> Result<ProbeCost> {
+        self.on_stage(Workload::Http, |_, running| {
+            thread::sleep(Duration::from_secs(self.plan.warm_up_seconds));
+            self.measure(running, || self.peer.attempts())
+        })
+    }
+
+    fn mixed(&self) -> Result<(ProbeCost, TimeWait)> {
+        self.on_stage(Workload::Mixed, |_, running| {
+            let window = Duration::from_secs(self.plan.mixed_seconds);
+            let cost = measure(running.pid, window, || self.peer.attempts())?;
+            Ok((cost, time_wait(running.pid)?))
+        })
+    }
+
+    fn exec(&self) -> Result<ProbeCost> {
+        self.on_stage(Workload::Exec, |stage, running| {
+            thread::sleep(Duration::from_secs(self.plan.warm_up_seconds));
+            let script = stage.proxy.script();
+            let commands = || Ok(script.counts().get("ExecSync").map_or(0, |count| count.done));
+            self.measure(running, commands)
+        })
+    }
+
+    fn measure(&self, running: &Running, count: impl Fn() -> Result<u64>) -> Result<ProbeCost> {
+        measure(running.pid, Duration::from_secs(self.plan.window_seconds), count)
+    }
+
     /// Runs an agent on a new stage until all containers run and an action has ended, and clears the stage.
     fn on_stage<T>(
         &self,
@@ -248,7 +292,7 @@ impl Turn<'_> {
             acted
         });
         let cleared = stage.clear().context("clear the stage");
-        let acted = acted.with_context(|| format!("{workload:?}"))?;
+        let acted = acted.with_context(|| format!("{workload:?}, {}", agent.name()))?;
         cleared.map(|()| acted)
     }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use bench::agent::Programs;
 use bench::cluster::{self, ClusterPlan, of_pods};
 use bench::garbage::GarbagePlan;
+use bench::logs::{self, LogsPlan, Setting};
 use bench::metrics::rows;
 use bench::node_api::{self, NodeApiPlan};
 use bench::plan::{On, Plan};
@@ -15,8 +16,8 @@ use bench::results::{Agent, Results, Run};
 use bench::rounds::Session;
 use bench::targets::{Measure, judge};
 use bench::{
-    cluster_report, garbage, garbage_report, node_api_report, plot, pod_gc_report, probes_report,
-    report, rounds,
+    cluster_report, garbage, garbage_report, logs_report, node_api_report, plot, pod_gc_report,
+    probes_report, report, rounds,
 };
 
 #[test]
@@ -184,4 +185,18 @@ fn tiny_run_of_probes_measures_both_agents() {
     let [bare] = &results.bare[..] else { panic!("{results:?}") };
     assert!(bare.http.attempts > 0 && bare.http.cpu_seconds > 0.0, "{bare:?}");
     assert!(probes_report::markdown(&results, "tiny").contains("| sockets in TIME_WAIT |"));
+}
+
+#[test]
+fn tiny_run_of_logs_measures_both_agents_with_each_setting() {
+    let program = std::env::current_exe().unwrap();
+    let built = program.parent().and_then(Path::parent).unwrap();
+    let plan = LogsPlan::tiny();
+    let results =
+        logs::play(&plan, &Programs::built_in(built).unwrap(), &Session::default()).unwrap();
+    assert_eq!(results.runs.len(), 2 * Setting::ALL.len());
+    for run in &results.runs {
+        assert!(run.seconds >= 1.0 && run.rss_bytes > 1 << 20, "{run:?}");
+    }
+    assert!(logs_report::markdown(&results, "tiny").contains("| CPU of logs, of upstream's |"));
 }

@@ -4,6 +4,9 @@
 //! `Connection: close`. A connection that is closed without a request counts as a TCP probe. `GET /count` returns the
 //! number of HTTP requests and of TCP probes so far and is not counted.
 //!
+//! `GET /flip/CODE/COUNT` changes the status code of all later responses at once: the server holds requests until COUNT of
+//! them wait, then answers all with the new code. The response contains the Unix time of the change in nanoseconds.
+//!
 //! `probe-peer request PORT RATE` sends RATE requests per second until it is killed. It does only what every prober has
 //! to do: connect, write, read and close. Its CPU time is the floor of an agent's.
 #![allow(clippy::disallowed_methods, reason = "a measuring tool works in real time")]
@@ -14,10 +17,11 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use tokio::net::{TcpListener, TcpStream as Connection};
+use tokio::sync::Notify;
 use tokio::task::{LocalSet, spawn_local};
 
 const USAGE: &str = "usage: probe-peer serve PORT\n       probe-peer request PORT RATE";
@@ -58,6 +62,46 @@ fn main() -> ExitCode {
 struct Counts {
     http: Cell<u64>,
     tcp: Cell<u64>,
+    /// The status code of responses.
+    code: Cell<u16>,
+    /// Whether requests are held until the next code, and the number of held requests.
+    holds: Cell<bool>,
+    waiting: Cell<usize>,
+    /// Notified when a request begins to wait.
+    arrived: Notify,
+    /// Notified when held requests may continue.
+    released: Notify,
+}
+
+impl Counts {
+    /// Waits while requests are held.
+    async fn pass(&self) {
+        if self.holds.get() {
+            self.waiting.set(self.waiting.get() + 1);
+            self.arrived.notify_one();
+            self.released.notified().await;
+        }
+    }
+
+    /// Changes the code when enough requests wait; returns the time in nanoseconds of Unix time.
+    async fn flip(&self, code: u16, count: usize) -> u128 {
+        self.waiting.set(0);
+        self.holds.set(true);
+        while self.waiting.get() < count {
+            self.arrived.notified().await;
+        }
+        self.code.set(code);
+        self.holds.set(false);
+        self.released.notify_waiters();
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos()
+    }
+}
+
+/// The code and the number of requests of `GET /flip/CODE/COUNT`.
+fn flip(request: &[u8]) -> Option<(u16, usize)> {
+    let path = std::str::from_utf8(request).ok()?.strip_prefix("GET /flip/")?.split(' ').next()?;
+    let (code, count) = path.split_once('/')?;
+    Some((code.parse().ok()?, count.parse().ok()?))
 }
 
 fn serve(port: u16) -> Result<()> {
@@ -65,7 +109,7 @@ fn serve(port: u16) -> Result<()> {
         .enable_all()
         .build()
         .context("start the async runtime")?;
-    let counts = Rc::new(Counts::default());
+    let counts = Rc::new(Counts { code: Cell::new(200), ..Counts::default() });
     LocalSet::new().block_on(&runtime, async {
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await.context("listen")?;
         loop {
@@ -94,15 +138,20 @@ async fn answer(connection: &Connection, counts: &Counts) -> io::Result<()> {
             Err(error) => return Err(error),
         }
     }
+    let mut code = 200;
     let body = if buffer.starts_with(b"GET /count ") {
         format!("{} {}\n", counts.http.get(), counts.tcp.get())
+    } else if let Some((code, count)) = flip(&buffer[..length]) {
+        format!("{}\n", counts.flip(code, count).await)
     } else {
         counts.http.set(counts.http.get() + 1);
+        counts.pass().await;
+        code = counts.code.get();
         "ok".to_owned()
     };
     let length = body.len();
     let text =
-        format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+        format!("HTTP/1.1 {code} -\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}");
     // The buffer of a new connection has room for it.
     connection.try_write(text.as_bytes()).map(drop)
 }

@@ -52,12 +52,13 @@ pub(super) fn at_once(place: &ClusterPlace, plan: &ClusterPlan) -> Result<(f64, 
 struct Bare<'a> {
     place: &'a ClusterPlace,
     machine: Machine,
+    token_volume: bool,
 }
 
 impl Bare<'_> {
     fn pod(&self, name: String) -> BarePod {
         let files = self.place.place.file("agent/bare").join(&name);
-        BarePod { name, files, machine: self.machine.clone() }
+        BarePod { name, files, machine: self.machine.clone(), token_volume: self.token_volume }
     }
 }
 
@@ -70,7 +71,7 @@ fn play<T>(
     place.clear().context("clear the place")?;
     let machine = hostfs::machine().context("inspect the machine")?;
     thread::sleep(Duration::from_secs(plan.settle_seconds));
-    let played = part(&Bare { place, machine });
+    let played = part(&Bare { place, machine, token_volume: plan.token_volume });
     let cleared = place.clear().context("clean up after bare calls");
     let played = played?;
     cleared.map(|()| played)

@@ -1,5 +1,6 @@
 //! One agent as a node, from its start to its end.
 
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -71,17 +72,36 @@ pub(super) fn costs(place: &ClusterPlace, plan: &ClusterPlan, agent: Agent) -> R
 }
 
 /// Runs an action with an agent, from when its node is ready, and removes what it left.
-fn play<T>(
+pub(super) fn play<T>(
     place: &ClusterPlace,
     plan: &ClusterPlan,
     agent: Agent,
     part: impl FnOnce(&Actor<'_>) -> Result<T>,
 ) -> Result<T> {
+    let socket = &place.place.instance().containerd_socket();
+    play_on(place, plan, Connected { agent, socket }, part)
+}
+
+/// An agent and the runtime's socket to which it connects.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Connected<'a> {
+    pub(super) agent: Agent,
+    pub(super) socket: &'a Path,
+}
+
+/// Like [`play`], with an agent that connects to another socket of the runtime.
+pub(super) fn play_on<T>(
+    place: &ClusterPlace,
+    plan: &ClusterPlan,
+    connected: Connected<'_>,
+    part: impl FnOnce(&Actor<'_>) -> Result<T>,
+) -> Result<T> {
     place.clear().context("clear the place")?;
     let directories = place.directories();
     let instance = place.place.instance();
-    agent::prepare(&directories, &instance.containerd_socket(), On::Containerd, 0)?;
-    let running = Running::start(instance, place.place.programs(), agent, &directories)?;
+    agent::prepare(&directories, connected.socket, On::Containerd, 0)?;
+    let programs = place.place.programs();
+    let running = Running::start(instance, programs, connected.agent, &directories)?;
     // One watch for the whole turn: opening its connection would count in the measured time.
     let watch = PodWatch::start(&place.api, NAMESPACE).context("watch pods");
     let played = watch.and_then(|watch| {
@@ -98,15 +118,15 @@ fn play<T>(
 }
 
 /// An agent in a turn.
-struct Actor<'a> {
-    place: &'a ClusterPlace,
+pub(super) struct Actor<'a> {
+    pub(super) place: &'a ClusterPlace,
     plan: &'a ClusterPlan,
-    watch: PodWatch,
+    pub(super) watch: PodWatch,
     pid: i32,
 }
 
 impl Actor<'_> {
-    fn settle(&self) {
+    pub(super) fn settle(&self) {
         thread::sleep(Duration::from_secs(self.plan.settle_seconds));
     }
 
@@ -170,21 +190,20 @@ impl Actor<'_> {
 
     /// Creates pods and waits until all are ready; returns the seconds.
     fn make(&self, names: &[String]) -> Result<f64> {
-        let bodies = names
-            .iter()
-            .map(|name| ("POST", format!("/api/v1/namespaces/{NAMESPACE}/pods"), pod(name)));
+        let bodies =
+            names.iter().map(|name| ("POST", pods_path(), pod(name, self.plan.token_volume)));
         self.timed(bodies, |watch| watch.all_ready(names, patience(names)))
     }
 
     /// Deletes pods and waits until all are gone; returns the seconds.
-    fn delete(&self, names: &[String]) -> Result<f64> {
-        let path = |name: &String| format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}");
+    pub(super) fn delete(&self, names: &[String]) -> Result<f64> {
+        let path = |name: &String| format!("{}/{name}", pods_path());
         let paths = names.iter().map(|name| ("DELETE", path(name), Value::Null));
         self.timed(paths, |watch| watch.all_gone(names, patience(names)))
     }
 
     /// Makes calls and waits for the watch; returns the seconds since the first call.
-    fn timed(
+    pub(super) fn timed(
         &self,
         all: impl Iterator<Item = (&'static str, String, Value)>,
         seen: impl FnOnce(&PodWatch) -> Result<Instant>,
@@ -210,11 +229,16 @@ impl Actor<'_> {
     }
 }
 
-fn patience(names: &[String]) -> Duration {
+/// The API path of the namespace's pods.
+pub(super) fn pods_path() -> String {
+    format!("/api/v1/namespaces/{NAMESPACE}/pods")
+}
+
+pub(super) fn patience(names: &[String]) -> Duration {
     AT_LEAST + EACH * u32::try_from(names.len()).unwrap_or(u32::MAX)
 }
 
-fn names(prefix: &str, count: usize) -> Vec<String> {
+pub(super) fn names(prefix: &str, count: usize) -> Vec<String> {
     (0..count).map(|number| format!("{prefix}-{number}")).collect()
 }
 
@@ -223,15 +247,15 @@ fn is_ready(node: &Value) -> bool {
     all.into_iter().any(|one| one["type"] == "Ready" && one["status"] == "True")
 }
 
-/// A pod with one container that stops at once on SIGTERM.
-fn pod(name: &str) -> Value {
+/// A pod with one container that stops at once on SIGTERM, with or without the token of its service account.
+pub(super) fn pod(name: &str, token_volume: bool) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": { "name": name, "labels": { "app": "bench" } },
         "spec": {
             "nodeName": NODE_NAME,
-            "automountServiceAccountToken": false,
+            "automountServiceAccountToken": token_volume,
             "containers": [{
                 "name": "main",
                 "image": "ferrolet.test/workload:1",

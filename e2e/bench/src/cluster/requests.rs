@@ -125,12 +125,18 @@ impl AuditLog {
 
     /// The requests since a mark.
     pub(super) fn since(&self, mark: u64) -> Result<Requests> {
+        counted(&self.lines_since(mark)?)
+    }
+
+    /// The complete lines since a mark.
+    pub(super) fn lines_since(&self, mark: u64) -> Result<String> {
         let mut file = fs::File::open(&self.path).context("open the audit log")?;
         file.seek(SeekFrom::Start(mark)).context("read the audit log")?;
         let mut text = String::new();
         file.read_to_string(&mut text).context("read the audit log")?;
         // The last line may be incomplete.
-        counted(&text[..text.rfind('\n').map_or(0, |end| end + 1)])
+        text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
+        Ok(text)
     }
 }
 

@@ -42,6 +42,20 @@ struct Metadata {
 struct Status {
     #[serde(default)]
     conditions: Vec<Condition>,
+    #[serde(default, rename = "containerStatuses")]
+    containers: Vec<ContainerStatus>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct ContainerStatus {
+    #[serde(default)]
+    state: State,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct State {
+    #[serde(default)]
+    terminated: Option<Value>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -55,12 +69,19 @@ impl Pod {
     fn is_ready(&self) -> bool {
         self.status.conditions.iter().any(|one| one.kind == "Ready" && one.status == "True")
     }
+
+    fn has_terminated(&self) -> bool {
+        self.status.containers.iter().any(|one| one.state.terminated.is_some())
+    }
 }
 
 /// The times of events.
 #[derive(Debug, Default)]
 struct PodTimes {
+    present: BTreeMap<String, Instant>,
     ready: BTreeMap<String, Instant>,
+    unready: BTreeMap<String, Instant>,
+    terminated: BTreeMap<String, Instant>,
     gone: BTreeMap<String, Instant>,
     /// Why the watch has failed.
     broken: Option<String>,
@@ -76,16 +97,25 @@ impl PodTimes {
             _ => None,
         };
         match event {
-            WatchEvent::Added(pod) | WatchEvent::Modified(pod) if pod.is_ready() => {
-                self.ready.entry(pod.metadata.name).or_insert(now);
-            }
+            WatchEvent::Added(pod) | WatchEvent::Modified(pod) => self.shown(&pod, now),
             WatchEvent::Deleted(pod) => {
                 self.gone.entry(pod.metadata.name).or_insert(now);
             }
             WatchEvent::Error(status) => bail!("{status:?}"),
-            _ => {}
+            WatchEvent::Bookmark(_) => {}
         }
         Ok(version)
+    }
+
+    /// Records the first time of each state of a pod.
+    fn shown(&mut self, pod: &Pod, now: Instant) {
+        let ready = if pod.is_ready() { &mut self.ready } else { &mut self.unready };
+        let terminated = pod.has_terminated().then_some(&mut self.terminated);
+        for times in [Some(&mut self.present), Some(ready), terminated].into_iter().flatten() {
+            if !times.contains_key(&pod.metadata.name) {
+                times.insert(pod.metadata.name.clone(), now);
+            }
+        }
     }
 }
 
@@ -116,6 +146,28 @@ impl PodWatch {
     /// Waits until all pods were ready; returns when the last one was.
     pub(super) fn all_ready(&self, names: &[String], time: Duration) -> Result<Instant> {
         self.last("ready", names, time, |seen| &seen.ready)
+    }
+
+    /// Clears the times at which pods were ready or not, before they change together.
+    pub(super) fn clear_readiness(&self) {
+        let mut seen = lock(&self.seen);
+        seen.ready.clear();
+        seen.unready.clear();
+    }
+
+    /// Waits until the watch has received all pods; returns when it received the last one.
+    pub(super) fn all_present(&self, names: &[String], time: Duration) -> Result<Instant> {
+        self.last("present", names, time, |seen| &seen.present)
+    }
+
+    /// Waits until all pods are not ready; returns when the last one was.
+    pub(super) fn all_unready(&self, names: &[String], time: Duration) -> Result<Instant> {
+        self.last("not ready", names, time, |seen| &seen.unready)
+    }
+
+    /// Waits until a container of each pod has terminated; returns when the last one had.
+    pub(super) fn all_terminated(&self, names: &[String], time: Duration) -> Result<Instant> {
+        self.last("terminated", names, time, |seen| &seen.terminated)
     }
 
     /// Waits until all pods are gone; returns when the last one was.

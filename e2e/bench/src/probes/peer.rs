@@ -5,20 +5,21 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use jiff::Timestamp;
 use testbed::{Command, Process, wait};
 
 use crate::place::Place;
 use crate::usage;
 
 /// The port of the probed server.
-pub(super) const PORT: u16 = 8080;
+pub(crate) const PORT: u16 = 8080;
 
 /// The longest time for the start of a process, its end, or an answer.
 const MOMENT: Duration = Duration::from_secs(30);
 
 /// The server that agents probe.
 #[derive(Debug)]
-pub(super) struct Peer<'a> {
+pub(crate) struct Peer<'a> {
     place: &'a Place,
     process: Process,
 }
@@ -45,7 +46,7 @@ fn stop(process: &Process) -> Result<()> {
 
 impl<'a> Peer<'a> {
     /// Starts the server and waits until it answers.
-    pub(super) fn start(place: &'a Place) -> Result<Self> {
+    pub(crate) fn start(place: &'a Place) -> Result<Self> {
         let process = spawn(place, "probe-server", &["serve".to_owned(), PORT.to_string()])?;
         let peer = Self { place, process };
         wait::until("the probed server answers", MOMENT, || {
@@ -57,15 +58,30 @@ impl<'a> Peer<'a> {
 
     /// The HTTP requests and TCP probes since its start.
     pub(super) fn attempts(&self) -> Result<u64> {
-        let address = (self.place.instance().node_ip(), PORT);
-        let mut stream = TcpStream::connect(address).context("connect to the probed server")?;
-        stream.set_read_timeout(Some(MOMENT))?;
-        stream.write_all(b"GET /count HTTP/1.1\r\nHost: peer\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).context("read the server's counts")?;
-        let counts = answer.lines().last().unwrap_or_default().split(' ');
+        let answer = self.get("/count", MOMENT)?;
+        let counts = answer.split(' ');
         let counts = counts.map(|count| count.parse::<u64>().with_context(|| answer.clone()));
         counts.sum()
+    }
+
+    /// Holds the next requests until a number of them wait, and answers all with another status code. Returns the time
+    /// of the change.
+    pub(crate) fn flip(&self, code: u16, requests: usize, patience: Duration) -> Result<Timestamp> {
+        let answer = self.get(&format!("/flip/{code}/{requests}"), patience)?;
+        let nanoseconds = answer.parse().with_context(|| answer.clone())?;
+        Timestamp::from_nanosecond(nanoseconds).context("parse the time of the server")
+    }
+
+    /// The last line of a response.
+    fn get(&self, path: &str, patience: Duration) -> Result<String> {
+        let address = (self.place.instance().node_ip(), PORT);
+        let mut stream = TcpStream::connect(address).context("connect to the probed server")?;
+        stream.set_read_timeout(Some(patience))?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: peer\r\n\r\n");
+        stream.write_all(request.as_bytes()).context("send a request")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).context("read the server's answer")?;
+        Ok(answer.lines().last().unwrap_or_default().to_owned())
     }
 
     /// Starts a process that sends a number of requests per second.
@@ -76,7 +92,7 @@ impl<'a> Peer<'a> {
         Ok(Requests { pid: pid.with_context(|| process.log())?, process })
     }
 
-    pub(super) fn stop(self) -> Result<()> {
+    pub(crate) fn stop(self) -> Result<()> {
         stop(&self.process).context("stop the probed server")
     }
 }

@@ -20,6 +20,11 @@ const GRACE: i64 = 30;
 const MOUNTED: [(&str, &str); 2] =
     [("etc-hosts", "/etc/hosts"), ("termination-log", "/dev/termination-log")];
 
+/// The mount path of a service account's token.
+const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// Files of that volume.
+const TOKEN_FILES: [&str; 3] = ["ca.crt", "namespace", "token"];
+
 /// The name of the container, and of the directory of its log.
 const MAIN: &str = "main";
 
@@ -44,6 +49,8 @@ pub struct BarePod {
     pub files: PathBuf,
     /// Masked paths and limits that agents set because of the machine.
     pub machine: Machine,
+    /// Whether its container mounts the token volume of its service account.
+    pub token_volume: bool,
 }
 
 /// A pod that was started.
@@ -152,12 +159,20 @@ impl BarePod {
             }),
             args: ["sleep", "forever"].map(str::to_owned).to_vec(),
             envs: VARIABLES.map(variable).to_vec(),
-            mounts: MOUNTED.map(|(name, path)| self.mount(name, path)).to_vec(),
+            mounts: self.mounts(),
             labels: self.labels().into(),
             log_path: format!("{MAIN}/0.log"),
             linux: Some(linux),
             ..Default::default()
         }
+    }
+
+    fn mounts(&self) -> Vec<cri::Mount> {
+        let mut mounts = MOUNTED.map(|(name, path)| self.mount(name, path)).to_vec();
+        if self.token_volume {
+            mounts.push(cri::Mount { readonly: true, ..self.mount("token", TOKEN) });
+        }
+        mounts
     }
 
     fn mount(&self, name: &str, path: &str) -> cri::Mount {
@@ -171,7 +186,13 @@ impl BarePod {
     /// Creates the files that the calls name.
     fn prepare(&self) -> std::io::Result<()> {
         fs::create_dir_all(self.files.join(MAIN))?;
-        MOUNTED.iter().try_for_each(|(name, _)| fs::write(self.files.join(name), ""))
+        MOUNTED.iter().try_for_each(|(name, _)| fs::write(self.files.join(name), ""))?;
+        if self.token_volume {
+            let directory = self.files.join("token");
+            fs::create_dir_all(&directory)?;
+            TOKEN_FILES.iter().try_for_each(|name| fs::write(directory.join(name), ""))?;
+        }
+        Ok(())
     }
 
     async fn start(self, mut client: RuntimeServiceClient<Channel>) -> Result<StartedPod> {
