@@ -52,12 +52,12 @@ async fn start_fails_with_the_file_and_the_problem() {
     let rows = [
         ("", "/bin", "must be set together"),
         ("/c.yaml", "", "must be set together"),
-        ("/gone.yaml", "/bin", "credential provider configuration: look at /gone.yaml: "),
+        ("/gone.yaml", "/bin", "credential provider configuration: stat /gone.yaml: "),
         ("/empty", "/bin", "/empty: no .json, .yaml or .yml file"),
         ("/pod.yaml", "/bin", "/pod.yaml: apiVersion must be"),
-        ("/c.yaml", "/nowhere", "credential provider program: look at /nowhere: "),
+        ("/c.yaml", "/nowhere", "credential provider program: stat /nowhere: "),
         ("/c.yaml", "/file", "credential provider program /file: it is no directory"),
-        ("/c.yaml", "/bin", "credential provider program: look at /bin/one: "),
+        ("/c.yaml", "/bin", "credential provider program: stat /bin/one: "),
         ("/c.yaml", "/odd", "credential provider program /odd/one: it is no file"),
     ];
     for (config, bin_dir, expected) in rows {
