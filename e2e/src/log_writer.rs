@@ -128,7 +128,8 @@ impl<'a> LogWriter<'a> {
 
     /// As `check_lines`, of a log that was read in another way.
     pub fn check_text(&self, text: &str) -> Result<()> {
-        let numbers = text.lines().map(|line| {
+        let lines = whole_lines(text);
+        let numbers = lines.iter().map(|line| {
             let number = line.split(' ').next().unwrap_or_default();
             number.parse::<u64>().with_context(|| format!("{line:.40}"))
         });
@@ -143,5 +144,33 @@ impl<'a> LogWriter<'a> {
         let minimum = (FILES as u64 - 1) * LIMIT * 9 / 10;
         ensure!(kept >= minimum, "{kept} bytes are kept: {:?}", self.files()?);
         Ok(())
+    }
+}
+
+/// The lines of a log. containerd splits a line in two if it reopens the log in the middle of it: that is, between two
+/// files. The first file may begin with the rest of such a line.
+fn whole_lines(text: &str) -> Vec<String> {
+    let is_part = |line: &str| (line.len() as u64) < LINE - 1;
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines().skip_while(|line| is_part(line)) {
+        match lines.last_mut() {
+            Some(last) if is_part(last) => last.push_str(line),
+            _ => lines.push(line.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_lines_are_joined() {
+        let line = |number: u64| format!("{:.<999}", format!("{number} "));
+        let (one, two, three) = (line(1), line(2), line(3));
+        let (begin, rest) = two.split_at(300);
+        let text = format!("....\n{one}\n{begin}\n{rest}\n{three}\n");
+        assert_eq!(whole_lines(&text), [one, two.clone(), three]);
     }
 }

@@ -84,6 +84,7 @@ fn node_joins_with_a_token_and_rotates_its_client_certificate() -> Result<()> {
         &bootstrap,
         "--kubeconfig",
         &kubeconfig,
+        "--enable-server=true",
         "--rotate-certificates",
         "--rotate-server-certificates",
     ])?;
