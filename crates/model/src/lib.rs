@@ -55,6 +55,7 @@ pub mod rotated_log;
 pub mod selector;
 pub mod seq;
 pub mod signing;
+pub mod stats;
 pub mod storage;
 pub mod sysctl;
 pub mod tokens;

@@ -25,4 +25,5 @@ pub mod segments;
 pub mod signing;
 pub mod streaming;
 pub mod termination_message;
+pub mod usage;
 pub mod volumes;

@@ -1,0 +1,29 @@
+//! The resource usage of the node and its pods, measured on demand.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::stats::{NodeStats, Summary};
+
+/// Usage cannot be measured.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{step}: {message}")]
+pub struct UsageError {
+    /// The failed step: `read cgroup /kubepods`, `list containers`, …
+    pub step: String,
+    /// Why it failed.
+    pub message: String,
+}
+
+/// Measures resource usage. Readers that come at once share a measurement.
+#[async_trait]
+pub trait UsageSource: Debug + Send + Sync {
+    /// The usage of the node and all pods. A measurement younger than `max_age` is used again; zero measures anew.
+    async fn summary(&self, max_age: Duration) -> Result<Arc<Summary>, UsageError>;
+
+    /// The usage of the node alone, measured anew: costs nothing for each pod.
+    async fn node(&self) -> Result<NodeStats, UsageError>;
+}
