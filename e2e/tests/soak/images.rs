@@ -151,3 +151,76 @@ fn pod_runs_and_nothing_is_left_over_when_the_agent_is_killed_during_its_pull() 
     }))?;
     node.stop()
 }
+
+const LOGIN: &str = "robot:hunter2";
+/// The same in base64, as `docker login` writes it.
+const AUTH: &str = "cm9ib3Q6aHVudGVyMg==";
+/// That of another password.
+const WRONG_AUTH: &str = "cm9ib3Q6d3Jvbmc=";
+
+fn write_config(node: &Node, registry: &Registry, auth: &str) -> Result<()> {
+    let config = format!(r#"{{"auths": {{"{}": {{"auth": "{auth}"}}}}}}"#, registry.address());
+    fs::write(node.root_dir().join("config.json"), config).context("write config.json")
+}
+
+#[test]
+fn private_image_of_a_registry_with_tokens_is_pulled_and_a_wrong_password_is_reported() -> Result<()>
+{
+    let mut node = Node::start()?;
+    let images = write_images(&node, 2, PADDING)?;
+    let arguments = ["--login", LOGIN, "--tokens"];
+    let registry = Registry::start_with(node.instance(), &images, &arguments)?;
+    write_config(&node, &registry, AUTH)?;
+    write_pod(&node, "web", &registry.image("fleet-0:1"))?;
+    node.start_agent()?;
+    node.wait_running("web")?;
+    let asked = registry.requests();
+    ensure!(asked.iter().any(|request| request == "GET /token 200"), "{asked:?}");
+    node.stop_agent()?;
+
+    write_config(&node, &registry, WRONG_AUTH)?;
+    node.start_agent()?;
+    write_pod(&node, "denied", &registry.image("fleet-1:1"))?;
+    node.wait_for_answer(&["describe", "default/denied"], "401 Unauthorized")?;
+    node.wait_for_answer(&["describe", "default/denied"], "ImagePullBackOff")?;
+    let log = node.agent_log();
+    ensure!(!log.contains("hunter2") && !log.contains(AUTH), "a credential is in the log");
+    node.stop()
+}
+
+#[test]
+fn pods_run_when_a_registry_that_fails_recovers() -> Result<()> {
+    let mut node = Node::start()?;
+    let images = write_images(&node, 4, PADDING)?;
+    // containerd repeats requests that are answered 429, and gives up a pull after some.
+    let faults = ["fleet-0=429*20", "fleet-1=500*8", "fleet-2=cut*2"];
+    let arguments: Vec<&str> = faults.iter().flat_map(|fault| ["--fault", *fault]).collect();
+    let registry = Registry::start_with(node.instance(), &images, &arguments)?;
+    node.configure("serializeImagePulls: false\nregistryPullQPS: 0")?;
+    for number in 0..4 {
+        write_pod(&node, &format!("pod-{number}"), &registry.image(&format!("fleet-{number}:1")))?;
+    }
+    node.start_agent()?;
+    // Its registry does not fail.
+    node.wait_running("pod-3")?;
+    for (pod, problem) in
+        [("pod-0", "429 Too Many Requests"), ("pod-1", "500 Internal Server Error")]
+    {
+        node.wait_for_answer(&["describe", &format!("default/{pod}")], problem)?;
+    }
+    for number in 0..3 {
+        let pod = format!("pod-{number}");
+        node.explained(wait::until("a pod runs", STARTED, || {
+            let containers = containerd::containers(node.instance())?;
+            let runs = containers.iter().any(|one| {
+                one.name == "main" && one.state == "RUNNING" && one.pod.starts_with(&pod)
+            });
+            Ok(if runs { Ok(()) } else { Err(format!("{pod}: {containers:?}")) })
+        }))?;
+    }
+    let asked = registry.requests();
+    for status in ["429", "500"] {
+        ensure!(asked.iter().any(|request| request.ends_with(status)), "no {status}: {asked:?}");
+    }
+    node.stop()
+}
