@@ -6,13 +6,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use e2e::agent::Agent;
+use e2e::cluster_node::{ClusterNode, PODS};
 use e2e::containerd;
 use e2e::node::{NODE_NAME, Node, PATIENCE};
+use e2e::private_image::{create_pull_secret, private_pod, wait_refused};
 use e2e::registry::Registry;
-use testbed::{Cache, wait};
+use testbed::{Cache, ControlPlaneOptions, wait};
 
 const IMAGES: usize = 20;
-const PODS: usize = 50;
+const POD_COUNT: usize = 50;
 /// The size of the layer that each image has alone.
 const PADDING: usize = 1 << 20;
 /// The timeout until all pods run.
@@ -81,7 +84,7 @@ fn image_of_many_pods_is_transferred_once() -> Result<()> {
     let images = write_images(&node, IMAGES, PADDING)?;
     let registry = Registry::start_with(node.instance(), &images, &[])?;
     node.configure("serializeImagePulls: false\nmaxParallelImagePulls: 10\nregistryPullQPS: 0")?;
-    for number in 0..PODS {
+    for number in 0..POD_COUNT {
         let image = registry.image(&format!("fleet-{}:1", number % IMAGES));
         write_pod(&node, &format!("pod-{number}"), &image)?;
     }
@@ -89,7 +92,7 @@ fn image_of_many_pods_is_transferred_once() -> Result<()> {
     node.explained(wait::until("all pods run", STARTED, || {
         let mut running = containerd::containers(node.instance())?;
         running.retain(|one| one.name == "main" && one.state == "RUNNING");
-        Ok(if running.len() == PODS { Ok(()) } else { Err(format!("{} run", running.len())) })
+        Ok(if running.len() == POD_COUNT { Ok(()) } else { Err(format!("{} run", running.len())) })
     }))?;
     let transfers = transfers(&registry)?;
     let blobs = blobs(&transfers);
@@ -222,5 +225,43 @@ fn pods_run_when_a_registry_that_fails_recovers() -> Result<()> {
     for status in ["429", "500"] {
         ensure!(asked.iter().any(|request| request.ends_with(status)), "no {status}: {asked:?}");
     }
+    node.stop()
+}
+
+/// Starts a pod with the pull secret, which needs no transfer, and one without, which is refused.
+fn check_access(node: &ClusterNode, registry: &Registry, image: &str, prefix: &str) -> Result<()> {
+    let before = registry.requests().len();
+    let (owner, other) = (format!("{prefix}-owner"), format!("{prefix}-other"));
+    node.api().create(PODS, &private_pod(&owner, image, &["key"]))?;
+    node.wait_ready_at_last(&ClusterNode::pod_path(&owner))?;
+    node.api().create(PODS, &private_pod(&other, image, &[]))?;
+    wait_refused(node, &other)?;
+    ensure!(node.containers(&other)?.is_empty(), "{prefix}: the image was used");
+    let pulls = registry.requests().split_off(before);
+    ensure!(pulls.iter().all(|request| !request.ends_with(" 200")), "{prefix}: {pulls:#?}");
+    Ok(())
+}
+
+#[test]
+fn pull_records_are_honoured_by_the_upstream_kubelet_and_its_records_here() -> Result<()> {
+    let mut node = ClusterNode::start(&ControlPlaneOptions::default())?;
+    let registry = Registry::start_private(node.node().instance(), LOGIN)?;
+    create_pull_secret(&node, &registry, LOGIN)?;
+    let (first, second) = (registry.image("workload:1"), registry.image("disposable:1"));
+    // Upstream waits for its node otherwise.
+    node.start_agent()?;
+    node.wait_node_ready()?;
+    node.hand_over_to(Agent::Upstream)?;
+    node.api().create(PODS, &private_pod("a", &first, &["key"]))?;
+    node.wait_ready_at_last(&ClusterNode::pod_path("a"))?;
+
+    node.hand_over_to(Agent::Ferrolet)?;
+    check_access(&node, &registry, &first, "first")?;
+    node.api().create(PODS, &private_pod("b", &second, &["key"]))?;
+    node.wait_ready_at_last(&ClusterNode::pod_path("b"))?;
+
+    node.hand_over_to(Agent::Upstream)?;
+    check_access(&node, &registry, &second, "second")?;
+    node.remove_pods(&["a", "b", "first-owner", "first-other", "second-owner", "second-other"])?;
     node.stop()
 }
