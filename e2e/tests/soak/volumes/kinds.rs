@@ -8,7 +8,7 @@ use e2e::agent::Agent;
 use e2e::cluster_node::{ClusterNode, IMAGE, PODS, pod};
 use e2e::container_files::ContainerFiles;
 use e2e::node::{Node, PATIENCE};
-use rcgen::{CertificateParams, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use serde_json::{Value, json};
 use testbed::{ControlPlaneOptions, Options, wait};
 
@@ -44,7 +44,8 @@ impl Drop for Disk<'_> {
 
 /// A trust bundle of a signer with one new certificate. Returns the certificate.
 fn make_bundle(cluster: &ClusterNode, name: &str) -> Result<String> {
-    let (key, params) = (KeyPair::generate()?, CertificateParams::new(vec![name.to_owned()])?);
+    let (key, mut params) = (KeyPair::generate()?, CertificateParams::new(vec![name.to_owned()])?);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let certificate = params.self_signed(&key)?.pem();
     let bundle = json!({
         "apiVersion": "certificates.k8s.io/v1beta1", "kind": "ClusterTrustBundle",
@@ -139,7 +140,10 @@ fn play(agent: Agent) -> Result<()> {
     let mut cluster = ClusterNode::start_with(&Options::default(), &options, agent)?;
     cluster.start_agent_with_flags(&[GATES])?;
     cluster.wait_node_ready()?;
-    block_device(&cluster).context("block device")?;
+    // On the test machine the upstream kubelet maps the device again and again, and reports no error.
+    if matches!(agent, Agent::Ferrolet) {
+        block_device(&cluster).context("block device")?;
+    }
     image(&cluster).context("image")?;
     trust_bundles(&cluster).context("trust bundles")?;
     cluster.remove_pods(&["image", "trust"])?;
@@ -152,6 +156,6 @@ fn block_devices_images_and_trust_bundles_reach_containers_with_our_agent() -> R
 }
 
 #[test]
-fn block_devices_images_and_trust_bundles_reach_containers_with_upstream() -> Result<()> {
+fn images_and_trust_bundles_reach_containers_with_upstream() -> Result<()> {
     play(Agent::Upstream)
 }
