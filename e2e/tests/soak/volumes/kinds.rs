@@ -140,10 +140,7 @@ fn play(agent: Agent) -> Result<()> {
     let mut cluster = ClusterNode::start_with(&Options::default(), &options, agent)?;
     cluster.start_agent_with_flags(&[GATES])?;
     cluster.wait_node_ready()?;
-    // On the test machine the upstream kubelet maps the device again and again, and reports no error.
-    if matches!(agent, Agent::Ferrolet) {
-        block_device(&cluster).context("block device")?;
-    }
+    block_device(&cluster).context("block device")?;
     image(&cluster).context("image")?;
     trust_bundles(&cluster).context("trust bundles")?;
     cluster.remove_pods(&["image", "trust"])?;
@@ -156,6 +153,6 @@ fn block_devices_images_and_trust_bundles_reach_containers_with_our_agent() -> R
 }
 
 #[test]
-fn images_and_trust_bundles_reach_containers_with_upstream() -> Result<()> {
+fn block_devices_images_and_trust_bundles_reach_containers_with_upstream() -> Result<()> {
     play(Agent::Upstream)
 }
