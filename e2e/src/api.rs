@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub enum Patch {
     /// Members replace members, `null` removes one.
     Merge,
-    /// As `Merge`, with lists merged by their keys.
+    /// Like `Merge`, with lists merged by their keys.
     Strategic,
 }
 

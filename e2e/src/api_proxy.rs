@@ -111,7 +111,7 @@ async fn serve(listener: TcpListener, client: Client, traffic: Arc<Mutex<Traffic
         tokio::spawn(async move {
             let answer = service_fn(|request| pass(request, &client, &traffic));
             let connection = hyper::server::conn::http1::Builder::new();
-            // The program closing its connection is no failure of the proxy.
+            // The program closing its connection is not a failure of the proxy.
             connection.serve_connection(TokioIo::new(stream), answer).await.ok();
         });
     }

@@ -50,7 +50,7 @@ impl ClusterNode {
         Self::start_with(&Options::default(), options, Agent::Ferrolet)
     }
 
-    /// As `start`, with other options for the runtime, or another agent.
+    /// Like `start`, with other options for the runtime, or another agent.
     pub fn start_with(
         runtime: &Options,
         options: &ControlPlaneOptions,
@@ -108,7 +108,7 @@ impl ClusterNode {
         self.start_agent_with_flags(&[])
     }
 
-    /// As `start_agent`, with additional flags.
+    /// Like `start_agent`, with additional flags.
     pub fn start_agent_with_flags(&mut self, more: &[&str]) -> Result<()> {
         let kubeconfig = self.kubeconfig.display().to_string();
         let certificates = self.node.root_dir().join("pki").display().to_string();
@@ -203,7 +203,8 @@ impl ClusterNode {
         self.wait_ready_for(path, PATIENCE)
     }
 
-    /// As `wait_ready`, with more time: upstream lists pods and its own node again only after a while.
+    /// Like `wait_ready`, with more time: upstream lists pods and its own node again only after a
+    /// while.
     pub fn wait_ready_at_last(&self, path: &str) -> Result<Value> {
         self.wait_ready_for(path, 5 * PATIENCE)
     }

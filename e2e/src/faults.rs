@@ -152,7 +152,7 @@ impl FaultyNode {
         Self::start_with(&Options::default())
     }
 
-    /// As `start`, with other options for the runtime.
+    /// Like `start`, with other options for the runtime.
     pub fn start_with(options: &Options) -> Result<Self> {
         let mut node = Node::start_with(options)?;
         let registry = Registry::start(node.instance())?;

@@ -58,7 +58,7 @@ impl<'a> Port<'a> {
         Ok(Self { plane, tasks, address, is_self_signed: false })
     }
 
-    /// As `new`, for a port whose certificate is not verified.
+    /// Like `new`, for a port whose certificate is not verified.
     #[must_use]
     pub fn self_signed(self) -> Self {
         Self { is_self_signed: true, ..self }

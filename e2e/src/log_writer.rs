@@ -126,7 +126,7 @@ impl<'a> LogWriter<'a> {
         self.check_text(&self.node.ask(&["logs", "writer"])?)
     }
 
-    /// As `check_lines`, of a log that was read in another way.
+    /// Like `check_lines`, of a log that was read in another way.
     pub fn check_text(&self, text: &str) -> Result<()> {
         let lines = whole_lines(text);
         let numbers = lines.iter().map(|line| {

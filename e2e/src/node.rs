@@ -41,7 +41,7 @@ impl Node {
         Self::start_with(&Options::default())
     }
 
-    /// As `start`, with other options for the runtime.
+    /// Like `start`, with other options for the runtime.
     pub fn start_with(options: &Options) -> Result<Self> {
         let instance = Instance::start(options).context("start an instance of the testbed")?;
         let directory = instance.dir().join("node");
@@ -105,7 +105,7 @@ impl Node {
         Self { kind, ..self }
     }
 
-    /// As `with_agent`, for a node that exists: the next agent finds its state.
+    /// Like `with_agent`, for a node that exists: the next agent finds its state.
     pub fn set_agent(&mut self, kind: Agent) {
         self.kind = kind;
     }
@@ -125,12 +125,12 @@ impl Node {
         self.spawn_agent(&[], &[])
     }
 
-    /// As `start_agent`, with additional flags.
+    /// Like `start_agent`, with additional flags.
     pub fn start_agent_with_flags(&mut self, flags: &[&str]) -> Result<()> {
         self.spawn_agent(flags, &[])
     }
 
-    /// As `start_agent`, with these environment variables.
+    /// Like `start_agent`, with these environment variables.
     pub fn start_agent_with(&mut self, environment: &[(&str, String)]) -> Result<()> {
         self.spawn_agent(&[], environment)
     }

@@ -85,7 +85,7 @@ impl ClusterNode {
         self.look_at_as(pod, name(pod))
     }
 
-    /// As `look_at`, for a pod with a generated name.
+    /// Like `look_at`, for a pod with a generated name.
     pub(crate) fn look_at_as(&self, pod: &Value, called: &str) -> Result<()> {
         let files = self.files_of(pod)?;
         self.note(pod, called, files);

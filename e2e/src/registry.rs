@@ -27,7 +27,7 @@ impl Registry {
         Self::start_with(instance, &images()?, &["--login", login])
     }
 
-    /// As `start`, with the images of another directory, and further arguments.
+    /// Like `start`, with the images of another directory, and further arguments.
     pub fn start_with(instance: &Instance, images: &Path, more: &[&str]) -> Result<Self> {
         let command = Command::new(program("test-images")?.display().to_string())
             .args(["serve", "--from"])

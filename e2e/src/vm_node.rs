@@ -106,7 +106,7 @@ impl VmNode {
         Self::start_with(VmOptions::default())
     }
 
-    /// As `start`, with options.
+    /// Like `start`, with options.
     pub fn start_with(options: VmOptions) -> Result<Self> {
         let VmOptions { mut root, init, systemd_cgroups, parameters, modules } = options;
         let stripped = tempfile::tempdir().context("make a directory")?;

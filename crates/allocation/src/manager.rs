@@ -40,7 +40,7 @@ pub struct AllocationParts {
     pub metrics: AdmissionMetrics,
     /// Records events of resizes.
     pub events: Arc<dyn Events>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// Access to the checkpoint.
     pub files: Arc<dyn HostFiles>,

@@ -13,7 +13,7 @@ use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
 use crate::decide::{CertificateFacts, CertificatePair};
 
-/// Why a text is no certificate with its key.
+/// Why a text is not a certificate with its key.
 #[derive(Debug, thiserror::Error)]
 pub enum PairError {
     /// It has no certificate.

@@ -26,7 +26,7 @@ pub enum StoreError {
     /// A file cannot be read, written or linked.
     #[error("use the certificate files")]
     File(#[source] FileError),
-    /// The file is no certificate with its key.
+    /// The file is not a certificate with its key.
     #[error("use the certificate of {}", path.display())]
     Pair {
         /// The file.

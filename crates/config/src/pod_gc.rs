@@ -12,7 +12,7 @@ use model::selector::Selector;
 use crate::duration::GoDuration;
 use crate::flags::{Flag, FlagError, FlagSet};
 
-/// The controller's name, as upstream, and its alias.
+/// The controller's name, like upstream, and its alias.
 const CONTROLLER: [&str; 2] = ["pod-garbage-collector-controller", "podgc"];
 
 /// The TLS versions that upstream supports, the newest last.

@@ -63,7 +63,7 @@ fn node_config_directories(root_dir: &Path) -> NodeConfigDirectories {
         reason = "as upstream, $HOME alone: files of a user that the service does not name are not the node's"
     )]
     let home = std::env::var_os("HOME").map(PathBuf::from);
-    // Relative to the working directory, as upstream.
+    // Relative to the working directory, like upstream.
     let working = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let home = home.map_or_else(|| working.clone(), |home| working.join(home));
     NodeConfigDirectories { root: working.join(root_dir), working, home }

@@ -104,7 +104,7 @@ impl Settings {
 fn log_rotation(config: &KubeletConfiguration, own: &FerroletConfiguration) -> logs::Settings {
     let whole = |number: i32| usize::try_from(number).unwrap_or(1);
     logs::Settings {
-        // A negative size turns rotation off, as upstream.
+        // A negative size turns rotation off, like upstream.
         max_size: u64::try_from(config.container_log_max_size.value()).ok(),
         max_files: whole(config.container_log_max_files),
         workers: whole(config.container_log_max_workers),

@@ -57,7 +57,7 @@ pub(crate) struct SyncPod {
     pub(crate) runtime: Runtime,
     /// Records events.
     pub(crate) events: Arc<dyn Events>,
-    /// The time of day.
+    /// The wall clock.
     pub(crate) clock: Arc<dyn WallClock>,
     /// Publishes statuses.
     pub(crate) status: Arc<PodStatusManager>,

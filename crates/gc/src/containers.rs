@@ -50,7 +50,7 @@ pub struct ContainerGcParts {
     pub runtime: Runtime,
     /// The host's files.
     pub files: Arc<dyn HostFiles>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// The states of pods.
     pub pods: Arc<dyn PodStates>,

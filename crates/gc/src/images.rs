@@ -59,7 +59,7 @@ pub struct ImageGcParts {
     pub disks: Arc<dyn Disks>,
     /// The host's files. Use times of images are stored there.
     pub files: Arc<dyn HostFiles>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// Records events of the node.
     pub events: Arc<dyn NodeEvents>,

@@ -85,7 +85,7 @@ fn make_directory(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes such a file. A missing file is no error.
+/// Removes such a file. A missing file is not an error.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         // Synced to disk: a file that reappears after a crash would count as current.

@@ -29,7 +29,7 @@ use crate::decide::registry_pattern::matches_image;
 use crate::metrics::AccessMetrics;
 use crate::read_providers::ProviderSettings;
 
-/// How long a plugin may run, as upstream.
+/// How long a plugin may run, like upstream.
 const LIMIT: Duration = Duration::from_mins(1);
 /// No response is longer.
 const LONGEST: usize = 1 << 20;

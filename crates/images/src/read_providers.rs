@@ -35,7 +35,7 @@ pub enum ProvidersError {
     /// The directory has no configuration.
     #[error("credential provider configuration {}: no .json, .yaml or .yml file", .0.display())]
     Empty(PathBuf),
-    /// A file is no configuration.
+    /// A file is not a configuration.
     #[error("credential provider configuration {}: {problem}", path.display())]
     Parse {
         /// The file.
@@ -54,7 +54,7 @@ pub enum ProvidersError {
     /// The directory of the programs, or a program, cannot be used.
     #[error("credential provider program")]
     Program(#[source] FileError),
-    /// A program is no file, or the directory is none.
+    /// A program is not a file, or the directory is none.
     #[error("credential provider program {}: it is no {expected}", path.display())]
     ProgramKind {
         /// Its path.

@@ -30,19 +30,19 @@ use crate::repeated::Repeated;
 /// The smallest supported bound of a journal.
 pub const SMALLEST: u64 = 1 << 20;
 
-/// The most segments.
+/// The maximum number of segments.
 const SEGMENTS: u64 = 8;
 
 /// The part of a segment that is reserved at its end for a full disk.
 const SPARE: u64 = 4;
 
-/// The most full segments that wait for a sync; older ones are about to be removed.
+/// The maximum number of full segments that wait for a sync; older ones are about to be removed.
 const MOST_UNSYNCED: usize = 8;
 
 /// The longest time before a written entry is synced, and before a failed write is retried.
 pub(crate) const SYNC_AFTER: Duration = Duration::from_secs(5);
 
-/// The most entries that wait for disk space; beyond these, the oldest are lost.
+/// The maximum number of entries that wait for disk space; beyond these, the oldest are lost.
 const MOST_WAITING: usize = 256;
 
 /// Appends entries to segments, and bounds their size. Blocks on the disk.

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 /// How long removals are counted together.
 pub(crate) const WINDOW: Duration = Duration::from_hours(1);
 
-/// The most series. Beyond these, the oldest is recorded early.
+/// The maximum number of series. Beyond these, the oldest is recorded early.
 const MOST: usize = 4096;
 
 /// The name of the input with the size of a file.

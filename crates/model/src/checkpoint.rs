@@ -28,7 +28,7 @@ use crate::ports::files::{FileError, HostFiles};
 pub struct Format {
     /// Increases with each change of the format.
     pub version: u32,
-    /// The most bytes to read back.
+    /// The maximum number of bytes to read back.
     pub limit: u64,
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 
-/// The most names whose uses are remembered between two passes of image GC.
+/// The maximum number of names whose uses are remembered between two passes of image GC.
 const MOST_USES: usize = 4096;
 
 /// Is notified when images are pulled or removed. Does not wait.

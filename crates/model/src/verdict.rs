@@ -92,7 +92,7 @@ impl fmt::Display for Subject {
     }
 }
 
-/// The pod that an object belongs to, as far as it is known.
+/// The pod that an object belongs to, if known.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {
     /// The pod's UID; empty if unknown: a link has only the pod's name.

@@ -135,7 +135,7 @@ pub struct DevicePlaces {
     pub link: Place,
 }
 
-/// The layout of volumes below the agent's root directory, as upstream.
+/// The layout of volumes below the agent's root directory, like upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeLayout {
     /// The root of the pods' directories.

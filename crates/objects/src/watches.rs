@@ -124,7 +124,7 @@ impl Sink<DataObject, ()> for ObjectSink {
         if let Some(version) = version {
             let new: Known = version.into();
             let before = self.known.send_replace(new.clone());
-            // The first version is no change: its readers wait for it.
+            // The first version is not a change: its readers wait for it.
             if before != Known::NotYet && before != new {
                 self.shared.object_changed(&self.key);
             }

@@ -49,7 +49,7 @@ pub struct ElectionPorts {
     pub leases: Arc<dyn Leases>,
     /// Receives events about the leader.
     pub events: Arc<dyn ClusterEvents>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
 }
 

@@ -174,7 +174,7 @@ pub struct Removal {
 /// The order of terminated pods, after the evicted ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// By creation, as upstream.
+    /// By creation, like upstream.
     #[default]
     Creation,
     /// By finish time.

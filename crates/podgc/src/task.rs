@@ -25,7 +25,7 @@ use crate::decide::unscheduled::unscheduled;
 use crate::metrics::Metrics;
 use crate::plan::{Pass, Removal, TerminatedPods as _, TerminatedPolicy};
 
-/// From the end of one cycle to the start of the next, as upstream.
+/// From the end of one cycle to the start of the next, like upstream.
 pub const PERIOD: Duration = Duration::from_secs(20);
 
 /// The settings of the controller.
@@ -52,7 +52,7 @@ pub struct Outside {
     pub nodes: Arc<dyn Nodes>,
     /// Deletes pods.
     pub pods: Arc<dyn PodWrites>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// The queue of events about deletions, if they are enabled.
     pub events: Option<mpsc::Sender<ClusterEvent>>,

@@ -42,7 +42,7 @@ pub struct MirrorParts {
     pub pods: watch::Receiver<StaticPods>,
     /// The name of this node.
     pub node: String,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// Catches panics in the work for single pods.
     pub panics: PanicGuard,

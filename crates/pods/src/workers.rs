@@ -101,7 +101,7 @@ pub struct WorkerParts {
     pub in_flight: InFlight,
     /// Orders actions and observations.
     pub seq: SeqCounter,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// Receives events for users.
     pub events: Arc<dyn Events>,

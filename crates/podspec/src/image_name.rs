@@ -18,7 +18,7 @@ pub struct ImageName<'a> {
     pub digest: Option<&'a str>,
 }
 
-/// Why a text is no image name.
+/// Why a text is not an image name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImageNameError {
     /// It is an image id.

@@ -32,7 +32,7 @@ pub struct ManagerParts {
     pub network: Arc<dyn ProbeClient>,
     /// Records events.
     pub events: Arc<dyn Events>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// Keeps results over a restart.
     pub files: Arc<dyn HostFiles>,
@@ -91,7 +91,7 @@ impl ProbeManager {
     }
 
     /// A pod was synced: its probes begin. A pod whose probes run already keeps them, whatever its new specification
-    /// says, as upstream.
+    /// says, like upstream.
     pub fn add_pod(&self, pod: &Arc<Pod>) {
         self.shared.state().add_pod(pod);
     }

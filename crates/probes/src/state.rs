@@ -70,7 +70,7 @@ struct PodRecord {
 /// When something is observed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
-    /// The time of day.
+    /// The wall clock.
     pub(crate) now: Timestamp,
     pub(crate) instant: Instant,
     /// A number from zero to one, for the first attempt after a restart.

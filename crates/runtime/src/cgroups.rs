@@ -227,7 +227,7 @@ impl PodCgroups {
         }
     }
 
-    /// Whether the cgroup of a pod has the allocated resources, as far as is known, and its class counts them.
+    /// Whether the cgroup of a pod has the allocated resources, if known, and its class counts them.
     pub(crate) fn is_sized(&self, pod: &Pod) -> bool {
         let sized = CgroupFacts::Ensured { values_match: true, share_matches: true };
         self.known_facts(pod).is_none_or(|facts| facts == sized)

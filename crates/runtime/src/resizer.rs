@@ -107,7 +107,7 @@ impl PodResizer {
         self.cgroups.is_some() && status.running().next().is_some()
     }
 
-    /// Whether the pod's cgroup has the desired values, as far as is known.
+    /// Whether the pod's cgroup has the desired values, if known.
     fn is_sized(&self, pod: &Pod) -> bool {
         self.cgroups.as_ref().is_none_or(|cgroups| cgroups.is_sized(pod))
     }

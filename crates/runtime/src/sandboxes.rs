@@ -98,7 +98,7 @@ impl Sandboxes {
             self.metrics.attempts.pod_with_own_users_starts();
         }
         let made = self.create_or_report(pod, attempt, cancel).await;
-        // The pod may terminate meanwhile: then it is no failure.
+        // The pod may terminate meanwhile: then it is not a failure.
         if made.is_err() && !cancel.is_cancelled() {
             self.metrics.pod_did_not_start();
         }
@@ -109,8 +109,8 @@ impl Sandboxes {
         Ok(SandboxContext { id, config, ips, recursive_read_only })
     }
 
-    /// The IPs of a pod whose sandbox was just created. A failed request is no reason
-    /// to fail: the next status of the pod has them.
+    /// The IPs of a pod whose sandbox was just created. A failed request is not a reason to fail:
+    /// the next status of the pod has them.
     async fn addresses(&self, pod: &Pod, sandbox: &SandboxId) -> Result<Vec<IpAddr>, SyncError> {
         if view::host_network(pod) {
             return Ok(self.host_ips.host_ips());
@@ -127,7 +127,7 @@ impl Sandboxes {
     }
 
     /// Creates a sandbox. One of an earlier attempt with the same name is used or removed. For a
-    /// terminating pod an error is no failure.
+    /// terminating pod an error is not a failure.
     async fn create_or_report(
         &self,
         pod: &Pod,

@@ -17,7 +17,7 @@ use crate::decide::{IdRanges, IdSpan, NodeSettings, RangeError};
 
 /// The file in a pod's directory that holds its range.
 const FILE: &str = "userns";
-/// The most bytes of such a file.
+/// The maximum number of bytes of such a file.
 const LONGEST_FILE: u64 = 64 * 1024;
 
 /// The content of the file.

@@ -116,7 +116,7 @@ pub struct LogParts {
     pub log_paths: Arc<dyn LogPaths>,
     /// Reads logs.
     pub logs: Arc<dyn ContainerLogs>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
 }
 

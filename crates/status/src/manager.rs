@@ -35,7 +35,7 @@ pub struct StatusParts {
     pub node: NodeFacts,
     /// The node's addresses.
     pub host_ips: Arc<dyn HostIps>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// Metrics of pods.
     pub metrics: PodMetrics,

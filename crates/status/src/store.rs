@@ -127,8 +127,8 @@ impl LockedStore<'_> {
         entry.pod = Arc::clone(pod);
     }
 
-    /// Stores the status of a pod, and adds the pod if there is none of its UID. An equal status is no change
-    /// and wakes no reader.
+    /// Stores the status of a pod, and adds the pod if there is none of its UID. An equal status is not a
+    /// change and wakes no reader.
     pub(crate) fn set_status(&mut self, pod: &Arc<Pod>, status: PodStatus) -> StoredStatus {
         let (new, uid) = (|| StatusEntry::new(pod, None), view::uid(pod));
         self.state.saved.remove(&uid);

@@ -67,7 +67,7 @@ pub struct WriterParts {
     pub copies: Arc<dyn ApiView>,
     /// The statuses.
     pub statuses: StatusReader,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// Metrics.
     pub metrics: Metrics,

@@ -48,7 +48,7 @@ pub struct ManagerParts {
     pub storage: Option<Arc<dyn StorageReads>>,
     /// Records events.
     pub events: Arc<dyn Events>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// The layout of volumes.
     pub layout: VolumeLayout,
@@ -104,7 +104,7 @@ pub(crate) enum Processing {
 pub(crate) struct PodRecord {
     /// The pod; none when it has ended or is known by its directory alone.
     pub(crate) pod: Option<Arc<Pod>>,
-    /// Its name, as far as it is known.
+    /// Its name, if known.
     pub(crate) name: Option<PodName>,
     pub(crate) processing: Processing,
     /// Whether the host was searched for mounts of an earlier agent.

@@ -30,7 +30,7 @@ pub trait NodeFacts: Debug + Send + Sync {
     /// Its allocatable resources.
     fn allocatable(&self) -> Amounts;
 
-    /// Its labels, as far as they are known.
+    /// Its labels, if known.
     fn labels(&self) -> BTreeMap<String, String>;
 }
 

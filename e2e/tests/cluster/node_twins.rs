@@ -39,7 +39,7 @@ fn is_ready(node: &Value) -> bool {
     all.into_iter().any(|one| one["type"] == "Ready" && one["status"] == "True")
 }
 
-/// The reserved memory of the configuration below. Huge pages are no memory, either.
+/// The reserved memory of the configuration below. Huge pages are not memory, either.
 const KEPT_BACK: &str = "96Mi";
 
 /// Whether the amounts of memory are final. For a node that was there before, upstream's first status may still count

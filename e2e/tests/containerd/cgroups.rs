@@ -42,7 +42,7 @@ pub(crate) fn has(node: &Node, cgroup: &str, values: &[Value<'_>]) -> Result<()>
 
 /// The directories of all pods' cgroups.
 fn of_pods(node: &Node) -> Result<Vec<String>> {
-    // A cgroup that is removed meanwhile is no error.
+    // A cgroup that is removed meanwhile is not an error.
     let find = "find /sys/fs/cgroup -type d -path '*/kubepods/*' -name 'pod*' 2> /dev/null || true";
     Ok(node.run("sh", &["-c", find])?.lines().map(ToOwned::to_owned).collect())
 }

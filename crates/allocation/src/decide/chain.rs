@@ -37,8 +37,8 @@ impl AdmissionChain {
         (!ignored.is_empty()).then(|| Rejection::new("UnsupportedFields", message()))
     }
 
-    /// Why a changed pod must not keep running, if so. Resources are not checked
-    /// again, as upstream; and nothing of a pod of the API, whose server allowed the change.
+    /// Why a changed pod must not keep running, if so. Resources are not checked again, like
+    /// upstream; and nothing of a pod of the API, whose server allowed the change.
     pub fn refusal(&self, pod: &Pod) -> Option<Rejection> {
         if !view::is_static(pod) {
             return None;

@@ -29,7 +29,7 @@ pub struct Args {
     /// The name of an image, with or without registry and tag, its ID or the beginning of that.
     #[arg(value_name = "IMAGE", value_parser = named_in)]
     pub image: String,
-    /// The most pulls and removals to show, the newest first.
+    /// The maximum number of pulls and removals to show, the newest first.
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub limit: u16,
     /// The format of the output.

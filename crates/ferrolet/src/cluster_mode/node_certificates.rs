@@ -33,7 +33,7 @@ use crate::wiring::{Ports, Settings};
 
 /// The largest file of certificates.
 const LONGEST: u64 = 1 << 20;
-/// How long a start without rotation waits for the first certificate, as upstream.
+/// How long a start without rotation waits for the first certificate, like upstream.
 const BOOTSTRAP_PATIENCE: Duration = Duration::from_hours(1);
 
 /// The settings of the node's certificates.
@@ -202,7 +202,7 @@ async fn pair_of(kubeconfig: &Path) -> Option<Found> {
 }
 
 /// Stores the certificate of the kubeconfig, unless a valid one is stored: calls use the stored one from now on. One
-/// that the kubeconfig contains is an administrator's, and replaced at once, as upstream.
+/// that the kubeconfig contains is an administrator's, and replaced at once, like upstream.
 async fn import(
     store: &CertificateStore,
     found: Option<Found>,

@@ -54,7 +54,7 @@ pub struct Ports {
     pub log_files: Option<Arc<dyn LogFiles>>,
     /// Runs credential provider plugins.
     pub programs: Arc<dyn Programs>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// Receives pod events.
     pub events: Arc<dyn Events>,

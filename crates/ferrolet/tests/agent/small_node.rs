@@ -90,7 +90,7 @@ struct History {
     agent: Option<(Agent, CancellationToken)>,
     wanted: BTreeMap<&'static str, Requests>,
     /// Pods that were removed, perhaps for a time, and still have containers. Their resources do not
-    /// count any more, as upstream for static pods.
+    /// count any more, like upstream for static pods.
     parting: BTreeSet<&'static str>,
     /// Running containers, which must not be restarted.
     running: BTreeMap<&'static str, ContainerId>,

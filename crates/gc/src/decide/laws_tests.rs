@@ -47,7 +47,7 @@ fn node() -> impl Strategy<Value = ([PodState; 4], Pods)> {
     })
 }
 
-/// Whether the pod exists, as far as known, and the node did not terminate it.
+/// Whether the pod exists, if known, and the node did not terminate it.
 fn exists(state: PodState) -> bool {
     match state {
         PodState::Known(WorkerState { evicted, deleted, .. }) => !evicted && !deleted,

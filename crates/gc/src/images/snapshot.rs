@@ -50,7 +50,7 @@ pub(crate) struct Snapshot {
     labels: BTreeMap<String, BTreeMap<String, String>>,
     of_pods: Option<Vec<KeptImage>>,
     claimed: BTreeSet<String>,
-    /// Images used since the last snapshot, as far as known.
+    /// Images used since the last snapshot, if known.
     pub(crate) made_since: BTreeMap<String, Timestamp>,
     /// Its start.
     pub(crate) now: Timestamp,
@@ -244,7 +244,7 @@ impl Collector {
         Ok(first.mount_point)
     }
 
-    /// The space on the disk. An unknown disk has no capacity, as upstream.
+    /// The space on the disk. An unknown disk has no capacity, like upstream.
     pub(crate) async fn space(
         &self,
         directory: &std::path::Path,

@@ -250,7 +250,7 @@ async fn no_image_is_removed_while_the_sandbox_image_is_unknown() {
         assert!(error(&report).starts_with("inspect sandboxes for their image"), "{report:?}");
         assert_eq!(harness.left(), ["pause", "run", "unused"]);
     }
-    // A sandbox that is removed meanwhile is no error, and has no image.
+    // A sandbox that is removed meanwhile is not an error, and has no image.
     let gone = Rule::on(Method::PodSandboxStatus, Fault::error(Code::NotFound));
     harness.runtime.inject(gone.once());
     assert!(running.gc.plan().await.error.is_none());

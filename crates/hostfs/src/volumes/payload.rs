@@ -97,7 +97,8 @@ impl Volume<'_> {
         }
     }
 
-    /// Refuses names that exist and are no links: they may be mount points, or files of the container.
+    /// Refuses names that exist and are not links: they may be mount points, or files of the
+    /// container.
     fn check_names(&self, names: &Names<'_>) -> io::Result<()> {
         for name in names.keys() {
             match self.link_target(name) {

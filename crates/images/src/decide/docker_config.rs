@@ -7,7 +7,7 @@ use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Map, Value};
 
-/// Reads padded and unpadded base64, as upstream.
+/// Reads padded and unpadded base64, like upstream.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
@@ -35,7 +35,7 @@ impl fmt::Debug for Login {
 /// Credentials by registry, as written.
 pub type DockerConfig = Vec<(String, Login)>;
 
-/// Why a text is no docker configuration. Nothing of the text is in it.
+/// Why a text is not a docker configuration. Nothing of the text is in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DockerConfigError {
     /// It is not JSON.

@@ -59,13 +59,13 @@ pub enum CacheKeyType {
 pub struct ProviderResponse {
     /// For which images it is used.
     pub cache_key_type: CacheKeyType,
-    /// For how long it is used; none for the configured time.
+    /// How long it is used; none for the configured time.
     pub cache_duration: Option<Duration>,
     /// Credentials by the images that they are for.
     pub logins: DockerConfig,
 }
 
-/// Why the output of a plugin is no response. Nothing of the output is in it.
+/// Why the output of a plugin is not a response. Nothing of the output is in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResponseError {
     /// It is not JSON, or a field is missing or has another type.

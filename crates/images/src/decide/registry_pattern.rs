@@ -9,7 +9,7 @@ pub struct RegistryPattern {
 }
 
 impl RegistryPattern {
-    /// Reads a pattern without a scheme; none if it is no host with a path.
+    /// Reads a pattern without a scheme; none if it is not a host with a path.
     pub fn parse(text: &str) -> Option<Self> {
         let end = text.find(['?', '#']).unwrap_or(text.len());
         let text = &text[..end];
@@ -38,7 +38,7 @@ pub fn matches_image(pattern: &str, image: &str) -> bool {
     pattern.zip(image).is_some_and(|(pattern, image)| pattern.matches(&image))
 }
 
-/// Host and port. An IPv6 address without a port is refused, as upstream.
+/// Host and port. An IPv6 address without a port is refused, like upstream.
 fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
     let Some((host, port)) = authority.rsplit_once(':') else { return Some((authority, None)) };
     let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));

@@ -67,7 +67,8 @@ impl Allowlist {
     }
 }
 
-/// The full name of an image without tag and digest, such as `docker.io/library/busybox`; none for what is no name.
+/// The full name of an image without tag and digest, such as `docker.io/library/busybox`; none for what is not a
+/// name.
 pub fn repository(image: &str) -> Option<String> {
     let name = ImageName::parse(image)?;
     Some(ImageName { tag: None, digest: None, ..name }.in_full())

@@ -110,7 +110,7 @@ impl<T> Store<T> {
         Ok(())
     }
 
-    /// Removes a file; one that is gone is no error.
+    /// Removes a file; one that is gone is not an error.
     pub(super) async fn remove(&mut self, name: &str) -> Result<(), FileError> {
         self.cached.remove(name);
         self.files.remove_written(&self.directory.join(name)).await?;

@@ -91,8 +91,8 @@ pub trait Cgroups: Debug + Send + Sync {
     /// Checks that a cgroup exists completely. Only [`CgroupError::Missing`] means that it does not.
     async fn check(&self, name: &CgroupName) -> Result<(), CgroupError>;
 
-    /// Creates a cgroup and its parents, if missing, and writes its values. A
-    /// value that cannot be written is reported in the result and is no error: the cgroup exists.
+    /// Creates a cgroup and its parents, if missing, and writes its values. A value that cannot be
+    /// written is reported in the result and is not an error: the cgroup exists.
     async fn create(&self, name: &CgroupName, values: &CgroupValues)
     -> Result<Limits, CgroupError>;
 

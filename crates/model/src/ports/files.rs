@@ -170,7 +170,7 @@ pub trait HostFiles: Debug + Send + Sync {
     /// sets its mode. Its directory must exist; a symbolic link is an error.
     async fn overwrite(&self, path: &Path, content: &[u8], mode: u32) -> Result<(), FileError>;
 
-    /// Removes a file that [`HostFiles::write_durably`] wrote, durably; a missing file is no
+    /// Removes a file that [`HostFiles::write_durably`] wrote, durably; a missing file is not an
     /// error.
     async fn remove_written(&self, path: &Path) -> Result<(), FileError>;
 
@@ -193,14 +193,12 @@ pub trait HostFiles: Debug + Send + Sync {
     /// missing. Does nothing if the file does not exist.
     async fn link(&self, target: &Path, link: &Path) -> Result<(), FileError>;
 
-    /// Removes the file or directory of the verdict, which must be directly in `root`: a directory with its
-    /// content, or a link but never its target. A container's log is two directories further
-    /// down, by pod and container; its rotated parts are removed with it. A single rotated file is removed only if it
-    /// is named as one. A volume is three directories
-    /// further down: `<pod>/volumes/<plugin>/<volume>`. The directory of a pod is removed only if all entries
-    /// in it are [known](crate::pod_directory::PodEntry); otherwise nothing is removed, and the error names the
-    /// unknown entries. A missing file is no error.
-    /// A file of another kind than the verdict's is an error, and stays; so does a directory with a mount on it
-    /// or below it.
+    /// Removes the file or directory of the verdict, which must be directly in `root`: a directory with its content,
+    /// or a link but never its target. A container's log is two directories further down, by pod and container; its
+    /// rotated parts are removed with it. A single rotated file is removed only if it is named as one. A volume is
+    /// three directories further down: `<pod>/volumes/<plugin>/<volume>`. The directory of a pod is removed only if
+    /// all entries in it are [known](crate::pod_directory::PodEntry); otherwise nothing is removed, and the error
+    /// names the unknown entries. A missing file is not an error. A file of another kind than the verdict's is an
+    /// error, and stays; so does a directory with a mount on it or below it.
     async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<Removed, FileError>;
 }

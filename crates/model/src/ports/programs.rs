@@ -20,7 +20,7 @@ pub struct ProgramRun {
     pub input: Vec<u8>,
     /// After this time it is killed, with the processes that it has started.
     pub limit: Duration,
-    /// The most bytes that it may print.
+    /// The maximum number of bytes that it may print.
     pub longest_output: usize,
 }
 
@@ -58,7 +58,7 @@ pub enum ProgramError {
     TooMuch {
         /// The file of the program.
         path: PathBuf,
-        /// The most bytes that it may print.
+        /// The maximum number of bytes that it may print.
         longest: usize,
     },
     /// It ended with an error.

@@ -29,7 +29,7 @@ pub trait Segments: Debug + Send + Sync {
     /// Opens a segment to read from its beginning.
     fn read(&self, number: u64) -> Result<Box<dyn BufRead + Send>, FileError>;
 
-    /// Removes a segment; a missing one is no error.
+    /// Removes a segment; a missing one is not an error.
     fn remove(&self, number: u64) -> Result<(), FileError>;
 
     /// Other segments, in a directory beside these.

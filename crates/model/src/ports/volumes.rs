@@ -172,11 +172,11 @@ pub trait VolumeHost: Debug + Send + Sync {
     async fn map_device(&self, device: &Path, places: &DevicePlaces) -> Result<(), FileError>;
 
     /// Unmaps a device of a pod: removes the map and the link, and detaches loop devices that the upstream kubelet has
-    /// attached to the map. A missing path is no error; one of another kind is.
+    /// attached to the map. A missing path is not an error; one of another kind is.
     async fn unmap_device(&self, places: &DevicePlaces) -> Result<(), FileError>;
 
-    /// Unmounts everything on a path and below it, the innermost first. A path without mounts is no error. Never
-    /// follows a link below the root.
+    /// Unmounts everything on a path and below it, the innermost first. A path without mounts is not an error.
+    /// Never follows a link below the root.
     async fn unmount(&self, place: &Place) -> Result<(), FileError>;
 
     /// Replaces the content of a directory by files, atomically for its readers: through the link `..data`. On an error

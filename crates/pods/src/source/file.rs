@@ -310,7 +310,7 @@ impl FileSource {
             .filter_map(|entry| {
                 let version = match entry.found {
                     Ok(found) if found.kind == FileKind::File => Some(found.version),
-                    // No recursion; an entry that vanished or is a dangling link is no manifest.
+                    // No recursion; an entry that vanished or is a dangling link is not a manifest.
                     Ok(_) => return None,
                     Err(error) if error.is_not_found() => return None,
                     // It may be a manifest: reading it reports the problem and keeps its pod.

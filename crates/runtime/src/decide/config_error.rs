@@ -113,7 +113,7 @@ pub enum ConfigError {
     /// The volume of an env file does not exist.
     #[error("cannot find the volume {0:?} referenced by FileKeyRef")]
     NoVolume(String),
-    /// A file that variables come from cannot be read, or is no list of variables.
+    /// A file that variables come from cannot be read, or is not a list of variables.
     #[error("couldn't parse env file")]
     EnvFile,
     /// A file that a variable comes from has not the key.

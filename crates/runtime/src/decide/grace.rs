@@ -26,7 +26,7 @@ pub fn stop_grace(
         _ => None,
     };
     let of_probe = |probe: &Probe| probe.termination_grace_period_seconds;
-    // As upstream: a probe's grace period replaces that of the pod, but not a missing one.
+    // Like upstream: a probe's grace period replaces that of the pod, but not a missing one.
     let specified = specified.map(|specified| probe.and_then(of_probe).unwrap_or(specified));
     asked.or(deletion).or(specified.map(seconds)).unwrap_or(LEAST_GRACE)
 }

@@ -52,7 +52,7 @@ pub fn container_resources(
     values
 }
 
-/// Drops zero amounts, which are no limits.
+/// Drops zero amounts, which are not limits.
 fn set(mut amounts: Amounts) -> Amounts {
     amounts.retain(|name, amount| !matches!(name.as_str(), CPU | MEMORY) || !amount.is_zero());
     amounts

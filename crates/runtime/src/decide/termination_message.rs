@@ -5,11 +5,11 @@ use model::observed::{ContainerState, ContainerStatus};
 
 use super::go_path::cleaned;
 
-/// The most bytes of the file in a message.
+/// The maximum number of bytes of the file in a message.
 pub const MOST_OF_FILE: u64 = 4096;
-/// The most lines from the end of the log.
+/// The maximum number of lines from the end of the log.
 pub const MOST_LINES: u64 = 80;
-/// The most bytes of these lines in a message.
+/// The maximum number of bytes of these lines in a message.
 pub const MOST_OF_LOG: usize = 2048;
 
 /// The sources of a message.

@@ -80,7 +80,7 @@ impl Attempts {
         self.own_users_errors.inc();
     }
 
-    /// A container needs its image: whether it is present and must be pulled, as far as it is known.
+    /// A container needs its image: whether it is present and must be pulled, if known.
     pub(crate) fn image_requested(&self, policy: &str, present: Option<bool>, pull: Option<bool>) {
         let word = |known: Option<bool>| match known {
             Some(true) => "true",

@@ -15,7 +15,7 @@ use crate::report::Reporter;
 use crate::sandbox_config::{SandboxFacts, sandbox_config};
 use crate::user_namespaces::UserNamespaceError;
 
-/// The most bytes that are read of a `resolv.conf`.
+/// The maximum number of bytes that are read of a `resolv.conf`.
 const LONGEST_FILE: u64 = 10 << 20;
 
 impl Sandboxes {

@@ -6,8 +6,8 @@ use podspec::{restart, view};
 type Statuses<'a> = Option<&'a Vec<ContainerStatus>>;
 
 /// The violation, if a container that terminated for good is not terminated any more; upstream's
-/// `checkContainerStateTransition`. A new instance is no violation here: it was observed, and hiding it would make
-/// the status wrong for as long as it runs.
+/// `checkContainerStateTransition`. A new instance is not a violation here: it was observed, and hiding it would
+/// make the status wrong for as long as it runs.
 pub(crate) fn illegal_transition(
     pod: &Pod,
     before: &PodStatus,

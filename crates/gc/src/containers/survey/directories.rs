@@ -57,7 +57,7 @@ async fn log_entries(parts: &ContainerGcParts, survey: &mut Survey) -> Vec<(Stri
         Err(error) if parts.pods.sources_ready() => {
             survey.problems.push(PassError::ReadLogs(error));
         }
-        // Until all sources are ready nothing is removed, so a missing directory is no problem.
+        // Until all sources are ready nothing is removed, so a missing directory is not a problem.
         Err(_) => {}
     }
     Vec::new()

@@ -42,7 +42,7 @@ pub struct ImageFacts<'a> {
     pub policy: &'a Policy,
     /// The images that the operator pins.
     pub pins: &'a Pins,
-    /// Labels of images by id, as far as they are known and needed.
+    /// Labels of images by id, if known and needed.
     pub labels: &'a BTreeMap<String, BTreeMap<String, String>>,
     /// Names of images that are about to be used.
     pub claimed: &'a BTreeSet<String>,
@@ -76,7 +76,7 @@ pub struct Candidate {
     pub size: u64,
     /// When it was first detected and last used; the latest for any handler.
     pub times: Times,
-    /// For how long it is known, counted from the agent start at most.
+    /// How long it is known, counted from the agent start at most.
     pub known_for: Duration,
     /// Whether its first detection is meaningful.
     pub observed: Observed,
@@ -203,7 +203,7 @@ impl Candidate {
         is_claimed(&self.id, &names, &meant(claimed)).map(ToOwned::to_owned)
     }
 
-    /// For how long it is unused; an image that was never used counts from when it was first seen.
+    /// How long it is unused; an image that was never used counts from when it was first seen.
     pub fn unused_for(&self, now: Timestamp) -> Duration {
         let last = self.times.last_used.unwrap_or(self.times.first_detected);
         since(last.max(self.times.first_detected), now)

@@ -76,7 +76,7 @@ fn empty_dir(source: &EmptyDirVolumeSource) -> Result<VolumeSource, ResolveError
         Ok(quantity) => Ok(quantity.value()),
         Err(_) => Err(ResolveError::SizeLimit(limit.0.clone())),
     });
-    // Zero is no limit.
+    // Zero is not a limit.
     let size_limit = limit.transpose()?.and_then(|limit| u64::try_from(limit).ok());
     Ok(VolumeSource::EmptyDir { medium, size_limit: size_limit.filter(|limit| *limit > 0) })
 }
