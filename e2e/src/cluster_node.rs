@@ -164,7 +164,7 @@ impl ClusterNode {
         self.node.explained(self.api().watch(&path, what, PATIENCE, wanted))
     }
 
-    /// Waits until `left` returns 0. The timeout begins anew with each decrease: the time for many pods depends on the
+    /// Waits until `left` returns 0. Each decrease restarts the timeout: the time for many pods depends on the
     /// machine's load.
     pub fn wait_none_left(
         &self,

@@ -108,7 +108,8 @@ pub fn is_time(path: &str) -> bool {
         .any(|end| path.ends_with(end))
 }
 
-/// Whether one side has values inside of what is empty on the other: each of them is a leaf of its own.
+/// Whether one side has values inside an object or list that is empty on the other: each such value is
+/// a separate leaf.
 fn is_shape(found: &Difference<'_>, all: &BTreeMap<String, String>) -> bool {
     let is_empty =
         |value: Option<&String>| value.is_some_and(|value| value == "{}" || value == "[]");

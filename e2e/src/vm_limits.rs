@@ -74,7 +74,7 @@ fn memory(node: &VmNode) -> Result<u64> {
     Ok(kibibytes.context("meminfo has a total")?.parse::<u64>()? * 1024)
 }
 
-/// The machine's limit of processes.
+/// The process limit of the machine.
 fn most_processes(node: &VmNode) -> Result<u64> {
     let [pids, threads] = ["pid_max", "threads-max"].map(|file| {
         let value = node.vm().read(&format!("/proc/sys/kernel/{file}"))?;

@@ -35,7 +35,7 @@ pub(crate) fn generate(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// First line of the output. Its last word is what the crate's tests compare.
+/// First line of the output. The crate's tests compare its last word.
 fn header(folder: &str, generators: &str, digest: &str) -> String {
     format!(
         "// @generated from proto/{folder} by `cargo run -p xtask --features proto -- proto`{WITH}{generators}, sha256 {digest}\n"

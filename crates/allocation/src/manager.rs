@@ -79,7 +79,7 @@ pub struct Grant {
     pub before: Arc<Pod>,
 }
 
-/// A decision about a resize, as far as the sync loop carries it out.
+/// A decision about a resize that the sync loop carries out.
 #[derive(Debug)]
 pub struct DecidedResize {
     /// The pod with its allocated resources.

@@ -34,7 +34,7 @@ pub(crate) struct Table {
 pub(crate) struct Totals {
     /// Resize requests.
     pub(crate) requests: usize,
-    /// Those that are granted, and not in a write of the checkpoint.
+    /// The granted resizes that no checkpoint write in progress contains.
     pub(crate) granted: usize,
     /// The values of metrics.
     shown: Counts,

@@ -13,7 +13,7 @@ use crate::pool::Call;
 /// After this time another thread may replace a hanging one.
 pub(crate) const LEND_AFTER: Duration = Duration::from_secs(5);
 
-/// The directory whose subdirectories each belong to one pod: that of the pods' files, and that of their logs.
+/// A directory with one subdirectory per pod: the root of pod directories, or the root of pod logs.
 const PODS: &str = "pods";
 
 /// The running calls.

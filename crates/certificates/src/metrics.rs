@@ -30,7 +30,8 @@ const AGES: [f64; 10] = [
 #[derive(Debug, Clone)]
 pub struct CertificateMetrics {
     failures: IntCounter,
-    /// Upstream has none for the client certificate.
+    /// The ages of rotated certificates; `None` for the client certificate, for which upstream has
+    /// no such metric.
     ages: Option<Histogram>,
 }
 

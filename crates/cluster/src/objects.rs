@@ -33,7 +33,7 @@ impl Kind for One {
     type Record = DataObject;
     type Key = ();
     const NAME: &'static str = "an object of a pod";
-    // There may be hundreds, and each new watch is a call.
+    // Long watches: a node may watch hundreds of objects, and each new watch costs a call.
     const LASTS: Duration = Duration::from_mins(30);
     const IS_SECRET: bool = true;
     // A container waits for the object. The authorizer grants access shortly after the pod is bound to the

@@ -110,8 +110,8 @@ pub(crate) fn parse_node_ips(asked: &str) -> Result<Vec<IpAddr>> {
     }
 }
 
-/// The node's addresses in pod statuses until the Node object is known: those of the flag, else the node's name if it is
-/// an address, else the address of the default route. None is not an error: only pods that use it are affected.
+/// The node's addresses in pod statuses until the Node object is known: from `--node-ip`, else the node's name if it is
+/// an address, else the address of the default route. No address is not an error: only pods that use it are affected.
 pub(crate) fn node_ips(asked: &[IpAddr], node_name: &str, routes: &[IpAddr]) -> Vec<IpAddr> {
     match asked {
         [] | [_] if asked.iter().all(IpAddr::is_unspecified) => {

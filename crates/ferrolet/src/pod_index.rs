@@ -66,7 +66,7 @@ impl PodIndex {
         !std::mem::replace(&mut self.lock().complete, true)
     }
 
-    /// The state of a pod that a source lists; none of one that is only being terminated.
+    /// The state of a pod that a source lists; `None` for a pod that is only being terminated.
     pub(crate) fn listed_state(&self, uid: &PodUid) -> Option<PodState> {
         let is_listed = self.lock().entry(uid).listed;
         is_listed.then(|| self.state(uid))

@@ -168,7 +168,7 @@ fn check_sources(config: &KubeletConfiguration, kubeconfig: Option<&Path>) -> Re
     Ok(())
 }
 
-/// The node's name: that of `--hostname-override`, else the machine's host name; always lower case.
+/// The node's name: `--hostname-override`, else the machine's host name; always lower case.
 pub fn node_name(wanted: Option<&str>) -> Result<String> {
     let uname = rustix::system::uname();
     let name = match wanted {

@@ -1,4 +1,5 @@
-//! Calls to files, cgroups and the like that do not return: the health check and the metrics.
+//! Blocking calls, such as to files and cgroups, that do not return: the health check and the
+//! metrics.
 
 use hostfs::Pool;
 use prometheus::core::{Collector, Desc};

@@ -470,7 +470,7 @@ fn log_layout(settings: &Settings) -> LogLayout {
     }
 }
 
-/// What the pod runtime needs of other parts of the agent.
+/// The parts of the agent that the pod runtime needs.
 struct RuntimeInputs<'a> {
     claims: &'a ImageClaims,
     image_access: Arc<dyn ImageAccess>,

@@ -92,7 +92,7 @@ impl PassError {
     }
 }
 
-/// What the next pass would do, as far as everything could be listed.
+/// What the next pass would do. Lists that failed are reported as problems.
 #[derive(Debug)]
 pub struct Planned {
     /// All items.

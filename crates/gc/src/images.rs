@@ -91,7 +91,7 @@ pub struct ImageGcSettings {
 pub struct PassReport {
     /// The fate of every image, in order of the decisions.
     pub plan: Plan,
-    /// Those of them that were to be removed and were claimed since the pass began.
+    /// The planned removals whose images were claimed since the pass began.
     pub claimed: Vec<Item>,
     /// The error, if any; the plan's removals took place nevertheless.
     pub error: Option<ImageGcError>,

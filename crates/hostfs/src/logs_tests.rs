@@ -165,7 +165,7 @@ async fn truncated_log_is_read_from_its_start() {
     follower.expect_text("a long first line\nb\n").await;
 }
 
-/// Those of this process, of all tests.
+/// The open files of this process, of all tests.
 fn inotify_instances() -> usize {
     let open = fs::read_dir("/proc/self/fd").unwrap();
     let targets = open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());

@@ -61,7 +61,7 @@ impl NodeImageAccess {
         Self { objects, events, node_config, providers, metrics, verification }
     }
 
-    /// The credentials for an image: those of pull secrets, then of the node, then of plugins.
+    /// The credentials for an image: from pull secrets, then from the node, then from plugins.
     async fn look_up(
         &self,
         pod: &Pod,

@@ -88,7 +88,7 @@ struct Plugin {
     runs: Mutex<Runs>,
 }
 
-/// Runs in progress, by image and audience. Their waiters alone hold them.
+/// Runs in progress, by image and audience. A run is dropped with its last waiter.
 #[derive(Default)]
 struct Runs(BTreeMap<(String, Audience), WeakShared<RunFuture>>);
 
@@ -101,7 +101,7 @@ impl Debug for Runs {
 /// The credentials of a run; none if it failed.
 type RunFuture = BoxFuture<'static, Option<DockerConfig>>;
 
-/// What a plugin receives of a service account.
+/// The data of a service account that a plugin receives.
 #[derive(Clone, Default)]
 struct AccountInput {
     token: String,

@@ -54,12 +54,12 @@ pub enum ProvidersError {
     /// The directory of the programs, or a program, cannot be used.
     #[error("credential provider program")]
     Program(#[source] FileError),
-    /// A program is not a file, or the directory is none.
+    /// A program is not a file, or the directory is not a directory.
     #[error("credential provider program {}: it is no {expected}", path.display())]
     ProgramKind {
         /// Its path.
         path: PathBuf,
-        /// What it should be.
+        /// What was expected.
         expected: &'static str,
     },
 }

@@ -268,7 +268,7 @@ impl Disk {
         self.write(state);
     }
 
-    /// Writes queued entries, as far as there is disk space.
+    /// Writes queued entries while there is disk space.
     fn write(&self, state: &mut State) {
         let now = Instant::now().into_std();
         while let Some(entry) = state.waiting.pop_front() {

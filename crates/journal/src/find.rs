@@ -73,7 +73,7 @@ trait Reading {
 struct Newest {
     limit: usize,
     before: Vec<(Position, Entry)>,
-    /// Those of the current segment, the oldest first.
+    /// The entries of the current segment, oldest first.
     segment: VecDeque<(Position, Entry)>,
     /// How many of both count towards the limit.
     counted: usize,
@@ -283,7 +283,7 @@ impl Reading for RemovedWith<'_> {
     }
 }
 
-/// Reads newer entries and then a journal, and reports what cannot be read.
+/// Reads newer entries and then a journal, and reports unreadable entries.
 fn read(
     segments: &dyn Segments,
     newest: &[Entry],

@@ -95,7 +95,7 @@ impl State {
 }
 
 impl InProgress {
-    /// Those of a journal in these segments.
+    /// The removals in progress of a journal in these segments.
     pub(crate) fn new(journal: &dyn Segments) -> Self {
         Self {
             segments: journal.beside(PLACE),

@@ -95,14 +95,14 @@ impl RecordedIncidents {
                         recorded.add_key((entry.kind, entry.id, entry.rule));
                     }
                 };
-                // A search of the segments reports what is wrong with them.
+                // A search of the segments reports their problems.
                 drop(decode::read(reader, add));
             }
         }
         recorded
     }
 
-    /// Adds an incident. Whether it is new. Restarts and pulls are always new.
+    /// Adds an incident and returns whether it is new. Restarts and pulls are always new.
     pub(crate) fn add(&mut self, incident: &Incident) -> bool {
         let Incident { kind, id, rule, .. } = incident;
         REPEATED.contains(kind)

@@ -37,7 +37,7 @@ pub struct DiskJournal {
     thread: Option<JournalThread>,
 }
 
-/// The thread; it ends when this is dropped.
+/// The thread of the journal; it ends when this handle is dropped.
 #[derive(Debug)]
 struct JournalThread {
     jobs: Option<mpsc::Sender<Job>>,

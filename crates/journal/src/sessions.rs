@@ -19,7 +19,7 @@ use crate::query::Query;
 /// The place of the segments beside those of the removals.
 const PLACE: &str = "sessions";
 
-/// The part of the bound of the removals that sessions may take in addition.
+/// Sessions may use one eighth of the bound for removals, in addition to it.
 const PART: u64 = 8;
 
 /// Keeps sessions on disk.

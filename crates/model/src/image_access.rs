@@ -54,7 +54,7 @@ pub enum CredentialSource {
 /// A credential to pull an image with.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PullCredential {
-    /// What is sent to the registry.
+    /// The credentials that are sent to the registry.
     pub auth: RegistryAuth,
     /// Where it comes from.
     pub source: CredentialSource,

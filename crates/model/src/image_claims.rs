@@ -76,8 +76,8 @@ impl ImageClaims {
         shared.claims.keys().chain(&shared.seen).cloned().collect()
     }
 
-    /// When containers were last created, by the name of their image, as far as image GC has not recorded it:
-    /// they may be removed before its next pass.
+    /// When containers were last created, by the name of their image, unless image GC has recorded it: they
+    /// may be removed before its next pass.
     pub fn uses(&self) -> BTreeMap<String, Timestamp> {
         self.lock().used.clone()
     }

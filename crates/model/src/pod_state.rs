@@ -1,4 +1,4 @@
-//! The state of a pod, as far as the removal of its containers, logs and directories depends on it.
+//! The state of a pod that decides about the removal of its containers, logs and directories.
 
 /// The state of the pod's worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

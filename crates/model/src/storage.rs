@@ -1,4 +1,4 @@
-//! Persistent volumes and their claims, as far as a node needs them.
+//! Persistent volumes and their claims, with the fields that a node needs.
 
 use std::fmt;
 

@@ -139,9 +139,9 @@ pub enum Input {
     Number(i64),
     /// Yes or no.
     Flag(bool),
-    /// A moment.
+    /// A point in time.
     Time(Timestamp),
-    /// A stretch of time.
+    /// A duration.
     Span(Duration),
     /// An absent value: the last use of something that was never used.
     Nothing,
@@ -194,7 +194,7 @@ impl fmt::Display for Detail {
 /// objects take a verdict and nothing else, so the code cannot remove anything without a reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// What is removed.
+    /// The removed object.
     pub subject: Subject,
     /// Its name for users: the container's name in its pod, a name of the image; empty if it has
     /// only an ID or a path.

@@ -92,7 +92,7 @@ impl Events {
 /// The result of one deletion: done, failed, or skipped.
 #[derive(Debug)]
 struct DeletionResult {
-    /// What the response says about the server.
+    /// The load of the server, according to its response.
     sign: Sign,
     /// Whether to try again: the server throttled it.
     again: bool,

@@ -13,7 +13,7 @@ enum CacheEvent {
     PodGone(u8),
     Node(u8, bool, bool),
     NodeGone(u8),
-    /// A list: which of the existing pods it has, and further pods.
+    /// A list that has some of the existing pods, by number, and further pods.
     PodsAnew(BTreeSet<u8>, BTreeMap<u8, PodRecord>),
     NodesAnew(BTreeSet<u8>),
 }

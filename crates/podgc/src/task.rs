@@ -151,7 +151,7 @@ impl PodGc {
         }
     }
 
-    /// How many pods wait for each pass but the first, as far as the cache shows.
+    /// How many pods wait for each pass but the first, according to the cache.
     fn waiting(&self) -> [usize; 3] {
         let cache = self.cache.lock();
         let out = nodes_to_ask(cache.terminating(), |name| cache.node(name));

@@ -161,7 +161,7 @@ struct Wait {
     is_resync: bool,
 }
 
-/// What the last job of a pod left.
+/// The result of the last job of a pod.
 #[derive(Debug, Clone, Default)]
 struct LastJob {
     /// When it last changed something: the next job needs an observation that began later.

@@ -24,7 +24,7 @@ pub struct Decoded {
     pub pods: Vec<Pod>,
     /// Whether they were in a list.
     pub is_list: bool,
-    /// What was ignored.
+    /// The fields that were ignored.
     pub warnings: Vec<Warning>,
 }
 

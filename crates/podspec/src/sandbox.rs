@@ -39,7 +39,7 @@ pub fn sandbox_fit<'a>(pod: &Pod, status: &'a RuntimePodStatus) -> SandboxFit<'a
     }
 }
 
-/// The live sandboxes of a pod that are not its newest.
+/// The live sandboxes of a pod other than the newest one.
 pub fn live_beside_newest(status: &RuntimePodStatus) -> impl Iterator<Item = &SandboxStatus> {
     let others = status.sandboxes.iter().skip(1);
     others.filter(|sandbox| sandbox.state == SandboxState::Ready)

@@ -1,4 +1,4 @@
-//! Traces for an OpenTelemetry collector: spans with upstream's names, as far as they exist here.
+//! Traces for an OpenTelemetry collector: spans with upstream's names.
 //!
 //! Ended spans wait in a bounded queue for one task that sends them. While the collector does not answer, spans are
 //! lost and no part of the program waits for them.

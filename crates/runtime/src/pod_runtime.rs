@@ -33,7 +33,7 @@ use crate::sandboxes::{SandboxContext, Sandboxes, has_user_namespace};
 use crate::setup::{PodSetup, Preparation, PreparedPod};
 use crate::starter::{ContainerStarter, StartRequest};
 
-/// How far the actions of a pod were executed.
+/// Which actions of a pod were executed.
 #[derive(Debug)]
 pub enum Applied {
     /// All of them.

@@ -108,7 +108,7 @@ pub enum TlsError {
         /// The cause.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// None of the cipher suites or key exchanges of the configuration is supported.
+    /// No configured cipher suite or key exchange is supported.
     #[error("none of {0} is supported")]
     NoneSupported(&'static str),
     /// The versions of TLS are not supported.

@@ -216,7 +216,7 @@ pub struct GcItem {
     pub kind: String,
     /// Its id or path.
     pub id: String,
-    /// Its name for people; empty if it has none besides its id.
+    /// The name to display; empty if the item has only an id.
     pub name: String,
     /// Its pod as `NAMESPACE/NAME`, if known.
     pub pod: Option<String>,

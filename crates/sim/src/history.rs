@@ -163,7 +163,7 @@ pub struct ImageRemoval {
     pub users: Vec<ContainerId>,
     /// Whether the runtime or the configuration pins it.
     pub pinned: bool,
-    /// Its names and id, as far as calls in progress use them: to pull it, or to create a container.
+    /// Its names and id that calls in progress use: to pull it, or to create a container.
     pub wanted: Vec<String>,
 }
 

@@ -38,7 +38,7 @@ usage: sim [--seed N [--shrink] | --from N [--count N]] [OPTION...]
   Exits with 1 if an invariant broke, with the trace and the command for that history, or if there was no
   time for all histories.";
 
-/// What is printed of histories.
+/// The output for histories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Show {
     /// Failures.

@@ -21,7 +21,7 @@ use crate::statuses::changed_status;
 
 use node::Node;
 
-/// The least number of pods and faults, killed agents aside, of a useful history.
+/// The minimum number of pods and faults of a useful history, not counting killed agents.
 const LEAST_PODS: usize = 5;
 const LEAST_FAULTS: usize = 10;
 

@@ -88,7 +88,7 @@ pub(crate) struct State {
     orphans: BTreeMap<PodUid, bool>,
 }
 
-/// How far the volumes of a pod are determined.
+/// Whether all volumes of a pod are determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Processing {
     /// They are to be determined.

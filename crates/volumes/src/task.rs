@@ -302,7 +302,7 @@ impl PodRecord {
             }
             None => {}
         }
-        // A pod that has ended meanwhile uses none of them.
+        // A pod that has ended meanwhile uses no volumes.
         if let (Some(resolved), Some(_)) = (resolved, &self.pod) {
             self.set_resolved(resolved);
         }

@@ -150,7 +150,7 @@ impl Running {
             .args(["--config", &text(&directories.config)])
             .args(["--root-dir", &text(&directories.root)])
             .args(["--hostname-override", NODE_NAME])
-            // Without it, the kubelet determines its address anew for every pod.
+            // Without it, the kubelet determines its address again for every pod.
             .args(["--node-ip", &instance.node_ip().to_string()]);
         let command = match &directories.kubeconfig {
             Some(kubeconfig) => command.args(["--kubeconfig", &text(kubeconfig)]),

@@ -48,7 +48,7 @@ impl Usage {
         Self { seconds: *seconds, cpu_seconds: *cpu_seconds, rss_bytes: memory.rss_bytes }
     }
 
-    /// That of the sleeping process in the same time.
+    /// The cost of the sleeping process in the same time.
     fn asleep(quiet: &Quiet) -> Option<Self> {
         let Asleep { cpu_seconds, rss_bytes } = quiet.asleep?;
         Some(Self { seconds: quiet.seconds, cpu_seconds, rss_bytes })

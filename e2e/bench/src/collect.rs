@@ -17,7 +17,7 @@ use crate::results::{About, Results};
 
 /// Results to which later rounds can be added.
 pub trait Collect {
-    /// What was measured, where and when.
+    /// The measurements, with machine and time.
     fn about(&self) -> &About;
 
     /// The same, mutable.

@@ -33,7 +33,7 @@ pub fn markdown(results: &Results, name: &str) -> String {
     page
 }
 
-/// The head of a page: what was measured, where and when.
+/// The head of a page: the measurements, machine and time.
 pub fn head(about: &About, rounds: u32, name: &str) -> String {
     format!(
         "# ferrolet and upstream, side by side\n\n\

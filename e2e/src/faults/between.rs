@@ -1,4 +1,4 @@
-//! What happens in a round between the start and the end of the pods.
+//! The actions of a round between the start and the end of the pods.
 
 use std::time::Duration;
 

@@ -251,7 +251,7 @@ impl World {
         Ok(json!([of_others("capacity"), of_others("allocatable")]))
     }
 
-    /// Those of both agents, one after the other.
+    /// The results of both agents, one after the other.
     fn devices_of_both(&self, suffix: &str) -> Result<[Value; 2]> {
         let both = [(Agent::Upstream, "theirs"), (Agent::Ferrolet, "ours")];
         let [theirs, ours] =

@@ -47,7 +47,7 @@ const KEPT: &str = "/var/log/kept";
 
 /// Keeps hard links to the logs of all containers: they are removed with their pod at any time.
 fn keep_logs(node: &Node) -> Result<()> {
-    // A log that is removed meanwhile is none of the test's.
+    // A log that is removed meanwhile does not belong to the test.
     let link = format!("cp -rl /var/log/pods {KEPT}; test -d {KEPT}");
     node.run("sh", &["-c", &link]).map(drop)
 }

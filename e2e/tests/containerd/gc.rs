@@ -202,7 +202,7 @@ fn ids_besides(node: &Node, pod: &str, sandboxes: bool) -> Result<BTreeSet<Strin
     Ok(all.into_iter().map(|one| one.id).collect())
 }
 
-/// Those of the ids whose removal is in the journal.
+/// The ids whose removal is in the journal.
 fn on_record(node: &Node, ids: &BTreeSet<String>) -> BTreeSet<String> {
     let was_removed = |id: &&String| {
         let why = node.ask(&["gc", "why", id]);

@@ -134,7 +134,8 @@ impl SmallNode {
         self.let_an_agent_see(NAMES.len(), pods)
     }
 
-    /// The same for this many images besides those of every instance, with the agent's current configuration.
+    /// The same for this many images in addition to those of every instance, with the agent's current
+    /// configuration.
     fn let_an_agent_see(&mut self, images: usize, pods: &[&str]) -> Result<String> {
         self.node.start_agent()?;
         let path = self.use_times();

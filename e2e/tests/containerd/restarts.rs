@@ -219,7 +219,7 @@ fn texts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// Checks the labels and annotations of the sandbox of the pod `marked`: those of the pod, and those of its source.
+/// Checks the labels and annotations of the sandbox of the pod `marked`: from the pod, and from its source.
 fn sandbox_is_marked(node: &Node, id: &str) -> Result<()> {
     let found = containerd::labels(node.instance(), id)?;
     let pod = of_pod();

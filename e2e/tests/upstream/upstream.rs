@@ -53,7 +53,8 @@ impl Place {
         Ok(case)
     }
 
-    /// Flags of a kubelet besides those of the case; the configuration has none of them.
+    /// Flags of a kubelet in addition to those of the case; the configuration has no fields for
+    /// them.
     fn surroundings(&self, case: &Case) -> [String; 3] {
         [
             format!("--node-ip={}", self.instance.node_ip()),

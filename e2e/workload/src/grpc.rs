@@ -125,7 +125,7 @@ fn write(output: &mut impl Write, frames: &[Vec<u8>]) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// What the server answers to these frames of a client.
+    /// The server's response to these frames of a client.
     fn answered(frames: &[Vec<u8>]) -> Vec<u8> {
         let input = [PREFACE, &frames.concat()].concat();
         let mut output = Vec::new();

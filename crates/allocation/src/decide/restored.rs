@@ -4,8 +4,8 @@ use k8s_openapi::api::core::v1::Pod;
 use model::observed::{RuntimePodStatus, SandboxState};
 use podspec::{Allocation, Size, Sizes, actual};
 
-/// The resources that a restored pod counts with: those of the checkpoint; else those that its containers have or had
-/// last; else those that its live sandbox was created with; else its requests.
+/// The resources of a restored pod, from the first of these sources: the checkpoint, the current or last resources of
+/// its containers, the resources at the creation of its live sandbox, its requests.
 pub fn restored(
     pod: &Pod,
     record: Option<&Allocation>,
@@ -33,9 +33,9 @@ pub fn restored(
     allocation
 }
 
-/// The resources of an earlier agent that a pod may still have: those of its running containers,
-/// for other containers the allocated ones; at pod level, as long as something runs, the larger of
-/// the allocated and the previous ones.
+/// The resources that a pod may still have from an earlier agent. Running containers count with
+/// their actual resources, other containers with the allocated ones. At pod level, the larger of
+/// the allocated and the previous resources counts while a container runs.
 pub fn still_has(
     given: &Allocation,
     before: Option<&Allocation>,

@@ -81,7 +81,7 @@ async fn ask_everything(cluster: &Cluster) {
     let reason = "PodGC".into();
     let event = ClusterEvent { about, is_warning: false, reason, message, first: at, at, count: 1 };
     drop(cluster.write_event(&event).await);
-    // A refused stream becomes a list.
+    // If the server refuses the watch, the client lists instead.
     let while_asking = Duration::from_secs(3);
     drop(timeout(while_asking, cluster.follow_pods(&Deaf)).await);
     drop(timeout(while_asking, cluster.follow_nodes(&Deaf)).await);

@@ -92,7 +92,7 @@ words! {
         None = "none",
         /// If possible.
         BestEffort = "best-effort",
-        /// As far as the node allows, or the pod is rejected.
+        /// Alignment is required: the pod is rejected if the node cannot provide it.
         Restricted = "restricted",
         /// On one NUMA node, or the pod is rejected.
         SingleNumaNode = "single-numa-node",

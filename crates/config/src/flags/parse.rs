@@ -11,7 +11,7 @@ pub enum FlagError {
     /// The flag is unknown.
     #[error("unknown flag {flag}")]
     Unknown {
-        /// As on the command line.
+        /// The flag as it was written on the command line.
         flag: String,
     },
     /// The flag no longer exists.
@@ -25,7 +25,7 @@ pub enum FlagError {
     /// The flag needs a value.
     #[error("flag {flag} needs a value")]
     NoValue {
-        /// As on the command line.
+        /// The flag as it was written on the command line.
         flag: String,
     },
     /// The value has the wrong syntax.

@@ -40,7 +40,7 @@ struct WrittenEvent {
     count: u32,
 }
 
-/// Stores what was sent.
+/// Stores the sent event.
 #[derive(Debug)]
 pub struct Correlator {
     similar: Latest<Similar>,

@@ -80,7 +80,7 @@ pub struct OwnCertificates {
 }
 
 impl OwnCertificates {
-    /// Those of a node that is connected.
+    /// The certificates of a connected node.
     pub(crate) fn new(
         settings: CertificateSettings,
         cluster: &Arc<Cluster>,

@@ -46,7 +46,7 @@ impl RemovalQueue {
         begin
     }
 
-    /// A removal has ended. Returns whether it is the first failure in a row.
+    /// Records the end of a removal. Returns whether it is the first failure in a row.
     pub(crate) fn ended(&mut self, uid: &PodUid, is_removed: bool) -> bool {
         self.running.remove(uid);
         self.slow.remove(uid);

@@ -82,7 +82,7 @@ impl FoundChains {
         if self.chains.contains(&FIREWALL) { wanted_rules(family) } else { Vec::new() }
     }
 
-    /// What is to be created, chains before rules.
+    /// The chains and rules to create, chains first.
     pub(crate) fn missing(&self, family: Family) -> Vec<Addition> {
         let chains = wanted_chains(family).into_iter().filter(|one| !self.chains.contains(one));
         let rules = wanted_rules(family).into_iter().filter(|one| !self.rules.contains(one));

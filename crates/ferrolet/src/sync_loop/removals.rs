@@ -21,7 +21,7 @@ pub(super) struct DirectoryRemovals {
     tasks: JoinSet<RemovalEvent>,
 }
 
-/// What a task did.
+/// The result of a task.
 #[derive(Debug)]
 pub(super) enum RemovalEvent {
     /// The pods that have a directory, or why they are not known.

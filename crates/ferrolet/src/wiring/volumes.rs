@@ -68,7 +68,7 @@ pub(super) fn start_volumes(
     Arc::new(ContainerVolumes { manager, host: Arc::clone(&ports.volumes), layout })
 }
 
-/// What the content of volumes is made of.
+/// The sources of the content of volumes.
 struct Sources {
     objects: Option<ObjectStore>,
     trust_bundles: Option<TrustBundles>,

@@ -243,7 +243,7 @@ fn filters(pod: Option<&PodUid>) -> (SandboxFilter, ContainerFilter) {
     (sandboxes, ContainerFilter { pod_uid: pod.cloned(), ..ContainerFilter::default() })
 }
 
-/// Those of the given pods that may have live objects. For many pods, one full list is cheaper.
+/// The given pods that may have live objects. For many pods, one full list is cheaper.
 async fn alive_of(
     parts: &ContainerGcParts,
     pods: &BTreeSet<PodUid>,

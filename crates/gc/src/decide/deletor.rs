@@ -15,8 +15,8 @@ use crate::plan::{Fate, Item};
 /// The containers of a pod that are considered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeletorScope<'a> {
-    /// Those with the name of this exited container. An id that the pod does not have, such as that of a
-    /// sandbox, selects none.
+    /// The instances with the name of this exited container. An id that the pod does not have, such as
+    /// that of a sandbox, selects none.
     SameAs(&'a str),
     /// All of them; `keep` counts over all names together.
     All,

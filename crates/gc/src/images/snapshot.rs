@@ -160,7 +160,7 @@ impl Collector {
         status.unwrap_or_else(|panic| Err(panicked("ContainerStatus", id.as_str(), &panic)))
     }
 
-    /// The image of sandboxes, if the runtime reports it: that of the newest sandbox. Runtimes pin it too, but
+    /// The sandbox image, if the runtime reports it: the image of the newest sandbox. Runtimes pin it too, but
     /// old versions do not, and a node without it starts no pod.
     async fn sandbox_image(&self) -> Result<Option<String>, ImageGcError> {
         let known = self.state().sandbox.clone();

@@ -25,7 +25,7 @@ pub(super) fn bind(source: &Path, place: &Place, read_only: bool) -> io::Result<
     if read_only { make_read_only(&target) } else { Ok(()) }
 }
 
-/// What a bind mount found at its place.
+/// What was at the mount point before a bind mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bound {
     /// Nothing.

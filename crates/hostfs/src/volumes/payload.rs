@@ -195,7 +195,7 @@ impl Volume<'_> {
         Ok(unlinkat(&self.directory, name, AtFlags::empty())?)
     }
 
-    /// A later write removes what cannot be removed now.
+    /// A later write removes files that cannot be removed now.
     fn log_failure(&self, name: &OsStr, removed: Result<(), impl Into<io::Error>>) {
         if let Err(error) = removed.map_err(Into::into) {
             let name = Path::new(name).display();

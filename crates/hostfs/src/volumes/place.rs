@@ -79,8 +79,8 @@ pub(super) fn real_path(place: &Place) -> io::Result<PathBuf> {
     Ok(place.root.canonicalize()?.join(&place.below))
 }
 
-/// Creates a directory with exactly this mode, and its parents with theirs. Existing special bits stay: those
-/// of a volume with a group.
+/// Creates a directory with exactly this mode, and its parents with theirs. Existing special bits stay, such
+/// as the set-group-ID bit of a volume with a group.
 pub(super) fn make_directory(place: &Place, mode: u32) -> io::Result<OwnedFd> {
     let (parent, name) = make_parent(place)?;
     let directory = child(&parent, name, mode)?;

@@ -18,7 +18,7 @@ pub struct Keyring {
 }
 
 impl Keyring {
-    /// Adds the credentials of a configuration. Entries for what is not a registry are left out.
+    /// Adds the credentials of a configuration. Entries that name no registry are left out.
     pub fn add(&mut self, config: DockerConfig, source: &CredentialSource) {
         for (registry, login) in config {
             let Some(key) = key(&registry) else { continue };

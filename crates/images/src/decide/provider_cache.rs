@@ -12,7 +12,7 @@ use super::provider_exchange::{CacheKeyType, ProviderResponse};
 /// How often entries that are over are removed.
 const PURGE_PERIOD: Duration = Duration::from_mins(15);
 
-/// The pods that a plugin was run for: those of a service account, or all of the node.
+/// The pods that a plugin was run for: the pods of a service account, or all pods of the node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Audience(String);
 
@@ -59,8 +59,7 @@ struct Entry {
 }
 
 impl ProviderCache {
-    /// The credentials that are cached for an image: those of the image first, then those of its registry, then those
-    /// of all images.
+    /// The credentials that are cached for an image: first for the image, then for its registry, then for all images.
     pub fn get(
         &mut self,
         image: &str,

@@ -59,7 +59,7 @@ pub enum CacheKeyType {
 pub struct ProviderResponse {
     /// For which images it is used.
     pub cache_key_type: CacheKeyType,
-    /// How long it is used; none for the configured time.
+    /// How long the response is used; `None` for the configured time.
     pub cache_duration: Option<Duration>,
     /// Credentials by the images that they are for.
     pub logins: DockerConfig,

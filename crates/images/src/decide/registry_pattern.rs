@@ -9,7 +9,7 @@ pub struct RegistryPattern {
 }
 
 impl RegistryPattern {
-    /// Reads a pattern without a scheme; none if it is not a host with a path.
+    /// Parses a pattern without a scheme; `None` if it is not a host with a path.
     pub fn parse(text: &str) -> Option<Self> {
         let end = text.find(['?', '#']).unwrap_or(text.len());
         let text = &text[..end];

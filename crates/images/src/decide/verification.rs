@@ -67,7 +67,7 @@ impl Allowlist {
     }
 }
 
-/// The full name of an image without tag and digest, such as `docker.io/library/busybox`; none for what is not a
+/// The full name of an image without tag and digest, such as `docker.io/library/busybox`; `None` for an invalid
 /// name.
 pub fn repository(image: &str) -> Option<String> {
     let name = ImageName::parse(image)?;

@@ -186,7 +186,8 @@ async fn credentials_are_cached_by_service_account_or_by_token() {
 // behaviour: PULL-46
 #[tokio::test(start_paused = true)]
 async fn token_as_password_is_refused_if_credentials_are_those_of_the_account() {
-    // Another test reads this warning: the first thread that logs it decides for all whether it is enabled.
+    // Another test reads this warning: the first thread that logs it decides whether it is enabled for all
+    // threads.
     let _logged = Logged::new();
     for (cache_type, expected) in [("ServiceAccount", 0), ("Token", 1)] {
         let world = world(&token_attributes(&format!(", cacheType: {cache_type}"))).await;

@@ -76,7 +76,7 @@ pub struct FilterRule {
     pub chain: FilterChain,
     /// Its position in the chain.
     pub place: Place,
-    /// The arguments of `iptables`. None of them contains a quote.
+    /// The arguments of `iptables`. No argument contains a quote.
     pub words: &'static [&'static str],
 }
 

@@ -74,8 +74,8 @@ fn detect(asked: &[IpAddr], hostname: &str, found: &FoundAddresses) -> Result<Ip
         .ok_or_else(|| "neither its name nor a default route yields one".to_owned())
 }
 
-/// The addresses for the downward API: those of the node object, or if it has none the detected ones;
-/// `None` before either is known.
+/// The addresses for the downward API: from the node object, or if it has none, the detected
+/// addresses; `None` before either is known.
 pub fn first_known(
     published: Option<&[NodeAddress]>,
     found: Option<&[NodeAddress]>,

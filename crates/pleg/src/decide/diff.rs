@@ -7,7 +7,7 @@ use model::ids::ObjectId;
 use model::lifecycle::LifecycleEvent;
 use model::observed::{ContainerState, RuntimePod, SandboxState};
 
-/// State of a container or sandbox, as far as lifecycle events tell states apart. An object that
+/// State of a container or sandbox; only states that lifecycle events distinguish. An object that
 /// the runtime does not list has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ObjectState {

@@ -10,14 +10,14 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// What a response says about the server.
+/// The load of the server, according to a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
     /// The server keeps up.
     Well,
     /// Nothing: the server was not called, or the response concerns one pod.
     Nothing,
-    /// The server fails, or does not answer.
+    /// The server fails or does not respond.
     Strained,
     /// The server throttles, perhaps with a duration.
     Throttled(Option<Duration>),

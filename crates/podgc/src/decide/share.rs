@@ -20,8 +20,8 @@ pub struct Allowance(pub Option<usize>);
 
 impl Allowance {
     /// How many of the `wanted` pods a pass may delete while `waiting` pods wait for later passes. Half of the
-    /// rest, rounded up, is reserved for those as far as they need it: a pass that always has work must not
-    /// starve the others.
+    /// rest, rounded up, is reserved for those that need it: a pass that always has work must not starve the
+    /// others.
     pub fn take(&mut self, wanted: usize, waiting: usize) -> usize {
         let Some(left) = &mut self.0 else { return wanted };
         let kept = waiting.min(left.div_ceil(2));

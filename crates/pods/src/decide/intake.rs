@@ -93,7 +93,8 @@ impl Intake {
         commands
     }
 
-    /// Drops entries that an event left unused: that of the pod it is about, or those of all pods.
+    /// Drops entries that are unused after an event: the entry of its pod, or the entries of all
+    /// pods.
     fn drop_unused(&mut self, uid: Option<&PodUid>) {
         match uid {
             Some(uid) if self.pods.get(uid).is_some_and(Entry::is_unused) => {
@@ -278,7 +279,7 @@ impl Intake {
                 commands.push(IntakeCommand::SyncWorker(uid.clone()));
             }
         }
-        // It may have been in the way of a static pod of its name.
+        // It may have blocked a static pod of its name.
         self.start_all(around, commands);
     }
 
@@ -357,7 +358,7 @@ impl Intake {
         self.awaiting_start = waiting;
     }
 
-    /// Creates the worker of an admitted pod, unless something is in the way.
+    /// Creates the worker of an admitted pod, unless something blocks it.
     fn start(
         &mut self,
         uid: &PodUid,

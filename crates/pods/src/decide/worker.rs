@@ -204,7 +204,7 @@ struct Worker {
     pending: bool,
     /// A pod with this uid was created again while this one terminates: start over afterwards.
     restart: bool,
-    /// Why the pod ends, as far as its remains depend on that.
+    /// The reason for the end of the pod that decides about its remaining containers and files.
     end_reason: Option<EndReason>,
     /// Whether no source lists the pod any more.
     orphan: bool,

@@ -31,9 +31,9 @@ pub struct EnvironmentSources<'a> {
     pub api: &'a ApiFacts,
 }
 
-/// The variables of a container: those of `envFrom`, those of `env` in order, and
-/// those of services. A later variable replaces an earlier one with the same name, but
-/// service variables never do. Values may refer to earlier variables and to those of services.
+/// The variables of a container: from `envFrom`, from `env` in order, and from services. A later
+/// variable replaces an earlier one with the same name, but service variables never do. Values may
+/// refer to earlier variables and to those of services.
 pub fn environment(
     pod: &Pod,
     container: &Container,

@@ -9,8 +9,8 @@ use super::reasons::KillReason;
 /// The shortest time between SIGTERM and SIGKILL, with any pod spec.
 pub const LEAST_GRACE: Duration = Duration::from_secs(2);
 
-/// The grace period of a container: that of the kill, else that of the pod's deletion, else
-/// that of the failed probe, else that of the pod spec.
+/// The grace period of a container: the first that is set of the kill, the pod's deletion, the
+/// failed probe and the pod spec.
 pub fn stop_grace(
     pod: &Pod,
     container: Option<&Container>,

@@ -123,7 +123,7 @@ pub enum Route {
     Undecodable,
     /// 404 without authentication: this root is not served.
     NotFound,
-    /// 307 to this path: that of the request is not clean, or lacks its trailing slash.
+    /// A redirect (307) to this path: the requested path is not clean, or lacks its trailing slash.
     Moved(String),
     /// The endpoint, for clients with the permission.
     Guarded(Rule, Endpoint),
@@ -332,9 +332,9 @@ const PATHS: [&str; 13] = [
     "containerLogs",
     "runningpods",
 ];
-/// Those of a port with debugging endpoints in addition.
+/// The additional routes of a port with debugging endpoints.
 const DEBUGGING_PATHS: [&str; 6] = ["logs", "configz", "checkpoint", "debug", "statusz", "flagz"];
-/// Those that a port without them has.
+/// The routes of a port without debugging endpoints.
 const OTHER_PATHS: [&str; 2] = ["logs", "pprof"];
 
 /// The labels of a request: its method, and its path as it was sent.

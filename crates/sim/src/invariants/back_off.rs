@@ -44,7 +44,7 @@ struct Restarted {
     id: ContainerId,
     /// The time of that failure: the restart was allowed after it.
     after: Duration,
-    /// The least back-off for it.
+    /// The minimum back-off.
     delay: Duration,
 }
 

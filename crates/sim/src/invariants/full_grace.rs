@@ -59,7 +59,7 @@ impl FullGrace {
         }
     }
 
-    /// The least grace of an instance by a version of its pod.
+    /// The minimum grace period of an instance, from a version of its pod.
     fn least(&self, pod: &PodPlan, one: &Instance, at: Duration) -> Option<Duration> {
         let plan = pod.container(&one.name)?;
         let grace = Duration::from_secs(pod.grace);

@@ -525,7 +525,7 @@ fn finds_removal_of_a_kept_image() {
 fn finds_removal_of_logs_of_a_wanted_pod() {
     let late = 600;
     let rows = [
-        // When, what, by which rule; whether it is allowed.
+        // The time, the removed object, the rule, and whether the removal is allowed.
         (late, "default_p-node_u", "pod-is-gone", false),
         (late, "default_p-node_u", "per-container-cap", false),
         (late, "default_p-node_u/a/0.log", "pod-is-gone", false),

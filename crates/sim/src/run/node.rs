@@ -273,7 +273,7 @@ impl Node {
                 LaterAction::StartAgent => self.start_agent(),
                 LaterAction::RuntimeIsBack => {
                     self.outside.say("         the runtime is back");
-                    // A new process of the runtime has none of the old one's unread events.
+                    // A new process of the runtime does not have the unread events of the old one.
                     self.outside.runtime.forget_events();
                     self.outside.away.set(false);
                 }

@@ -217,8 +217,7 @@ fn state(
     }
 }
 
-/// The restart count: that of the newest instance, unless more restarts are
-/// known.
+/// The restart count of the newest instance, unless more restarts are known.
 fn restart_count(
     newest: &observed::ContainerStatus,
     id: &str,

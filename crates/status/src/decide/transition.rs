@@ -95,7 +95,7 @@ mod tests {
             ("Never", ended(0), ("1", waiting()), true),
             ("Never", ended(0), ("1", ended(0)), false),
             ("Never", running(), ("1", waiting()), false),
-            // What the runtime shows is published.
+            // The observed state is published.
             ("Never", ended(1), ("2", running()), false),
             ("OnFailure", ended(0), ("1", waiting()), true),
             ("OnFailure", ended(1), ("1", waiting()), false),

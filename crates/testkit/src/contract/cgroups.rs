@@ -19,7 +19,7 @@ pub trait Harness: Send + Sync {
     fn cgroups(&self) -> &dyn Cgroups;
     /// The parent of all cgroups of the cases. It exists and is empty.
     fn base(&self) -> CgroupName;
-    /// Checks that a cgroup has these values, as far as they are set.
+    /// Checks that a cgroup has these values; unset values are ignored.
     async fn has(&self, name: &CgroupName, values: &CgroupValues) -> Result<()>;
     /// Puts a process into a cgroup that runs until it is killed.
     async fn enter(&self, name: &CgroupName) -> Result<()>;

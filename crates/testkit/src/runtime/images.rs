@@ -1,4 +1,4 @@
-//! Images: those of the runtime, and those of the registry.
+//! The images of the runtime, and the images of the registry.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

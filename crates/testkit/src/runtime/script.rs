@@ -56,7 +56,7 @@ impl Script {
         Self::Runs { end: Some((after, code)), on_term: OnTerm::DEFAULT }
     }
 
-    /// The behaviour of a command line: that of the workload, or a missing program.
+    /// The behaviour of a command line: the workload, or a missing program.
     pub fn of(command: &[String]) -> Self {
         Self::stopped_by(None, command)
     }

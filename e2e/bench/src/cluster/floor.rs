@@ -62,7 +62,7 @@ impl Bare<'_> {
     }
 }
 
-/// Starts and stops pods by bare calls, and removes what is left of them.
+/// Starts and stops pods by bare calls, and removes their remaining containers and sandboxes.
 fn play<T>(
     place: &ClusterPlace,
     plan: &ClusterPlan,

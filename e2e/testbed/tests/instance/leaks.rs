@@ -200,7 +200,7 @@ fn frozen_container_of_a_killed_supervisor_is_removed() {
     restored(&before, slots);
 }
 
-/// Removes what the test below leaves on purpose, also when an assertion fails.
+/// Removes everything that the test below leaves on purpose, even if an assertion fails.
 struct Undo(Vec<Vec<String>>);
 
 impl Drop for Undo {

@@ -57,7 +57,7 @@ fn belong_together(one: &Entry, other: &Entry) -> bool {
         && why(one) == why(other)
 }
 
-/// A group: what was removed, when and why; then the rule and each item.
+/// Formats a group: a summary line, the rule, and a line for each item.
 pub(super) fn group_text(group: &[Removal<'_>], names: &PodNames<'_>, now: Timestamp) -> String {
     let Some(newest) = group.first().map(|removal| removal.entry) else { return String::new() };
     let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();

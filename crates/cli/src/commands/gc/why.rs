@@ -190,7 +190,7 @@ pub(crate) async fn existing_items(agent: &AgentClient, what: &str) -> Existing 
     }
 }
 
-/// How far back the journal goes, for an answer without entries.
+/// The time of the oldest journal entry, printed when no entry matches.
 pub(crate) fn journal_range(answer: &WhyAnswer) -> String {
     let to = answer
         .found

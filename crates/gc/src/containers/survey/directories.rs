@@ -50,7 +50,7 @@ pub(in crate::containers) async fn files(parts: &ContainerGcParts) -> Survey {
     survey
 }
 
-/// The entries of the log directory, each with whether it is a directory.
+/// The entries of the log directory. The flag says whether an entry is a directory.
 async fn log_entries(parts: &ContainerGcParts, survey: &mut Survey) -> Vec<(String, bool)> {
     match parts.files.entries(&parts.logs.pod_logs).await {
         Ok(entries) => return entries.into_iter().filter_map(named).collect(),

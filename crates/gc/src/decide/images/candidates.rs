@@ -42,7 +42,7 @@ pub struct ImageFacts<'a> {
     pub policy: &'a Policy,
     /// The images that the operator pins.
     pub pins: &'a Pins,
-    /// Labels of images by id, if known and needed.
+    /// Labels of images by id; only those that are known and needed.
     pub labels: &'a BTreeMap<String, BTreeMap<String, String>>,
     /// Names of images that are about to be used.
     pub claimed: &'a BTreeSet<String>,
@@ -76,7 +76,7 @@ pub struct Candidate {
     pub size: u64,
     /// When it was first detected and last used; the latest for any handler.
     pub times: Times,
-    /// How long it is known, counted from the agent start at most.
+    /// How long the agent has known the image; at most the time since the agent started.
     pub known_for: Duration,
     /// Whether its first detection is meaningful.
     pub observed: Observed,
@@ -91,8 +91,8 @@ pub struct Sorted {
     pub kept: Vec<Item>,
 }
 
-/// Sorts out images that must stay. Images that were never used come first, then the least recently used; equal
-/// ones by first detection.
+/// Removes images that must stay from the list. Images that were never used come first, then the least recently
+/// used; equal ones by first detection.
 pub fn sort(facts: &ImageFacts<'_>) -> Sorted {
     let claimed = meant(facts.claimed);
     let of_pods: BTreeMap<String, &KeptImage> = facts
@@ -203,7 +203,8 @@ impl Candidate {
         is_claimed(&self.id, &names, &meant(claimed)).map(ToOwned::to_owned)
     }
 
-    /// How long it is unused; an image that was never used counts from when it was first seen.
+    /// How long the image has been unused; an image that was never used counts from its first
+    /// detection.
     pub fn unused_for(&self, now: Timestamp) -> Duration {
         let last = self.times.last_used.unwrap_or(self.times.first_detected);
         since(last.max(self.times.first_detected), now)

@@ -61,7 +61,7 @@ impl Settling {
 mod tests {
     use super::*;
 
-    /// How many measurements are made, and for how long, for these amounts.
+    /// The number of measurements for these amounts, and their total duration.
     fn looks(before: u64, enough: u64, shown: impl Fn(Duration) -> u64) -> (usize, Duration) {
         let mut settling = Settling::new(before, enough);
         let (mut looks, mut now) = (0, Duration::ZERO);

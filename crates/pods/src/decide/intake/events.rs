@@ -31,7 +31,7 @@ pub enum AdmissionDecision {
         /// Why.
         rejection: Rejection,
     },
-    /// Only node labels are in the way, and they may have changed.
+    /// Only node labels prevent the admission, and they may have changed.
     RefreshNode,
 }
 
@@ -129,7 +129,7 @@ pub enum IntakeCommand {
     Reject {
         /// The pod.
         uid: PodUid,
-        /// As it is published.
+        /// The text that is published.
         pod: Arc<Pod>,
         /// Why.
         rejection: Rejection,

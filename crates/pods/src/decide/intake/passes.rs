@@ -3,8 +3,8 @@
 /// How many passes in a row may be skipped.
 const MOST_SKIPPED: u32 = 4;
 
-/// Skips passes of housekeeping that would find what the last one found. It skips few in a row: a missed event is
-/// repaired by the next pass.
+/// Skips passes of housekeeping that would find the same as the last one. It skips few in a row: a missed event
+/// is repaired by the next pass.
 #[derive(Debug, Default)]
 pub struct Passes {
     /// Whether there was an event since the last pass.

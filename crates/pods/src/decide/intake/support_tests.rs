@@ -52,7 +52,7 @@ pub(super) fn with_pod(pod: &Arc<Pod>, state: IntakeState) -> Intake {
     started([(UID, Entry { listing: Some(listed(pod)), state, awaits_room: false })])
 }
 
-/// What is around an intake, owned.
+/// The values that an intake borrows, owned for a test.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     pub(super) live: BTreeMap<PodUid, PodName>,

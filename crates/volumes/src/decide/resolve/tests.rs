@@ -168,7 +168,7 @@ fn fs_group_and_read_only_depend_on_the_plugin() {
     assert_eq!(found, expected);
 }
 
-/// A claim and its persistent volume, as they are when all is well.
+/// A valid claim and its persistent volume.
 struct Bound {
     claim: Result<ClaimRecord, ObjectError>,
     volume: Result<PersistentVolumeRecord, ObjectError>,
