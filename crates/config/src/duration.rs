@@ -96,7 +96,7 @@ fn parse(text: &str) -> Option<i64> {
     let mut nanos: u64 = 0;
     while !rest.is_empty() {
         let (part, after) = leading_part(rest)?;
-        // The sum may reach 2^63, which is a valid magnitude for a negative duration alone.
+        // The sum may reach 2^63, which is a valid magnitude only for a negative duration.
         nanos = nanos.checked_add(part).filter(|sum| *sum <= 1 << 63)?;
         rest = after;
     }

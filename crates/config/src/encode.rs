@@ -14,7 +14,7 @@ impl KubeletConfiguration {
         document(KUBELET, self)
     }
 
-    /// The fields alone.
+    /// Only the fields.
     pub(crate) fn to_value(&self) -> Value {
         value(self)
     }

@@ -39,7 +39,7 @@ pub struct CgroupsNote {
     pub systemd: bool,
 }
 
-/// The version alone, which is read first.
+/// Only the version, which is read first.
 #[derive(Debug, Deserialize)]
 struct Form {
     version: u32,

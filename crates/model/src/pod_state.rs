@@ -6,7 +6,7 @@ pub struct WorkerState {
     /// The node evicted it to reclaim its resources, and has reported its status.
     pub evicted: bool,
     /// It was terminated because it is no longer desired, and its status was reported: it was deleted, is known
-    /// to the runtime alone, or is in no source any more.
+    /// only to the runtime, or is in no source any more.
     pub deleted: bool,
     /// Nothing of it runs, and nothing will be started.
     pub terminated: bool,

@@ -107,7 +107,7 @@ impl Owner {
         (!uid.is_empty()).then(|| Self { uid: uid.clone(), pod: Some(pod.clone()) })
     }
 
-    /// A pod whose name alone is known.
+    /// A pod of which only the name is known.
     pub fn named(pod: PodName) -> Self {
         Self { uid: PodUid::from(""), pod: Some(pod) }
     }

@@ -129,7 +129,7 @@ impl fmt::Display for Place {
 /// The paths of a block volume of a pod: a volume that its containers use as a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DevicePlaces {
-    /// The device, bind-mounted for this pod alone.
+    /// The device, bind-mounted only for this pod.
     pub map: Place,
     /// The link to the device, in the directory of the pod.
     pub link: Place,

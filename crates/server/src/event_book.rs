@@ -40,7 +40,7 @@ pub struct EventBook {
     next: Arc<dyn Events>,
     /// The name of the node, and the receiver of its events.
     node: Option<(Arc<str>, Arc<dyn NodeEvents>)>,
-    /// Written by [`Events::record`] alone. Never held across an await.
+    /// Written only by [`Events::record`]. Never held across an await.
     pages: Mutex<Pages>,
     /// The number of recorded events. Closed with the book.
     changes: watch::Sender<u64>,

@@ -84,7 +84,7 @@ pub(crate) struct State {
     pub(crate) dirty: BTreeSet<PodUid>,
     /// When pods are processed without a change.
     pub(crate) timers: BTreeSet<(Timestamp, PodUid)>,
-    /// Pods known by their directories alone whose volumes are being cleaned, and whether that failed.
+    /// Pods known only by their directories whose volumes are being cleaned, and whether that failed.
     orphans: BTreeMap<PodUid, bool>,
 }
 
@@ -102,7 +102,7 @@ pub(crate) enum Processing {
 /// A pod whose volumes are managed.
 #[derive(Debug)]
 pub(crate) struct PodRecord {
-    /// The pod; none when it has ended or is known by its directory alone.
+    /// The pod; `None` when it has ended or is known only by its directory.
     pub(crate) pod: Option<Arc<Pod>>,
     /// Its name, if known.
     pub(crate) name: Option<PodName>,
@@ -315,7 +315,7 @@ impl VolumeManager {
         volumes.filter_map(group).collect()
     }
 
-    /// Unmounts the volumes of a pod that has ended, or is known by its directory alone, and waits until that is done.
+    /// Unmounts the volumes of a pod that has ended, or is known only by its directory, and waits until that is done.
     pub async fn release(&self, uid: &PodUid, name: Option<PodName>) -> Result<(), UnmountError> {
         let is_orphan = name.is_none();
         if is_orphan {

@@ -74,7 +74,7 @@ impl Registry {
         Self { pace, ..self }
     }
 
-    /// The same for clients with this user name and password alone: `NAME:PASSWORD`.
+    /// The same for clients with only this user name and password: `NAME:PASSWORD`.
     #[must_use]
     pub fn with_login(self, login: &str) -> Self {
         Self { authorization: Some(format!("Basic {}", STANDARD.encode(login))), ..self }

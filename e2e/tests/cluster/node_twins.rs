@@ -55,7 +55,7 @@ fn memory_is_final(node: &Value) -> bool {
     of(capacity).zip(of(allocatable)).map(|(all, some)| all - some) == kept_back
 }
 
-/// Waits until a node is ready and has this taint alone.
+/// Waits until a node is ready and has only this taint.
 fn ready(api: &Api, name: &str, taint: &str) -> Result<Value> {
     let path = format!("/api/v1/nodes/{name}");
     api.wait(&path, &format!("{name} is ready"), PATIENCE, |node| {

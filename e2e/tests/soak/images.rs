@@ -13,7 +13,7 @@ use testbed::{Cache, wait};
 
 const IMAGES: usize = 20;
 const PODS: usize = 50;
-/// The size of the layer that each image has alone.
+/// The size of the layer that each image does not share.
 const PADDING: usize = 1 << 20;
 /// The timeout until all pods run.
 const STARTED: Duration = Duration::from_mins(5);

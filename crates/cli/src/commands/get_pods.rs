@@ -180,7 +180,7 @@ fn listed(
     Ok(list)
 }
 
-/// Reports on standard error, so that standard output has the table alone.
+/// Reports on standard error, so that standard output contains only the table.
 fn report_refused(refused: &[RefusedManifest]) {
     for refused in refused {
         eprintln!("ferrolet: {}", brief(refused));

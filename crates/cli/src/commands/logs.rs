@@ -101,7 +101,7 @@ pub(crate) fn container<'a>(pod: &'a Pod, asked: Option<&'a str>) -> Result<&'a 
     }
     let Some(first) = view::containers(pod).first() else { bail!("pod {name} has no container") };
     if let Some(note) = defaulted(pod, &first.name) {
-        // On standard error, so that standard output has the log alone.
+        // On standard error, so that standard output contains only the log.
         eprintln!("{note}");
     }
     Ok(&first.name)

@@ -18,7 +18,7 @@ words! {
 words! {
     /// A limit that is written to cgroups.
     pub enum NodeAllocatableEnforcement {
-        /// No limit; stands alone.
+        /// No limit; cannot be combined.
         None = "none",
         /// The limit of all pods.
         Pods = "pods",

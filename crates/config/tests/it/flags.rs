@@ -15,7 +15,7 @@ fn parse(args: &[&str]) -> FlagSet {
     FlagSet::parse(args.iter().copied()).unwrap()
 }
 
-/// The configuration of a start with flags alone.
+/// The configuration of a start with only flags.
 fn started(args: &[&str]) -> KubeletConfiguration {
     match load_sources(None, None, &parse(args)) {
         Ok(loaded) => loaded.config,

@@ -18,7 +18,7 @@ use super::Latest;
 
 /// How many entries of each kind are kept.
 const MOST_KEPT: usize = 4096;
-/// From this number on, events that differ in their message alone are combined.
+/// From this number on, events that differ only in their message are combined.
 const MOST_SIMILAR: usize = 10;
 /// After this time without a similar event, the count starts again.
 const SIMILAR_FOR: Duration = Duration::from_mins(10);

@@ -25,7 +25,7 @@ use crate::plan::Fate;
 /// The mode of the log directory.
 const LOGS_MODE: u32 = 0o750;
 
-/// The task's state, which it alone changes.
+/// The state of the task; only the task changes it.
 #[derive(Debug)]
 pub struct ContainerGcTask {
     shared: Arc<Shared>,

@@ -18,7 +18,7 @@ pub struct SegmentInfo {
     pub size: u64,
 }
 
-/// Segments in one directory, for the agent's user alone.
+/// Segments in one directory, readable only by the agent's user.
 pub trait Segments: Debug + Send + Sync {
     /// All segments by number; none if the directory does not exist.
     fn list(&self) -> Result<Vec<SegmentInfo>, FileError>;

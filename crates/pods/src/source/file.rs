@@ -52,7 +52,7 @@ pub struct FileSourceSettings {
     pub period: Duration,
     /// The name of this node, which becomes part of the pods' names.
     pub node_name: String,
-    /// The directory for the last good versions, for this source alone.
+    /// The directory for the last good versions, only for this source.
     pub last_good: PathBuf,
     /// The clock for the time at which a pod was first seen.
     pub clock: Arc<dyn WallClock>,

@@ -79,7 +79,7 @@ struct PullerState {
 
 type PullFuture = BoxFuture<'static, PullOutcome>;
 
-/// A pull in the map. Its waiters alone hold it.
+/// A pull in the map. It is dropped with its last waiter.
 struct SharedPull {
     ticket: PullTicket,
     pull: WeakShared<PullFuture>,

@@ -13,7 +13,7 @@ use crate::commands::table::clean;
 /// The longest time between two removals of a group: one pass.
 const APART: SignedDuration = SignedDuration::from_secs(60);
 
-/// The names of pods by UID: some entries have the UID alone.
+/// The names of pods by UID: some entries only have the UID.
 #[derive(Debug, Default)]
 pub(super) struct PodNames<'a>(BTreeMap<&'a str, &'a str>);
 

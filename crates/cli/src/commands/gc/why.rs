@@ -122,7 +122,7 @@ pub(crate) fn read(journal: PathBuf, what: &str, limit: usize) -> Result<Option<
     Ok(there.then(|| WhyAnswer { what: what.to_owned(), found }))
 }
 
-/// Reports damage on standard error, so that standard output has the answer alone.
+/// Reports damage on standard error, so that standard output contains only the answer.
 pub(crate) fn report_damage(answer: &WhyAnswer) {
     for problem in &answer.found.problems {
         eprintln!("ferrolet: a part of the journal cannot be read: {problem}");
