@@ -28,7 +28,7 @@ pub struct RecordedRequest {
     pub path: String,
     /// The request body; `null` if there is none.
     pub body: Value,
-    /// The status of the response; none until it arrives.
+    /// The status of the response; `None` until it arrives.
     pub status: Option<StatusCode>,
 }
 

@@ -340,7 +340,7 @@ pub fn one_running(containers: &[RuntimeContainer]) -> Option<RuntimeContainer> 
     running.next().is_none().then(|| first.clone())
 }
 
-/// A program that cargo built beside this test.
+/// A program that cargo built with this test.
 pub fn program(name: &str) -> Result<PathBuf> {
     let test = std::env::current_exe().context("find this test's program")?;
     let built =

@@ -101,7 +101,7 @@ pub fn kubectl(plane: &Plane, args: &[&str]) -> Result<String> {
     printed(args, &kubectl_output(plane, args)?)
 }
 
-/// The same, with this on its standard input.
+/// Like `kubectl`, with this on its standard input.
 pub fn kubectl_with_input(plane: &Plane, args: &[&str], input: &str) -> Result<String> {
     let mut child = kubectl_command(plane, args)?.stdin(Stdio::piped()).spawn()?;
     child.stdin.take().context("its standard input")?.write_all(input.as_bytes())?;

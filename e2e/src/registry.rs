@@ -22,7 +22,7 @@ impl Registry {
         Self::start_with(instance, &images()?, &[])
     }
 
-    /// The same for clients with a user name and a password: `NAME:PASSWORD`.
+    /// Like `start`, for clients with a user name and a password: `NAME:PASSWORD`.
     pub fn start_private(instance: &Instance, login: &str) -> Result<Self> {
         Self::start_with(instance, &images()?, &["--login", login])
     }

@@ -26,9 +26,10 @@ use crate::pair::join;
 use crate::store::{CertificateStore, StoreError};
 use crate::watch_request::RequestWatch;
 
-/// The longest wait without a look at the wall clock, which may be set and goes on while the machine sleeps.
+/// The longest wait between two checks of the wall clock, which may be set and which continues while the
+/// machine sleeps.
 const CHECK_PERIOD: Duration = Duration::from_mins(1);
-/// The same while there is no valid certificate, like upstream.
+/// Like `CHECK_PERIOD`, while there is no valid certificate, like upstream.
 const CHECK_WITHOUT: Duration = Duration::from_secs(10);
 
 /// The certificate in use, for other parts. Clones share it. Only its task writes it.

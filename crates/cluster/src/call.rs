@@ -176,8 +176,8 @@ struct Details {
 }
 
 impl Refusal {
-    /// Whether the API server answered, about the requested object. A proxy before it may answer 404
-    /// too.
+    /// Whether the API server itself responded about the requested object. A proxy in front of it
+    /// may respond with 404 too.
     fn is_about(&self, asked: Option<&(&'static str, String)>) -> bool {
         let details = self.details.as_ref();
         let named = |(kind, name): &(&str, String)| {

@@ -85,7 +85,7 @@ impl ClientIdentity {
         (found != self.lock().versions).then_some(found)
     }
 
-    /// Has the next call check the files.
+    /// Makes the next call check the files.
     pub(crate) fn check_again(&self) {
         self.lock().checked = None;
     }

@@ -307,7 +307,7 @@ fn in_file(path: &Path) -> AuthInfo {
     AuthInfo { client_certificate: path.clone(), client_key: path, ..AuthInfo::default() }
 }
 
-/// The same without credentials.
+/// Like `in_file`, without credentials.
 fn anonymous(config: &Config) -> Config {
     let mut config = config.clone();
     config.auth_info = AuthInfo::default();

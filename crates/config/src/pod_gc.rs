@@ -65,7 +65,7 @@ pub struct PodGcArguments {
     pub dry_run: bool,
     /// Whether each deletion gets an event.
     pub events: bool,
-    /// Leader election; none if every process is a leader.
+    /// Leader election; `None` if every process is a leader.
     pub election: Option<Election>,
     /// The port of health and metrics.
     pub serving: Serving,

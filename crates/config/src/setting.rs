@@ -59,7 +59,7 @@ pub(crate) trait Setting: Sized {
 /// The meaning of an explicit zero (`0`, `false`, empty text) in a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Zero {
-    /// The same as omitting the field: the default is used.
+    /// Equal to omitting the field: the default is used.
     Unset,
     /// A value like any other.
     Kept,

@@ -15,9 +15,9 @@ const RECORDS_PER_POD: usize = 5;
 pub struct ImageAccessSettings {
     /// Where the docker configuration of the node may be.
     pub directories: NodeConfigDirectories,
-    /// The credential provider plugins; none where no flag names them.
+    /// The credential provider plugins; `None` where no flag names them.
     pub providers: Option<ProviderSettings>,
-    /// For which images pods must prove their access; none if no records are kept.
+    /// For which images pods must prove their access; `None` if no records are kept.
     pub verification: Option<VerificationPolicy>,
     /// How many pull intents are kept in memory.
     pub most_intents: usize,

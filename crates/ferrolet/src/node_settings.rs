@@ -71,7 +71,7 @@ fn pull_settings(config: &KubeletConfiguration) -> PullSettings {
 /// The user whose subordinate ids are reserved for pods with user namespaces.
 const AGENTS_USER: &str = "kubelet";
 
-/// The same, with the subordinate ids of the machine.
+/// Adds the machine's subordinate ids to the settings of a node.
 pub(crate) fn with_ids_of_pods(node: NodeSettings, most_pods: u32) -> Result<NodeSettings> {
     let reported = hostfs::subordinate_ids(AGENTS_USER);
     let reported = reported.with_context(|| format!("look up the ids of user {AGENTS_USER}"))?;

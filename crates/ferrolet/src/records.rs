@@ -22,7 +22,7 @@ use crate::wiring::{ClusterPorts, Ports, Settings};
 /// How long a search of the journal may take.
 const SEARCH: Duration = Duration::from_secs(30);
 
-/// The journal, and what writes to it.
+/// The journal and its writers.
 #[derive(Debug)]
 pub(crate) struct Records {
     pub(crate) journal: Arc<DiskJournal>,
@@ -31,7 +31,7 @@ pub(crate) struct Records {
     pub(crate) incidents: Arc<IncidentJournal>,
     checks: Arc<ExistenceChecks>,
     recording: Arc<Recording>,
-    /// Images that must not go.
+    /// Images that must not be removed.
     claims: ImageClaims,
 }
 
@@ -57,7 +57,8 @@ impl Records {
         Self { journal, ledger, sessions, incidents, checks, recording, claims }
     }
 
-    /// The same ports, which record every removal: no part of the agent can remove without a record.
+    /// Makes the ports record every removal: no part of the agent can remove anything without a
+    /// record.
     pub(crate) fn recorded(&self, ports: Ports) -> Ports {
         let recording = &self.recording;
         Ports {

@@ -127,7 +127,7 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
     run_async(serve(&inputs, start_context)).context("start the async runtime")?
 }
 
-/// A failure is only logged: the agent then is a likelier victim when memory is short.
+/// A failure is only logged. The kernel is then more likely to kill the agent when memory is short.
 fn set_oom_score_adj(wanted: i32) {
     if let Err(error) = hostfs::set_oom_score_adj(wanted) {
         warn!(%error, wanted, "Cannot set OOM score of the agent");

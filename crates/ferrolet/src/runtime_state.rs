@@ -1,7 +1,7 @@
 //! Whether the runtime is ready to run containers, and its features.
 //!
-//! A runtime that does not answer at all needs no handling here: nothing is done for a pod before its status
-//! was read.
+//! A runtime that does not answer at all needs no handling here: no pod is synced before its status was
+//! read.
 
 use std::sync::Arc;
 use std::time::Duration;

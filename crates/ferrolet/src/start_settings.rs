@@ -34,7 +34,7 @@ pub(crate) struct StartInputs<'a> {
     pub(crate) host_ips: Vec<IpAddr>,
     /// The address of the health endpoint.
     pub(crate) healthz: Option<SocketAddr>,
-    /// The Node object; none without a cluster.
+    /// The Node object; `None` without a cluster.
     pub(crate) own_node: Option<node::Settings>,
 }
 

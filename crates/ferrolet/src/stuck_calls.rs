@@ -19,7 +19,7 @@ pub(crate) struct StuckCalls {
 }
 
 impl StuckCalls {
-    /// Counts those of these pools in a registry.
+    /// Counts the overdue calls of these pools in a registry.
     pub(crate) fn new(pools: Vec<Pool>, registry: &Registry) -> Result<Self, prometheus::Error> {
         let stuck = Opts::new(
             "ferrolet_stuck_operations",

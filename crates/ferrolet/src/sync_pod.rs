@@ -51,7 +51,7 @@ const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the speci
 pub(crate) struct SyncPod {
     /// Creates and kills sandboxes and containers.
     pub(crate) pod_runtime: Arc<PodRuntime>,
-    /// Repairs what an earlier agent left undone.
+    /// Completes steps that an earlier agent did not finish.
     pub(crate) adoption: Adoption,
     /// The container runtime, which reports why a sandbox was not created.
     pub(crate) runtime: Runtime,

@@ -6,7 +6,7 @@ use podspec::{unsupported, view};
 
 use crate::decide::sync_plan::Unsupported;
 
-/// Why a pod of the API waits, if it does.
+/// The reason why a pod of the API waits; `None` if it does not.
 pub(crate) fn unsupported_wait(pod: &Pod) -> Option<Unsupported> {
     if view::is_static(pod) {
         return None;

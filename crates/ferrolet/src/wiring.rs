@@ -272,7 +272,7 @@ impl Agent {
         Arc::clone(&self.health)
     }
 
-    /// A number that changes with every pod that is added, removed or has another status.
+    /// A counter of changes: each added or removed pod, and each changed status, increases it.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.served.changes()
     }

@@ -161,7 +161,7 @@ impl ImageGc {
         self.collector.plan(Observed::Yes).await
     }
 
-    /// The same where no agent has observed the images. None is removed: their ages and uses are unknown.
+    /// Like `plan`, without observations of an agent. No image is removed: their ages and uses are unknown.
     pub async fn plan_unobserved(&self) -> PassReport {
         self.collector.plan(Observed::No).await
     }

@@ -98,7 +98,7 @@ impl Debug for Runs {
     }
 }
 
-/// The credentials of a run; none if it failed.
+/// The credentials of a run; `None` if it failed.
 type RunFuture = BoxFuture<'static, Option<DockerConfig>>;
 
 /// The data of a service account that a plugin receives.
@@ -168,7 +168,7 @@ impl Providers {
         join_all(runs).await.into_iter().flatten().collect()
     }
 
-    /// The pods that a plugin is run for; none if it is not run for the pod.
+    /// The pods that a plugin is run for; `None` if it is not run for the pod.
     async fn identity(&self, plugin: &Plugin, pod: &Pod) -> Option<Identity> {
         let Some(attributes) = &plugin.provider.token_attributes else {
             return Some(Identity::node());
@@ -210,7 +210,7 @@ impl Providers {
     }
 }
 
-/// The annotations that a plugin receives; none if a required one is missing.
+/// The annotations that a plugin receives; `None` if a required one is missing.
 fn wanted_annotations(
     attributes: &TokenAttributes,
     account: &ServiceAccountRecord,

@@ -42,7 +42,7 @@ pub struct RecordParts {
     pub most_records: usize,
 }
 
-/// The facts of a present image that are on record.
+/// The recorded facts about a present image.
 #[derive(Debug, Clone)]
 pub(crate) struct RecordedFacts {
     pub(crate) record: Option<Arc<PulledRecord>>,
@@ -52,7 +52,7 @@ pub(crate) struct RecordedFacts {
 /// Access to be added to the record of an image.
 #[derive(Debug, Clone)]
 pub(crate) struct AddedAccess {
-    /// The full name of the image without a tag; none for a name that cannot be parsed.
+    /// The full name of the image without a tag; `None` for a name that cannot be parsed.
     pub(crate) repository: Option<String>,
     pub(crate) image_ref: String,
     pub(crate) access: RecordedAccess,
@@ -100,14 +100,14 @@ pub fn pull_records(parts: RecordParts, root_dir: &Path) -> (PullRecords, Record
 }
 
 impl PullRecords {
-    /// Sends a request; none if the task has ended, which only happens while the agent stops.
+    /// Sends a request; `None` if the task has ended, which only happens while the agent stops.
     async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Option<T> {
         let (reply, replied) = oneshot::channel();
         self.requests.send(request(reply)).await.ok()?;
         replied.await.ok()
     }
 
-    /// The facts on record about an image; none if they cannot be read.
+    /// The recorded facts about an image; `None` if they cannot be read.
     pub(crate) async fn look(&self, image: &str, image_ref: &str) -> Option<RecordedFacts> {
         let (image, image_ref) = (image.to_owned(), image_ref.to_owned());
         self.ask(|reply| Request::Look { image, image_ref, reply }).await.flatten()

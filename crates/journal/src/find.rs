@@ -23,7 +23,7 @@ pub struct Found {
     pub entries: Vec<Entry>,
     /// Whether there are older matches beyond the limit.
     pub more: bool,
-    /// The time of the oldest entry of all; none without entries.
+    /// The time of the oldest entry of all; `None` without entries.
     #[serde(default)]
     pub since: Option<Timestamp>,
     /// The number of damaged entries.
@@ -178,7 +178,7 @@ fn oldest(segments: &dyn Segments, newest: &[Entry]) -> Result<Option<Timestamp>
 struct Scan {
     entries: Vec<(Position, Entry)>,
     by: Match,
-    /// The same without entries.
+    /// The result, still without entries.
     found: Found,
 }
 

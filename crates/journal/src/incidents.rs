@@ -19,7 +19,7 @@ use crate::find::{Found, find};
 use crate::journal_thread::DiskJournal;
 use crate::query::Query;
 
-/// The place of the segments beside those of the removals.
+/// The directory of the segments, next to the segments of removals.
 const PLACE: &str = "incidents";
 
 /// The part of the bound of the removals that incidents may take in addition.
@@ -36,7 +36,7 @@ const MOST_REMEMBERED: usize = 1024;
 pub struct IncidentJournal(Arc<DiskJournal>);
 
 impl IncidentJournal {
-    /// The record beside the journal of removals in these segments, which has this bound.
+    /// Creates the record next to the journal of removals in these segments, which has this bound.
     pub fn new(
         removals: &dyn Segments,
         clock: Arc<dyn WallClock>,
@@ -64,7 +64,8 @@ impl IncidentRecord for IncidentJournal {
     }
 }
 
-/// Looks for incidents that a process recorded beside the removals in these segments. Blocks while it reads.
+/// Looks for incidents that a process recorded next to the removals in these segments. Blocks while it
+/// reads.
 pub fn find_incidents(
     removals: &dyn Segments,
     query: &Query,

@@ -146,7 +146,7 @@ impl DiskJournal {
         self.disk.take_unfinished()
     }
 
-    /// The same, without blocking.
+    /// Like `take_unfinished`, without blocking.
     pub(crate) async fn left(&self) -> Vec<UnfinishedRemoval> {
         self.ask(Disk::take_unfinished).await.unwrap_or_default()
     }

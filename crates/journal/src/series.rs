@@ -53,7 +53,7 @@ impl Pending {
         Self { note: None, began: Instant::now(), since, files: 0, bytes: 0, last: None }
     }
 
-    /// Their shared entry; none if there were none.
+    /// Their shared entry; `None` if there were none.
     pub(crate) fn verdict(&self) -> Option<Verdict> {
         let last = self.last.clone()?;
         let others = last.detail.0.into_iter().filter(|(name, _)| *name != BYTES);

@@ -16,7 +16,7 @@ use crate::find::{Found, find};
 use crate::journal_thread::DiskJournal;
 use crate::query::Query;
 
-/// The place of the segments beside those of the removals.
+/// The directory of the segments, next to the segments of removals.
 const PLACE: &str = "sessions";
 
 /// Sessions may use one eighth of the bound for removals, in addition to it.
@@ -27,7 +27,7 @@ const PART: u64 = 8;
 pub struct SessionJournal(Arc<DiskJournal>);
 
 impl SessionJournal {
-    /// The record beside the journal of removals in these segments, which has this bound.
+    /// Creates the record next to the journal of removals in these segments, which has this bound.
     pub fn new(
         removals: &dyn Segments,
         clock: Arc<dyn WallClock>,
@@ -58,7 +58,8 @@ impl SessionRecord for SessionJournal {
     }
 }
 
-/// Looks for sessions that a process recorded beside the removals in these segments. Blocks while it reads.
+/// Looks for sessions that a process recorded next to the removals in these segments. Blocks while it
+/// reads.
 pub fn find_sessions(
     removals: &dyn Segments,
     query: &Query,

@@ -172,7 +172,7 @@ impl<T: Serialize + DeserializeOwned> Checkpoint<T> {
         self.files.write_durably(&self.path, &bytes).await
     }
 
-    /// The same with a value that serializes as `T` and borrows its parts: a large one needs no copy.
+    /// Like `write`, with a value that serializes as `T` and borrows its parts: a large one needs no copy.
     pub async fn write_borrowed<S: Serialize>(&self, value: &S) -> Result<(), FileError> {
         let bytes = file_content(self.format.version, value);
         self.files.write_durably(&self.path, &bytes).await

@@ -69,7 +69,7 @@ impl fmt::Debug for Uid {
     }
 }
 
-/// `metadata.resourceVersion`; none if it is not a number.
+/// `metadata.resourceVersion`; `None` if it is not a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Version(pub Option<std::num::NonZeroU64>);
 

@@ -79,7 +79,7 @@ fn escaped(bytes: &[u8]) -> String {
     text
 }
 
-/// The unescaped path; none if a percent sign is not followed by two digits.
+/// The unescaped path; `None` if a percent sign is not followed by two digits.
 fn unescaped(path: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.bytes();

@@ -37,7 +37,7 @@ struct Shared {
 }
 
 impl ImageClaims {
-    /// The same claims; the listener is notified when images are pulled or removed.
+    /// Sets a listener, which is notified when images are pulled or removed.
     #[must_use]
     pub fn with_listener(self, listener: Arc<dyn ImageListener>) -> Self {
         Self { listener: Some(listener), ..self }

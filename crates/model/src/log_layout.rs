@@ -42,7 +42,7 @@ impl LogLayout {
         name.rsplit_once('_').map_or(name, |(_, uid)| uid).into()
     }
 
-    /// The name of the pod of a log directory; none if the directory is not named
+    /// The name of the pod of a log directory; `None` if the directory is not named
     /// `NAMESPACE_NAME_UID`. Namespaces and names of pods have no `_`.
     pub fn pod_name_of_directory(name: &str) -> Option<PodName> {
         let parts: Vec<&str> = name.split('_').collect();
@@ -83,7 +83,7 @@ impl LogLayout {
         (id.len() >= SHORTEST_ID).then(|| id.into())
     }
 
-    /// The pod of a link; none if the link is not named
+    /// The pod of a link; `None` if the link is not named
     /// `NAME_NAMESPACE_CONTAINER-ID.log`, or was cut too early.
     pub fn pod_of_link(name: &str) -> Option<PodName> {
         let parts: Vec<&str> = name.strip_suffix(LINK_SUFFIX)?.split('_').collect();

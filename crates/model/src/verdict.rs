@@ -97,7 +97,7 @@ impl fmt::Display for Subject {
 pub struct Owner {
     /// The pod's UID; empty if unknown: a link has only the pod's name.
     pub uid: PodUid,
-    /// The pod's namespace and name; none for a directory, which has only a UID.
+    /// The pod's namespace and name; `None` for a directory, which has only a UID.
     pub pod: Option<PodName>,
 }
 

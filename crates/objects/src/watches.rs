@@ -164,7 +164,7 @@ impl Shared {
         self.changed.notify_one();
     }
 
-    /// When to check again whether an object is idle; none if it is.
+    /// When to check again whether an object is idle; `None` if it is.
     fn idle_at(&self, key: &ObjectKey, generation: u64) -> Option<Instant> {
         let now = self.now();
         let mut state = self.state();

@@ -49,7 +49,7 @@ const LONGEST_RETRY: Duration = Duration::from_secs(8);
 pub struct Settings {
     /// From the end of a relist to the start of the next.
     pub relist_period: Duration,
-    /// The same while the runtime's event stream reports changes: then a relist only finds lost events.
+    /// Like `relist_period`, while the runtime's event stream reports changes: then a relist only finds lost events.
     pub relist_period_with_hints: Duration,
     /// Whether to use the runtime's event stream.
     pub hints: bool,
@@ -167,7 +167,7 @@ pub struct Relist {
     relisted: watch::Sender<Option<Instant>>,
     /// Bounds the parallel inspections.
     permits: Arc<Semaphore>,
-    /// The same for pods whose last status read failed, so that they do not delay the others.
+    /// Like `permits`, for pods whose last status read failed, so that they do not delay the others.
     retry_permits: Arc<Semaphore>,
     hints: Hints,
     clock: Arc<dyn WallClock>,

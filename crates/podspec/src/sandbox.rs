@@ -6,8 +6,8 @@ use model::observed::{RuntimePodStatus, SandboxState, SandboxStatus};
 use crate::view;
 
 /// The state of a pod's sandboxes; upstream's `PodSandboxChanged`, with one difference: a live
-/// sandbox beside the newest that never had a container was completed by the runtime after its call
-/// had timed out, and is not a reason to restart the pod.
+/// sandbox other than the newest one that never had a container was completed by the runtime after
+/// its call had timed out, and is not a reason to restart the pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SandboxFit<'a> {
     /// The newest one can be used.

@@ -82,7 +82,7 @@ pub struct PodCgroups {
     turns: Turns,
     /// The pods whose cgroups exist for certain. Never held across an await.
     known: Mutex<BTreeMap<PodUid, Known>>,
-    /// The CPU shares of the burstable class; none if unknown. Held during
+    /// The CPU shares of the burstable class; `None` if unknown. Held during
     /// writes, so that the latest sum is written last.
     written: tokio::sync::Mutex<Option<i64>>,
     /// Pods of that class that an earlier agent left, with their cgroups, and this one has not synced: their
@@ -101,11 +101,11 @@ const LONGEST_WAIT_FOR_UNSYNCED: Duration = Duration::from_mins(1);
 struct Known {
     /// The CPU request that the pod adds to its class.
     share: i64,
-    /// The values of the cgroup; none if they differ from the expected ones.
+    /// The values of the cgroup; `None` if they differ from the expected ones.
     values: Option<CgroupValues>,
 }
 
-/// Returns the rule by which nothing of a pod runs or will run; none if something may.
+/// Returns the rule by which nothing of a pod runs or will run; `None` if something may.
 pub type NothingRunsRule<'a> = &'a (dyn Fn(&PodUid) -> Option<&'static str> + Sync);
 
 /// Creates the cgroups of the QoS classes, or updates the values of existing ones.
@@ -303,7 +303,7 @@ impl PodCgroups {
     }
 
     /// The cgroups of pods that an earlier agent left in the burstable class, and this one has not
-    /// synced; none if they cannot be listed.
+    /// synced; `None` if they cannot be listed.
     async fn unsynced(&self, class: &CgroupName) -> Option<Vec<CgroupName>> {
         let is_known = self.unsynced.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         if !is_known {

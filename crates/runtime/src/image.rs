@@ -68,7 +68,7 @@ type Key = (PodUid, String);
 pub(crate) struct Ensured {
     /// The runtime's reference.
     pub(crate) image_ref: String,
-    /// The image; none if it was just pulled and the runtime did not return it.
+    /// The image; `None` if it was just pulled and the runtime did not return it.
     pub(crate) seen: Option<Image>,
     /// On its ID: its name may be one that image garbage collection did not see on it.
     pub(crate) resolved: Vec<ImageClaim>,
@@ -98,7 +98,7 @@ struct PullNeed<'a> {
     container: &'a str,
     /// Its name, as the pod writes it.
     image: &'a str,
-    /// The same with a tag or digest.
+    /// Like `image`, with a tag or digest.
     tagged: String,
     cause: PullCause,
     credentials: PullCredentials,

@@ -97,7 +97,7 @@ impl PodRuntime {
         }
     }
 
-    /// The pods' cgroups; none if disabled.
+    /// The pods' cgroups; `None` if disabled.
     pub fn cgroups(&self) -> Option<Arc<PodCgroups>> {
         self.cgroups.clone()
     }

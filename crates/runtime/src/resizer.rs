@@ -52,7 +52,7 @@ struct CgroupChange<'a> {
 pub(crate) struct PodResizer {
     pub(crate) sandboxes: Arc<dyn SandboxService>,
     pub(crate) containers: Arc<dyn ContainerService>,
-    /// The pods' cgroups; none if disabled.
+    /// The pods' cgroups; `None` if disabled.
     pub(crate) cgroups: Option<Arc<PodCgroups>>,
     /// The resources that containers were given since their creation.
     pub(crate) actuated: Actuated,

@@ -57,7 +57,7 @@ pub(crate) struct Sandboxes {
     pub(crate) logs: LogLayout,
     pub(crate) node: Arc<NodeSettings>,
     pub(crate) host_ips: Arc<dyn HostIps>,
-    /// The handlers of runtime classes; none without an API server.
+    /// The handlers of runtime classes; `None` without an API server.
     pub(crate) classes: Option<Arc<dyn RuntimeHandlers>>,
     pub(crate) user_namespaces: UserNamespaces,
     /// The pods' cgroups, which are the parents of the sandboxes' cgroups.

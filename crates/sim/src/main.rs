@@ -45,9 +45,9 @@ enum Show {
     Failures,
     /// One line per history.
     Lines,
-    /// The plan, and that line.
+    /// The plan, and the line.
     Plan,
-    /// The same for a shorter history with the same failure.
+    /// Like `Plan`, for a shorter history with the same failure.
     Shrunk,
 }
 

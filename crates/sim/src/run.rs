@@ -28,7 +28,7 @@ const LEAST_FAULTS: usize = 10;
 /// How long a node may take after the last fault until it matches its manifests.
 const PATIENCE: Duration = Duration::from_mins(25);
 
-/// The same once no call with a fault is in progress: the longest back-off, of an image or a container, and the
+/// Like `PATIENCE`, once no call with a fault is in progress: the longest back-off, of an image or a container, and the
 /// time until the next sync; or the grace of a pod, and two passes.
 const CALM_PATIENCE: Duration = Duration::from_mins(8);
 

@@ -10,7 +10,7 @@ use crate::outside::Outside;
 pub(crate) type WantedImages = BTreeMap<String, usize>;
 
 /// A call in progress that pulls an image, or creates a container of it. It ends when the agent has the
-/// response, gives up, or is dead.
+/// response, has cancelled the call, or is dead.
 #[derive(Debug)]
 pub(crate) struct WantedImage {
     outside: Arc<Outside>,

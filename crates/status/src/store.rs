@@ -52,7 +52,7 @@ pub struct StatusEntry {
     pub version: u64,
     /// Whether the status is final.
     pub finished: bool,
-    /// When a source added the pod; none once its start was measured.
+    /// When a source added the pod; `None` once its start was measured.
     pub arrived: Option<Timestamp>,
 }
 
@@ -260,7 +260,8 @@ impl StatusReader {
         newer.map(|(uid, entry)| (uid.clone(), entry.version)).collect()
     }
 
-    /// The statuses to save. Those of an earlier agent stay until their pods have later ones, or no source has them.
+    /// The statuses to save. Statuses of an earlier agent stay until their pods have later ones, or are in no
+    /// source.
     pub(crate) fn saved(&self, pods: SavedPods) -> Saved {
         let state = lock(&self.state);
         let listed = |uid: &PodUid| !state.sources_complete || state.entries.contains_key(uid);

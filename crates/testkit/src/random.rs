@@ -47,12 +47,12 @@ impl Random {
         least + self.below(most - least + 1)
     }
 
-    /// The same, of milliseconds.
+    /// Like `between`, in milliseconds.
     pub fn millis(&mut self, least: u64, most: u64) -> Duration {
         Duration::from_millis(self.between(least, most))
     }
 
-    /// The same, of seconds.
+    /// Like `between`, in seconds.
     pub fn seconds(&mut self, least: u64, most: u64) -> Duration {
         Duration::from_secs(self.between(least, most))
     }

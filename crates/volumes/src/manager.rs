@@ -36,15 +36,15 @@ pub struct ManagerParts {
     pub host: Arc<dyn VolumeHost>,
     /// Removes volumes, with a reason on record.
     pub files: Arc<dyn HostFiles>,
-    /// Secrets and config maps; none without an API server.
+    /// Secrets and config maps; `None` without an API server.
     pub objects: Option<Arc<dyn PodObjects>>,
-    /// Tokens of service accounts; none without an API server.
+    /// Tokens of service accounts; `None` without an API server.
     pub tokens: Option<Arc<dyn PodTokens>>,
-    /// Trust bundles; none without an API server, and while their feature gate is off.
+    /// Trust bundles; `None` without an API server, and while their feature gate is off.
     pub trust_bundles: Option<Arc<dyn ClusterTrustBundles>>,
-    /// Certificates of pods; none without an API server, and while their feature gate is off.
+    /// Certificates of pods; `None` without an API server, and while their feature gate is off.
     pub certificates: Option<Arc<dyn PodCertificates>>,
-    /// Claims and persistent volumes; none without an API server.
+    /// Claims and persistent volumes; `None` without an API server.
     pub storage: Option<Arc<dyn StorageReads>>,
     /// Records events.
     pub events: Arc<dyn Events>,

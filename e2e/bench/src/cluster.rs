@@ -134,7 +134,7 @@ impl Block {
         }
     }
 
-    /// The same, mutable; without an agent, those of bare calls.
+    /// Like `of`, mutable; without an agent, the times of bare calls.
     fn of_mut(&mut self, who: Option<Agent>) -> &mut Times {
         match who {
             None => &mut self.floor,

@@ -228,7 +228,7 @@ fn row(results: &ClusterResults, metric: Metric) -> Option<Row> {
     })
 }
 
-/// The page; `name` is that of the files beside it.
+/// The page. `name` is the base name of the files that belong to it.
 pub fn markdown(results: &ClusterResults, name: &str) -> String {
     let plan = &results.plan;
     let rows = rows(results);

@@ -20,7 +20,7 @@ pub trait Collect {
     /// The measurements, with machine and time.
     fn about(&self) -> &About;
 
-    /// The same, mutable.
+    /// Like `about`, mutable.
     fn about_mut(&mut self) -> &mut About;
 
     /// Whether both were measured in the same way, in any number of rounds.

@@ -173,7 +173,7 @@ mod tests {
                 vec![(0.1, 0.2), (0.1, 1.0), (0.1, 0.2)],
                 not_judged("2 of 3 rounds with a load below 1 before"),
             ),
-            // A busy round beside three quiet ones.
+            // A busy round among three quiet ones.
             (vec![(0.1, 0.2), (0.1, 3.0), (0.1, 0.2), (0.1, 0.2)], Judgement::Met),
             (
                 vec![(0.1, 0.2), (0.4, 3.0), (0.1, 0.2), (0.1, 0.2)],

@@ -95,7 +95,7 @@ impl Place {
         self.stage_with(&[])
     }
 
-    /// The same with options for the hollow runtime.
+    /// Like `stage`, with options for the hollow runtime.
     pub fn stage_with(&self, options: &[&str]) -> Result<Stage<'_>> {
         self.sweep()?;
         let (behind, hollow) = match self.on {

@@ -114,7 +114,7 @@ fn first() -> u32 {
 /// The rate of deletions of terminated pods.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Deletions {
-    /// The agent that deleted them; none for bare calls, as fast as the server takes them.
+    /// The agent that deleted them; `None` for bare calls, as fast as the server takes them.
     pub agent: Option<Agent>,
     /// The number of pods.
     pub pods: usize,

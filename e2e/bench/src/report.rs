@@ -9,7 +9,7 @@ use crate::results::{About, Agent, Machine, Results, Run};
 use crate::spread::Spread;
 use crate::targets::{Measure, Target, Verdict, growth, judge};
 
-/// The page; `name` is that of the files beside it.
+/// The page. `name` is the base name of the files that belong to it.
 pub fn markdown(results: &Results, name: &str) -> String {
     let mut page = String::new();
     let mut add = |text: &str| {

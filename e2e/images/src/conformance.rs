@@ -16,7 +16,7 @@ pub struct Inputs {
     workload: Vec<u8>,
     /// busybox and a shell.
     base: Layer,
-    /// The same, with curl, ip and nc.
+    /// Like `base`, with curl, ip and nc.
     base_with_tools: Layer,
     /// Upstream's program for test containers.
     agnhost: Vec<u8>,

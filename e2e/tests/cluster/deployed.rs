@@ -36,7 +36,8 @@ const CONTROLLERS: [&str; 4] = [
 /// The user of the pods.
 const USER: &str = "system:serviceaccount:kube-system:ferrolet-pod-gc";
 
-/// Libraries of the image's base that a program may be linked to, beside the loader: the Dockerfile names them.
+/// Libraries of the image's base that a program may be linked to, in addition to the loader: the Dockerfile
+/// names them.
 const LIBRARIES: [&str; 3] = ["libc.so.6", "libgcc_s.so.1", "libm.so.6"];
 
 /// The timeout of the deletion of an orphaned pod.

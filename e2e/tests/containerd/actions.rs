@@ -94,7 +94,7 @@ fn init_containers_and_sidecars_keep_their_order_also_with_a_new_sandbox() -> Re
     }
     ensure!(times.is_sorted(), "started in another order: {times:?}");
 
-    // A sidecar that dies is restarted beside the others.
+    // A sidecar that dies is restarted while the others run.
     let running = |name: &'static str| {
         move |containers: &[e2e::containerd::RuntimeContainer]| {
             let named: Vec<_> = containers.iter().filter(|one| one.name == name).cloned().collect();

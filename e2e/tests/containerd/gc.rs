@@ -33,7 +33,7 @@ fn start_with_frequent_gc(node: &mut Node, flags: &[&str]) -> Result<()> {
     node.start_agent_with_flags(&[&[own.as_str()], flags].concat())
 }
 
-/// The same, after stopping the running agent.
+/// Like `start_with_frequent_gc`, after stopping the running agent.
 fn restart_with_frequent_gc(node: &mut Node) -> Result<()> {
     node.stop_agent()?;
     start_with_frequent_gc(node, &[])?;

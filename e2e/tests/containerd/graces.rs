@@ -13,7 +13,7 @@ struct Stubborn {
     /// The end of its UID.
     mark: &'static str,
     containers: &'static [&'static str],
-    /// Fields beside its grace period of eight seconds.
+    /// Fields in addition to its grace period of eight seconds.
     spec: &'static str,
     /// The minimum duration of its end.
     at_least: Duration,

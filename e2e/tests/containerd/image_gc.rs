@@ -134,7 +134,7 @@ impl SmallNode {
         self.let_an_agent_see(NAMES.len(), pods)
     }
 
-    /// The same for this many images in addition to those of every instance, with the agent's current
+    /// Like `let_an_agent_see_all`, for this many images in addition to those of every instance, with the agent's current
     /// configuration.
     fn let_an_agent_see(&mut self, images: usize, pods: &[&str]) -> Result<String> {
         self.node.start_agent()?;
@@ -226,7 +226,7 @@ struct Family {
 }
 
 impl Family {
-    /// The size of their shared layer, beside the program.
+    /// The size of their shared layer, without the program.
     const SHARED: usize = 16 << 20;
     /// The size of the own layer of the kept images.
     const LITTLE: usize = 64 << 10;

@@ -109,7 +109,7 @@ fn failed_init_container_is_retried_or_fails_the_pod() -> Result<()> {
     ensure!(!logs.contains("/main/"), "started beside its init container: {logs}");
     let of_over: Vec<&str> = logs.lines().filter(|log| log.contains("shop_over-")).collect();
     ensure!(of_over.len() == 1 && of_over[0].ends_with("/prepare/0.log"), "{logs}");
-    // Of the dead instances only the last is kept, beside the running one.
+    // Only the last dead instance is kept, and the running one.
     for name in ["retried", "ruled"] {
         let count = logs.lines().filter(|log| log.contains(&format!("shop_{name}-"))).count();
         ensure!((1..=3).contains(&count), "{logs}");

@@ -23,7 +23,7 @@ pub(super) struct Pool {
     pub(super) slots: usize,
     /// A job that takes longer hangs, and is killed.
     pub(super) limit: Duration,
-    /// Busy processes beside the jobs.
+    /// Busy processes that run during the jobs.
     pub(super) load: usize,
 }
 

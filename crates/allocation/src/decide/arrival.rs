@@ -85,8 +85,8 @@ pub fn decide_arrival(
     }
 }
 
-/// Sorts pods into the order of admission: running pods first, because all others must
-/// fit beside them; then the oldest, and equally old ones in their order of arrival.
+/// Sorts pods into the order of admission: running pods first, because the other pods must fit into
+/// the remaining resources; then the oldest, and equally old ones in their order of arrival.
 pub fn in_order(mut came: Vec<(Arc<Pod>, Standing)>) -> Vec<(Arc<Pod>, Standing)> {
     came.sort_by_key(|(pod, standing)| {
         let made = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);

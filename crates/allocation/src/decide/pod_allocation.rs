@@ -35,7 +35,7 @@ pub struct PodAllocation {
 /// A pod that was admitted.
 #[derive(Debug)]
 pub struct Admitted {
-    /// As its source has it.
+    /// The pod as its source lists it.
     pub desired: Arc<Pod>,
     /// With the resources that it is allocated; the same pod if it requests just that.
     pub allocated: Arc<Pod>,
@@ -81,7 +81,7 @@ pub struct Refusal {
 /// A resize that is being actuated.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Actuation {
-    /// The new allocation; none if an earlier agent allocated it.
+    /// The new allocation; `None` if an earlier agent allocated it.
     pub to: Option<Allocation>,
     /// What the pod had before, and may still have.
     pub before: Allocation,
@@ -296,7 +296,8 @@ impl PodAllocation {
         allocated
     }
 
-    /// Starts the actuation of a resize. Resources of an earlier one that the pod may still have count further.
+    /// Starts the actuation of a resize. Resources that the pod may still have from an earlier resize continue
+    /// to count.
     pub fn begin_actuation(&mut self, granted: &Pod, before: &Pod) {
         let mut before = Allocation::of(before);
         if let Some(earlier) = self.actuation.take() {

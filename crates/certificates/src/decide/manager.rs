@@ -183,7 +183,7 @@ impl CertificateManager {
         }
     }
 
-    /// When a certificate is to be requested.
+    /// When to request a certificate.
     fn due_at(&self, template: &Template, now: Timestamp) -> Timestamp {
         match &self.current {
             Some(current) if !self.is_forced && template.is_satisfied_by(&current.facts) => {

@@ -257,7 +257,7 @@ fn volumes(text: &mut Text, pod: &Pod, waiting: &[WaitingVolume]) {
     }
     text.title("Volumes");
     for volume in volumes {
-        // The one field beside the name is the type of the volume.
+        // The only field other than the name is the type of the volume.
         let written = serde_json::to_value(volume).unwrap_or_default();
         let kind = written.as_object().and_then(|fields| fields.keys().find(|key| *key != "name"));
         let kind = kind.map_or("<none>", String::as_str);

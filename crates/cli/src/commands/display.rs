@@ -63,7 +63,7 @@ fn sorted(pods: &Pods) -> Vec<PodItem<Pod>> {
     pods
 }
 
-/// Reports refused manifests beside the pods, each once.
+/// Reports each refused manifest once, in addition to the pods.
 #[derive(Debug)]
 struct Notices<E> {
     out: E,

@@ -19,7 +19,7 @@ pub(crate) fn note(refused: &RefusedManifest) -> String {
     written(refused, &refused.manifest, &refused.message)
 }
 
-/// The same in one line, with a hint where to find the rest.
+/// The note in one line, with a hint where to find the rest.
 pub(crate) fn brief(refused: &RefusedManifest) -> String {
     shortened(refused, &refused.manifest)
 }

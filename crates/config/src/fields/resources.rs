@@ -24,11 +24,11 @@ words! {
         Pods = "pods",
         /// The reservation for the system.
         SystemReserved = "system-reserved",
-        /// The same, for CPU alone.
+        /// Like the previous value, but only for CPU.
         SystemReservedCompressible = "system-reserved-compressible",
         /// The reservation for Kubernetes.
         KubeReserved = "kube-reserved",
-        /// The same, for CPU alone.
+        /// Like the previous value, but only for CPU.
         KubeReservedCompressible = "kube-reserved-compressible",
     }
 }
@@ -112,7 +112,7 @@ words! {
 settings! {
     /// Swap of pods.
     pub struct MemorySwap {
-        /// The rule; none for `NoSwap`.
+        /// The rule; `None` for `NoSwap`.
         swap_behavior: Option<SwapBehavior> = "swapBehavior", unset(None);
     }
 }

@@ -98,7 +98,7 @@ pub(crate) struct Identity {
     pub(crate) file: Option<PathBuf>,
     /// Where a node without a valid client certificate requests one.
     bootstrap: Option<Arc<dyn SigningRequests>>,
-    /// Whether a certificate is requested at once, in place of that of the kubeconfig.
+    /// Whether a certificate is requested immediately to replace the one of the kubeconfig.
     is_forced: bool,
 }
 
@@ -134,7 +134,8 @@ pub(crate) async fn prepare_identity(
     identity.file = Some(store.current_path());
     import(&store, found, now, &mut identity).await;
     if identity.bootstrap.is_none() && client_pair(kubeconfig).is_ok_and(|pair| pair.is_none()) {
-        // A token or a plugin requests the first certificate; calls use the certificate only.
+        // A token or a plugin only authenticates the request for the first certificate; all other
+        // calls use the certificate.
         identity.bootstrap = Some(client(kubeconfig).await.context("connect with the kubeconfig")?);
     }
     Ok(identity)

@@ -6,7 +6,7 @@ use model::ids::PodUid;
 
 /// How many directories are removed at a time.
 const AT_A_TIME: usize = 4;
-/// The same including slow removals: they must not hold up others when a file system hangs.
+/// Like `AT_A_TIME`, including slow removals: they must not hold up others when a file system hangs.
 const WITH_SLOW: usize = 32;
 
 /// Directories to be removed, each by one removal at a time.

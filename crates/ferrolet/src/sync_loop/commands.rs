@@ -26,7 +26,7 @@ struct Snapshot {
 }
 
 impl SyncLoop {
-    /// Feeds an event into the intake, and executes what follows.
+    /// Feeds an event into the intake, and executes the resulting commands.
     pub(super) async fn feed(&mut self, event: IntakeEvent) {
         let commands = self.decide(event);
         self.execute_all(commands).await;

@@ -1,4 +1,5 @@
-//! Directories of pods that are gone. They are removed beside the loop, which never waits for a disk.
+//! Removes directories of pods that no longer exist. This happens in separate tasks: the loop never
+//! waits for a disk.
 
 use std::collections::BTreeSet;
 

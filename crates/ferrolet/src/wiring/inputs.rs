@@ -50,7 +50,7 @@ pub struct Ports {
     pub probes: Arc<dyn ProbeClient>,
     /// The logs of containers.
     pub logs: Arc<dyn ContainerLogs>,
-    /// The log files of containers, for rotation; none where there are no files.
+    /// The log files of containers, for rotation; `None` where there are no files.
     pub log_files: Option<Arc<dyn LogFiles>>,
     /// Runs credential provider plugins.
     pub programs: Arc<dyn Programs>,
@@ -64,11 +64,11 @@ pub struct Ports {
     pub node_events: Arc<dyn NodeEvents>,
     /// Measures disks.
     pub disks: Arc<dyn Disks>,
-    /// The host's cgroups; none if the agent manages none.
+    /// The host's cgroups; `None` if the agent manages none.
     pub cgroups: Option<Arc<dyn Cgroups>>,
-    /// The packet filter; none if the agent maintains no chains.
+    /// The packet filter; `None` if the agent maintains no chains.
     pub packet_filter: Option<Arc<dyn PacketFilter>>,
-    /// The API server; none without a cluster.
+    /// The API server; `None` without a cluster.
     pub cluster: Option<ClusterPorts>,
     /// The threads for blocking calls, so that stuck calls are reported.
     pub pools: Vec<Pool>,
@@ -129,7 +129,7 @@ pub struct Settings {
     pub cgroups: NodeCgroups,
     /// The address of the health endpoint.
     pub healthz: Option<SocketAddr>,
-    /// The settings of the Node object; none without a cluster.
+    /// The settings of the Node object; `None` without a cluster.
     pub own_node: Option<node::Settings>,
     /// How objects that pods refer to are read.
     pub objects: objects::Settings,

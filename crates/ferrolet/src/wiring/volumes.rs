@@ -15,9 +15,9 @@ use crate::pod_volumes::{
 };
 use crate::wiring::{Ports, Settings};
 
-/// What volumes need of other parts of the agent.
+/// The parts of the agent that volumes need.
 pub(super) struct VolumeInputs<'a> {
-    /// Secrets and config maps; none without an API server.
+    /// Secrets and config maps; `None` without an API server.
     pub(super) objects: Option<ObjectStore>,
     pub(super) node: Option<&'a NodeHandle>,
     pub(super) panics: &'a PanicGuard,

@@ -32,7 +32,7 @@ async fn refused(harness: &Harness, agent: &Agent, message: &str) {
     harness.until(message, is_so).await;
 }
 
-/// Gives the agent time for several syncs; the container stays the same.
+/// Waits for several syncs, and checks that the container was not replaced.
 async fn stays(harness: &Harness, pod: &str, container: &Container) {
     tokio::time::sleep(Duration::from_mins(12)).await;
     assert_eq!(harness.one_runs(pod).await.id, container.id);

@@ -19,7 +19,8 @@ const IMAGE: &str = "ferrolet.test/workload:1";
 /// Why a static pod is rejected that is too large for the node.
 const REFUSED: &str = "UnexpectedAdmissionError";
 
-/// The ports of an agent of a cluster, whose work for one pod panics. Another pod runs beside it.
+/// The ports of an agent of a cluster, whose work for one pod panics. Another pod runs at the same
+/// time.
 struct Bench {
     harness: Harness,
     api: MemoryPods,
@@ -31,7 +32,7 @@ struct Case {
     step: &'static str,
     /// The pod's name in events.
     pod: &'static str,
-    /// Brings the pod to the step, which panics from then on.
+    /// Makes the pod reach the step, which then panics each time.
     breaks: fn(&Bench),
     /// Whether the pod has recovered.
     has_recovered: fn(&Bench, &Agent) -> bool,

@@ -320,7 +320,7 @@ async fn resources_freed_for_a_resize_are_reserved_for_it() {
     let agent = harness.start();
     let web = harness.one_runs("web").await;
     harness.one_runs("lesser").await;
-    // While the lesser pod terminates, another pod is added that would fit beside the old resources.
+    // While the lesser pod terminates, another pod is added that would fit without the resize.
     let slow = Fault::delay(Duration::from_secs(20));
     harness.runtime.inject(Rule::on(Method::StopContainer, slow).once());
     asking("web", 2_000_001_000, 1000);

@@ -154,7 +154,7 @@ impl Harness {
         Running { gc, stop, task }
     }
 
-    /// The same, after a first pass with enough space; then the disk gets this capacity.
+    /// Like `start`, after a first pass with enough space; then the disk gets this capacity.
     pub(crate) async fn started(&self, capacity: u64) -> Running {
         self.disk.set_capacity(1 << 50);
         let running = self.start();

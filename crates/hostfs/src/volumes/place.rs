@@ -23,7 +23,7 @@ const FILE_MODE: u32 = 0o640;
 /// A descriptor that only identifies a file or directory. A link is an error, with [`BENEATH`].
 pub(super) const NAMED: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
-/// The same, but for a link it identifies the link itself: mounting one would follow it.
+/// Like `NAMED`, but for a link it identifies the link itself: mounting one would follow it.
 pub(super) const NAMED_OR_LINK: OFlags = NAMED.union(OFlags::NOFOLLOW);
 
 /// A directory that can be listed.
@@ -33,7 +33,7 @@ pub(super) const LISTED: OFlags =
 /// No link is followed, and no name leaves the root.
 pub(super) const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
 
-/// The same, and no mount is entered.
+/// Like `BENEATH`, and no mount is entered.
 pub(super) const INSIDE: ResolveFlags = BENEATH.union(ResolveFlags::NO_XDEV);
 
 pub(super) fn refused(problem: &str) -> io::Error {

@@ -50,7 +50,7 @@ impl Keyring {
     }
 }
 
-/// The key of an entry of a configuration: host and path, without scheme and API version; none if the entry is for no
+/// The key of an entry of a configuration: host and path, without scheme and API version; `None` if the entry is for no
 /// registry.
 fn key(registry: &str) -> Option<String> {
     let plain = ["https://", "http://"].iter().find_map(|scheme| registry.strip_prefix(scheme));

@@ -54,7 +54,7 @@ fn is_host(host: &str) -> bool {
     host.bytes().all(|byte| !byte.is_ascii() || byte.is_ascii_alphanumeric() || is_mark(byte))
 }
 
-/// The path with `%` escapes resolved; none if one is malformed.
+/// The path with `%` escapes resolved; `None` if one is malformed.
 fn percent_decoded(path: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.bytes();

@@ -13,7 +13,7 @@ use crate::world::{IMAGE, World};
 
 const BIN: &str = "/plugins/get";
 
-/// A world with one plugin, with these fields beside the required ones.
+/// A node with one plugin, with these fields in addition to the required ones.
 async fn world(fields: &str) -> World {
     let mut world = World::new();
     let text = format!(

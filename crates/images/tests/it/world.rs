@@ -117,7 +117,7 @@ impl World {
         Agent { access, records, registry, _task: tasks }
     }
 
-    /// Puts a pull secret into the namespace `shop`.
+    /// Creates a pull secret in the namespace `shop`.
     pub(crate) fn put_secret(&self, name: &str, password: &str) {
         let config =
             format!(r#"{{"auths":{{"r.io":{{"username":"u","password":"{password}"}}}}}}"#);

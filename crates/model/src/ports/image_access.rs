@@ -51,7 +51,7 @@ pub trait ImageAccess: Debug + Send + Sync {
     /// as preloaded.
     async fn pull_begins(&self, image: &str) -> Result<(), FileError>;
 
-    /// Records a pull that succeeded, with the credential that it succeeded with; none for an anonymous one.
+    /// Records a pull that succeeded, with the credential that it succeeded with; `None` for an anonymous one.
     async fn pull_succeeded(&self, image: &str, image_ref: &str, with: Option<&PullCredential>);
 
     /// Records that a pull failed or was cancelled.

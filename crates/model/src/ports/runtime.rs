@@ -172,7 +172,7 @@ pub struct RuntimeCondition {
 /// Health of the runtime, as it reports itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeStatus {
-    /// Whether containers can run; none if it does not report it, which counts as no.
+    /// Whether containers can run; `None` if it does not report it, which counts as no.
     pub runtime: Option<RuntimeCondition>,
     /// Whether pods get a network; the same.
     pub network: Option<RuntimeCondition>,

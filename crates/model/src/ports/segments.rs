@@ -32,7 +32,7 @@ pub trait Segments: Debug + Send + Sync {
     /// Removes a segment; a missing one is not an error.
     fn remove(&self, number: u64) -> Result<(), FileError>;
 
-    /// Other segments, in a directory beside these.
+    /// Other segments, in a directory next to these.
     fn beside(&self, name: &str) -> Arc<dyn Segments>;
 
     /// Whether calls may wait for a disk. Segments in memory never do, and are called on the caller's thread, so that

@@ -67,7 +67,7 @@ pub enum FileSystem {
 pub enum Written {
     /// Other content, or nothing.
     New,
-    /// The same content. Missing links were created again.
+    /// The content is unchanged. Missing links were created again.
     Same,
 }
 

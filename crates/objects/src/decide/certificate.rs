@@ -49,7 +49,7 @@ impl std::fmt::Debug for PendingRequest {
 }
 
 impl CertificateState {
-    /// Takes the state of the pending request; none if the request is not listed. A deleted request is created
+    /// Takes the state of the pending request; `None` if the request is not listed. A deleted request is created
     /// again.
     pub fn take(&mut self, answer: Option<&CertificateAnswer>, now: Timestamp, jitter: Duration) {
         let Some(pending) = self.pending.take() else { return };

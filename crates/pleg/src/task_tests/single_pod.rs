@@ -25,7 +25,7 @@ fn late_relist(millis_late: u64) -> Rule {
     Rule::on(Method::ListContainers, Fault::late_answer(millis(millis_late))).object("").once()
 }
 
-/// The same for a single-pod relist.
+/// Like `late_relist`, for a single-pod relist.
 fn late_pod_relist(pod: &str, millis_late: u64) -> Rule {
     let fault = Fault::late_answer(millis(millis_late));
     Rule::on(Method::ListContainers, fault).object(uid(pod).as_str()).once()

@@ -43,11 +43,11 @@ impl Sign {
 pub struct Pace {
     most: usize,
     limit: usize,
-    /// Successes since the limit last changed.
+    /// Successful requests since the limit last changed.
     well: usize,
-    /// Until then, throttled responses belong to requests sent before the last such response.
+    /// Throttled responses before this time belong to requests that were sent before the last one.
     paused_until: Duration,
-    /// The same for failures.
+    /// Like `paused_until`, for failures.
     lowered_until: Duration,
 }
 

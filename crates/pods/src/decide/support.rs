@@ -16,7 +16,7 @@ pub fn held_back(
     unsupported(last_good).is_none().then_some(message)
 }
 
-/// The same for a set of pods: the problem of the first pod that is held back. A set is replaced as a whole.
+/// Like `held_back`, for a set of pods: the problem of the first pod that is held back. A set is replaced as a whole.
 pub fn set_held_back(
     new: &[Pod],
     last_good: &[&Pod],

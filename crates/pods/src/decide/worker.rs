@@ -41,7 +41,7 @@ pub enum Target {
 
 impl Target {
     /// Whether the pod must be the only one of its name. A pod found in the runtime may be an earlier version of
-    /// a static pod, which must not run beside the next version.
+    /// a static pod, which must not run at the same time as the next version.
     fn holds_its_name(&self) -> bool {
         match self {
             Self::Pod(pod) => view::is_static(pod),
@@ -204,7 +204,7 @@ struct Worker {
     pending: bool,
     /// A pod with this uid was created again while this one terminates: start over afterwards.
     restart: bool,
-    /// The reason for the end of the pod that decides about its remaining containers and files.
+    /// The reason why the pod ends. It decides whether its containers and logs are kept.
     end_reason: Option<EndReason>,
     /// Whether no source lists the pod any more.
     orphan: bool,

@@ -144,7 +144,7 @@ fn of_object(
     objects.all(&key, optional == Some(true))
 }
 
-/// The value of a variable from its source; none if an optional source is missing.
+/// The value of a variable from its source; `None` if an optional source is missing.
 fn referred(
     source: &EnvVarSource,
     pod: &Pod,

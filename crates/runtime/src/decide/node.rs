@@ -30,7 +30,7 @@ pub struct NodeSettings {
     pub cluster_dns: Vec<IpAddr>,
     /// The cluster domain; empty without one.
     pub cluster_domain: String,
-    /// The host's `resolv.conf` for pods; none if disabled.
+    /// The host's `resolv.conf` for pods; `None` if disabled.
     pub resolv_conf: Option<PathBuf>,
     /// Whether `RuntimeDefault` is the default seccomp profile.
     pub seccomp_default: bool,

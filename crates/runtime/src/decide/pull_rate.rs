@@ -14,7 +14,7 @@ pub struct PullRate {
 /// A token bucket, full at first. It keeps the time at which it would be full again instead of a number of tokens.
 #[derive(Debug, Clone)]
 pub struct TokenBucket {
-    /// The time in which a token is added; none without a limit.
+    /// The time in which a token is added; `None` without a limit.
     period: Option<Duration>,
     /// The time in which it fills.
     capacity: Duration,

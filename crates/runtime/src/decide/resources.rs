@@ -18,7 +18,7 @@ const BEST_EFFORT: i64 = 1000;
 /// The limit settings of the node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LimitSettings {
-    /// The CFS quota period; none if CPU limits are not enforced.
+    /// The CFS quota period; `None` if CPU limits are not enforced.
     pub cpu_period: Option<Duration>,
     /// Whether the kernel kills all processes of a container that is out of memory. Only
     /// cgroup v2 can.

@@ -1,4 +1,4 @@
-//! Sidecars: init containers that keep running beside the regular ones.
+//! Sidecars: init containers that keep running with the regular containers.
 
 use k8s_openapi::api::core::v1::Container;
 use model::observed::{ContainerState, ContainerStatus};

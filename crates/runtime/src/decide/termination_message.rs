@@ -21,7 +21,7 @@ pub struct MessageSource {
     pub or_log: bool,
 }
 
-/// The sources of the termination message; none for a container that has not exited.
+/// The sources of the termination message; `None` for a container that has not exited.
 pub fn message_source(status: &ContainerStatus) -> Option<MessageSource> {
     if status.state != ContainerState::Exited {
         return None;

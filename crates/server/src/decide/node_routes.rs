@@ -101,9 +101,9 @@ pub enum Endpoint {
     Disabled(&'static str),
     /// 405: it takes these methods only.
     OtherMethod(&'static str),
-    /// 404: no such path below a served root.
+    /// 404: there is no such path below a served root.
     Unknown,
-    /// The same below a root with a fixed set of paths, for which upstream has another text.
+    /// 404 below a root with a fixed set of paths, for which upstream has another text.
     NoPage,
 }
 

@@ -30,7 +30,7 @@ pub(super) struct EndedOrphans {
 struct Seen {
     uid: PodUid,
     ready: bool,
-    /// Whether it was never ready beside another one.
+    /// Whether it was never ready at the same time as another one.
     alone: bool,
 }
 

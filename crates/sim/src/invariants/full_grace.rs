@@ -90,7 +90,7 @@ impl FullGrace {
         }
     }
 
-    /// The same of its hook and of the wait for the others.
+    /// How long the hook of a sidecar and its wait for the other containers took.
     fn sidecar_took(
         &self,
         pod: &PodPlan,

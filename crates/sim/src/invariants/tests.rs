@@ -82,7 +82,7 @@ pub(super) fn broken(events: impl IntoIterator<Item = Event>) -> Option<&'static
     broken_on(&Collecting::default(), events)
 }
 
-/// The same with these GC settings.
+/// Like `broken`, with these GC settings.
 pub(super) fn broken_on(
     collecting: &Collecting,
     events: impl IntoIterator<Item = Event>,

@@ -76,10 +76,10 @@ pub(super) struct PlanBuilder {
     random: Random,
     /// Random numbers of their own for everything about the URL: histories without one stay unchanged.
     web: Random,
-    /// The same for the environment of containers (cgroups, disks, logs, servers in pods), and for their
+    /// Like `web`, for the environment of containers (cgroups, disks, logs, servers in pods), and for their
     /// optional features.
     around: Random,
-    /// The same for actions that were added later, in histories that have them.
+    /// Like `around`, for actions that were added later, in histories that have them.
     pub(super) later: Option<Random>,
     /// Whether a URL serves manifests in this history.
     url: bool,

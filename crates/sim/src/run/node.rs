@@ -48,7 +48,7 @@ const CANNOT_READ: &str = "task sync loop: read ";
 const STARTED_AGAIN: Duration = Duration::from_secs(5);
 /// The directory of the last valid version of every manifest.
 const LAST_GOOD: &str = "/ferrolet/state/manifests";
-/// The same for the page of the URL.
+/// Like `LAST_GOOD`, for the page of the URL.
 const LAST_GOOD_PAGE: &str = "/ferrolet/state/manifest-url";
 
 /// A later action.

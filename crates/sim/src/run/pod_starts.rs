@@ -46,7 +46,7 @@ impl PodStarts {
         self.made.iter().map(|(uid, made)| (uid.clone(), longest(made))).collect()
     }
 
-    /// The same for the time since each pod is wanted.
+    /// The time since each pod was first wanted.
     pub(super) fn wanted_for(&self, outside: &Outside) -> BTreeMap<PodUid, SignedDuration> {
         let age = |since: &Duration| outside.longest_age(*since);
         self.wanted.iter().map(|(uid, since)| (uid.clone(), age(since))).collect()

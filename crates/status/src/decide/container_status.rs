@@ -22,7 +22,7 @@ pub(super) const UNSEEN_EXIT_CODE: i32 = 137;
 /// The message of a container whose end was not observed, in upstream's words.
 pub(super) const UNSEEN_END: &str =
     "The container could not be located when the pod was terminated";
-/// The same if the runtime has no instance of it any more.
+/// Like `UNSEEN_END`, if the runtime has no instance of it any more.
 const UNSEEN_END_OF_GONE: &str = "The container could not be located when the pod was deleted.  \
                                   The container used to be Running";
 /// The message of an init container that the runtime no longer has, while it has instances of later

@@ -12,7 +12,7 @@ use model::verdict::Subject;
 use super::{Play, Report};
 use crate::wanted::removal;
 
-/// The cgroups under test, with access beside the port.
+/// The cgroups under test, with direct access that bypasses the port.
 #[async_trait]
 pub trait Harness: Send + Sync {
     /// The port under test.

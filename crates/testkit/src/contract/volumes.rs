@@ -137,7 +137,7 @@ fn place(harness: &dyn Harness, below: &str) -> Place {
     Place { root: harness.directory(), below: below.into() }
 }
 
-/// The same, with its directory created.
+/// Like `place`, with its directory created.
 async fn made(harness: &dyn Harness, below: &str) -> Result<Place> {
     let place = place(harness, below);
     harness.volumes().make_directory(&place, 0o755).await?;

@@ -39,7 +39,7 @@ impl Tree {
         self.nodes.get(&*self.stored(path))
     }
 
-    /// The same, mutable.
+    /// Like `placed`, mutable.
     pub(crate) fn placed_mut(&mut self, path: &Path) -> Option<&mut Placed> {
         let path = self.stored(path).into_owned();
         self.nodes.get_mut(&path)

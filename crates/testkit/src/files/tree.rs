@@ -113,7 +113,7 @@ impl Tree {
         self.notify_watches(path);
     }
 
-    /// Replaces the content of a file by as many other bytes within one clock tick.
+    /// Replaces the content of a file by the same number of other bytes within one clock tick.
     pub(crate) fn swap_content(&mut self, path: &Path, new: Vec<u8>) {
         match self.placed_mut(path).map(|placed| &mut placed.node) {
             Some(Node::File { content, .. }) if content.len() == new.len() => *content = new,
@@ -553,7 +553,7 @@ impl Tree {
     }
 }
 
-/// The components of a path, the first one last.
+/// The components of a path in reverse order.
 fn parts(path: &Path) -> Vec<OsString> {
     let parts = path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(name.to_owned()),

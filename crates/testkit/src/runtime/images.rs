@@ -225,7 +225,7 @@ impl Images {
         id
     }
 
-    /// The same for an image from a registry, which also has a digest.
+    /// Like `import`, for an image from a registry, which also has a digest.
     pub(super) fn pull(&mut self, image: &RemoteImage) -> String {
         let id = self.import(image);
         self.name(&id, image.repo_digest());

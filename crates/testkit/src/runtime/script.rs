@@ -61,7 +61,7 @@ impl Script {
         Self::stopped_by(None, command)
     }
 
-    /// The same for a container with another stop signal than SIGTERM.
+    /// Like `of`, for a container with another stop signal than SIGTERM.
     pub fn stopped_by(signal: Option<&str>, command: &[String]) -> Self {
         let words: Vec<&str> = command.iter().map(String::as_str).collect();
         let stop = signal.and_then(canonical).unwrap_or_else(|| TERM.to_owned());

@@ -135,7 +135,7 @@ pub(crate) fn report_damage(answer: &WhyAnswer) {
 /// The existing items of a name or id, from the plan.
 #[derive(Debug, Default)]
 pub(crate) struct Existing {
-    /// The items; none if they are unknown.
+    /// The items; `None` if they are unknown.
     items: Option<Vec<GcItem>>,
     /// Why some or all items may be missing.
     pub(crate) missing: Option<String>,

@@ -52,7 +52,7 @@ pub(super) fn facts(entries: &[Entry], now: Timestamp) -> Vec<String> {
     lines(entries, now, pods.len() > 1)
 }
 
-/// The same, with or without the names of pods.
+/// Like `facts`, with or without the names of pods.
 pub(in crate::commands) fn lines(
     entries: &[Entry],
     now: Timestamp,

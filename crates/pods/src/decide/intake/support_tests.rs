@@ -47,7 +47,7 @@ pub(super) fn started(entries: impl IntoIterator<Item = (&'static str, Entry)>) 
     Intake { pods, awaiting_start, all_ready: true, relisted: true, ..Intake::default() }
 }
 
-/// The same with one pod that is listed.
+/// Like `started`, with one pod that is listed.
 pub(super) fn with_pod(pod: &Arc<Pod>, state: IntakeState) -> Intake {
     started([(UID, Entry { listing: Some(listed(pod)), state, awaits_room: false })])
 }

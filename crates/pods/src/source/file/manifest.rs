@@ -42,7 +42,7 @@ pub(super) struct Manifest {
     seen: Option<Seen>,
     /// The pod of the last good version.
     pod: Option<Arc<Pod>>,
-    /// When the stored copy that the pod was read from was written; none if the pod was read from the file itself.
+    /// When the stored copy that the pod was read from was written; `None` if the pod was read from the file itself.
     copy: Option<Timestamp>,
     /// The stored copy of the last good version.
     kept: StoredManifest,

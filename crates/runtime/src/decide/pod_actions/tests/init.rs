@@ -178,7 +178,7 @@ fn container_created_before_a_restart_of_all_waits_for_its_turn() {
         assert_eq!((actions.kill_pod, actions.kill.len()), (None, 0), "{late} beside {other:?}");
         assert_eq!(removals(&actions), Vec::<&str>::new(), "{late} beside {other:?}");
     }
-    // A sidecar starts beside later containers that have started.
+    // A sidecar starts although later containers have started.
     let pod = starting_over(vec![sidecar("side"), container("two")]);
     let made = vec![instance("t", "two", Running, 0), instance("late", "side", Created, 0)];
     assert_eq!(started(&actions(&pod, &in_live_sandbox(made))), [(Role::Sidecar, 0)]);
