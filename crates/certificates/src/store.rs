@@ -35,7 +35,7 @@ pub enum StoreError {
         source: PairError,
     },
     /// The stored certificate cannot be read back.
-    #[error("{} has other content than was written", .0.display())]
+    #[error("{} does not have the content that was written", .0.display())]
     Changed(PathBuf),
     /// The key cannot be generated.
     #[error("make the key {}", path.display())]

@@ -43,7 +43,7 @@ pub enum ConnectError {
         source: Box<kube::config::KubeconfigError>,
     },
     /// There is no kubeconfig, and the process runs in no pod.
-    #[error("no kubeconfig is given, and the process runs in no pod with a service account")]
+    #[error("no kubeconfig is given, and the process does not run in a pod with a service account")]
     InCluster(#[source] Box<kube::config::InClusterError>),
     /// The server address is invalid.
     #[error("invalid server address {address:?}")]

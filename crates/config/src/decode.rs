@@ -42,7 +42,7 @@ pub enum DecodeError {
         source: Box<serde_saphyr::Error>,
     },
     /// The document is a list or a scalar.
-    #[error("{} holds no object", path.display())]
+    #[error("{} does not contain an object", path.display())]
     NoObject { path: PathBuf },
     /// The document has another version or kind.
     #[error(

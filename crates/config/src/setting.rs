@@ -134,7 +134,7 @@ impl Key for String {
 
 /// A string that is not one of the words of a field.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{word:?} is none of {}", accepted.join(", "))]
+#[error("{word:?} is not one of {}", accepted.join(", "))]
 pub struct UnknownWord {
     pub(crate) word: String,
     pub(crate) accepted: &'static [&'static str],

@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeCheckError {
     /// The runtime does not answer.
-    #[error("the container runtime does not answer: it was asked for {what} {seconds}s ago", seconds = PATIENCE.as_secs())]
+    #[error("the container runtime does not answer: requested {what} {seconds}s ago", seconds = PATIENCE.as_secs())]
     Silent {
         /// The requested data.
         what: &'static str,
@@ -270,7 +270,7 @@ mod tests {
             runtime.inject(Rule::on(method, Fault::hang()));
             assert!(check_version(&*runtime).await.is_ok(), "{what}");
             let expected =
-                format!("the container runtime does not answer: it was asked for {what} 5s ago");
+                format!("the container runtime does not answer: requested {what} 5s ago");
             assert_eq!(check_lists(&services).await.unwrap_err().to_string(), expected);
         }
     }

@@ -33,7 +33,7 @@ pub(crate) fn node_settings(
     let cluster_dns = config.cluster_dns.iter().filter_map(|address| {
         let parsed = address.parse();
         if parsed.is_err() {
-            warn!(address, "invalid clusterDNS ip");
+            warn!(address, "Invalid clusterDNS IP");
         }
         parsed.ok()
     });

@@ -294,7 +294,7 @@ async fn prepare(
     let features = runtime_features(&*runtime).await;
     let facts = RuntimeFacts { name, features, providers, cgroups: opened.settings };
     let settings = Settings::resolve(inputs, facts);
-    info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
+    info!(node = settings.node_name, manifests = ?settings.manifests, "Started ferrolet");
     let note = runtime_note(&settings, &endpoint, opened.port.as_deref());
     note.write(&host, start_context.root_dir).await.context("write the runtime note")?;
     let listener = start_context.socket.listener().context("listen on the agent's socket")?;

@@ -326,7 +326,7 @@ impl PodSyncer for SyncPod {
         });
         match plan {
             SyncPlan::Finished => {
-                info!(pod = %name, uid = %status.uid, "pod has finished");
+                info!(pod = %name, uid = %status.uid, "Pod has finished");
                 return SyncResult { outcome: Outcome::Finished, acted: false };
             }
             SyncPlan::DeadlineExceeded { report } => {
@@ -362,7 +362,7 @@ impl PodSyncer for SyncPod {
         if !status.may_be_alive() && status.sandboxes.is_empty() {
             return Outcome::Done;
         }
-        info!(pod = %name, uid = %status.uid, ?grace, "stopping pod");
+        info!(pod = %name, uid = %status.uid, ?grace, "Stopping pod");
         let published = self.status.reader().get(&status.uid);
         let why = pod_end(target, published.as_ref().map(|published| &*published.status));
         match self.pod_runtime.kill(&pod, status, Some(grace), why).await {
@@ -400,7 +400,7 @@ impl PodSyncer for SyncPod {
         }
         self.records.forget(&status.uid);
         self.status.terminated(pod);
-        info!(pod = %view::pod_name(pod), uid = %status.uid, "pod has ended");
+        info!(pod = %view::pod_name(pod), uid = %status.uid, "Pod terminated and cleaned up");
         Outcome::Done
     }
 }

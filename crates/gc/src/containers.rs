@@ -78,7 +78,7 @@ pub enum PassError {
     #[error("failed to read podLogsDirectory")]
     ReadLogs(#[source] FileError),
     /// Several consecutive removals could not reach the runtime.
-    #[error("the container runtime is away, the rest is left to the next pass: {0}")]
+    #[error("the container runtime is unavailable, the next pass does the rest: {0}")]
     RuntimeAway(String),
 }
 
@@ -265,7 +265,7 @@ impl ContainerGc {
     /// Removes all dead containers and sandboxes of terminated pods, even of those that still exist: the node
     /// is under disk pressure. Logs of existing pods stay.
     pub async fn delete_all_unused(&self) -> Pass {
-        tracing::info!("deleting all unused containers");
+        tracing::info!("Deleting all unused containers");
         self.request(true).await
     }
 

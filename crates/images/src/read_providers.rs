@@ -55,7 +55,7 @@ pub enum ProvidersError {
     #[error("credential provider program")]
     Program(#[source] FileError),
     /// A program is not a file, or the directory is not a directory.
-    #[error("credential provider program {}: it is no {expected}", path.display())]
+    #[error("credential provider program {}: it is not a {expected}", path.display())]
     ProgramKind {
         /// Its path.
         path: PathBuf,

@@ -183,7 +183,7 @@ async fn forward(exporter: impl SpanExporter, mut waiting: mpsc::Receiver<SpanDa
         let failure = match tokio::time::timeout(DEADLINE, exporter.export(spans)).await {
             Ok(Ok(())) => {
                 if lost > 0 {
-                    info!(lost, "traces are sent again");
+                    info!(lost, "Traces are sent again");
                 }
                 lost = 0;
                 continue;
@@ -192,7 +192,7 @@ async fn forward(exporter: impl SpanExporter, mut waiting: mpsc::Receiver<SpanDa
             Err(_) => format!("no answer in {DEADLINE:?}"),
         };
         if lost == 0 {
-            warn!(error = failure, "cannot send traces; they are lost until it works again");
+            warn!(error = failure, "Cannot send traces, dropping them");
         }
         lost += count;
     }

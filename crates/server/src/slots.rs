@@ -90,7 +90,7 @@ impl Slots {
         {
             let Some(slot) = slot.upgrade().map(Slot) else { continue };
             if slot.leave_waiting(CLOSED) {
-                debug!("closing a connection without a request to make room");
+                debug!("Closing a connection without a request to make room");
                 task.abort();
                 slot.release();
             }

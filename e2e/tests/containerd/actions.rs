@@ -121,7 +121,7 @@ fn init_containers_and_sidecars_keep_their_order_also_with_a_new_sandbox() -> Re
 
     keep_logs(&node)?;
     node.remove_manifest("ordered.yaml")?;
-    node.wait_for_log(&["pod has ended", "ordered"])?;
+    node.wait_for_log(&["Pod terminated and cleaned up", "ordered"])?;
     let mut ends = vec![written(&node, &kept("ordered", "main", 1), "received")?];
     for side in ["s2", "s1"] {
         let logs = node.run("sh", &["-c", &format!("cat {KEPT}/*{UID}/{side}/*.log")])?;
@@ -183,7 +183,7 @@ fn post_start_and_pre_stop_hooks_run() -> Result<()> {
     keep_logs(&node)?;
     let begun = graces::remove_manifests(&node)?;
     node.remove_manifest("hooked.yaml")?;
-    node.wait_for_log(&["pod has ended", "hooked"])?;
+    node.wait_for_log(&["Pod terminated and cleaned up", "hooked"])?;
     let bye = written(&node, &kept("hooked", "web", 0), "GET /bye HTTP/1.1")?;
     let hook = written(&node, &kept("hooked", "trapping", 0), "pre-stop")?;
     let signal = written(&node, &kept("hooked", "trapping", 0), "received")?;
@@ -226,7 +226,7 @@ fn termination_message_survives_agent_restart_and_is_removed_with_its_pod() -> R
     node.write_manifest("dying.yaml", &manifest("dying", spec))?;
     node.start_agent()?;
     for round in ["the agent", "the next agent"] {
-        node.wait_for_log(&["pod has ended", "dying"])?;
+        node.wait_for_log(&["Pod terminated and cleaned up", "dying"])?;
         let described = node.ask(&["describe", "dying"])?;
         // The output shows arguments too, so only the message line counts.
         for words in ["good-bye\n", "workload: unknown command nonsense ", "from-elsewhere\n"] {
@@ -236,7 +236,7 @@ fn termination_message_survives_agent_restart_and_is_removed_with_its_pod() -> R
         node.stop_agent()?;
         node.start_agent()?;
     }
-    node.wait_for_log(&["pod has ended", "dying"])?;
+    node.wait_for_log(&["Pod terminated and cleaned up", "dying"])?;
     let directory = node.root_dir().join("pods").join(UID).display().to_string();
     let files = node.run("find", &[&directory, "-type", "f", "-perm", "0666"])?;
     ensure!(files.lines().count() == 3, "{files}");
@@ -296,7 +296,7 @@ fn restart_policies_rules_back_off_and_stop_signals_are_applied() -> Result<()> 
     written(&node, &log("ruled", "signalled", 0), "trapping")?;
     keep_logs(&node)?;
     node.remove_manifest("ruled.yaml")?;
-    node.wait_for_log(&["pod has ended", "ruled"])?;
+    node.wait_for_log(&["Pod terminated and cleaned up", "ruled"])?;
     written(&node, &kept("ruled", "signalled", 0), "received")?;
     node.stop()
 }

@@ -151,7 +151,7 @@ fn container_above_its_memory_limit_is_oom_killed() -> Result<()> {
     let limits = "limits: {memory: 24Mi}";
     node.write_manifest("hungry.yaml", &pod("hungry", "Never", hungry, limits))?;
     node.start_agent()?;
-    node.wait_for_log(&["pod has ended", &format!("default/hungry-{NODE_NAME}")])?;
+    node.wait_for_log(&["Pod terminated and cleaned up", &format!("default/hungry-{NODE_NAME}")])?;
     let described = node.wait_for_answer(&["describe", "hungry"], "OOMKilled")?;
     ensure!(described.contains("137"), "{described}");
     wait_for_none(&node)?;

@@ -29,7 +29,7 @@ pub(crate) fn ended(node: &mut Node, pods: &[(&str, String)]) -> Result<()> {
     }
     node.start_agent()?;
     for (name, _) in pods {
-        node.wait_for_log(&["pod has ended", &format!("shop/{name}-{NODE_NAME}")])?;
+        node.wait_for_log(&["Pod terminated and cleaned up", &format!("shop/{name}-{NODE_NAME}")])?;
     }
     Ok(())
 }
@@ -248,7 +248,7 @@ fn user_namespace_pod_has_no_host_ids_and_keeps_its_mapping() -> Result<()> {
     let map = node.run("cat", &[&format!("/proc/{}/uid_map", second.pid)])?;
     ensure!(map.split_whitespace().nth(1) == Some("65536"), "{map}");
     node.remove_manifest("users.yaml")?;
-    node.wait_for_log(&["pod has ended", "users"])?;
+    node.wait_for_log(&["Pod terminated and cleaned up", "users"])?;
     // `find` fails while the directories of the pod are being removed.
     node.explained(wait::until("no file of its users is left", PATIENCE, || {
         let left = find(&node);

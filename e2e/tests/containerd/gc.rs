@@ -125,7 +125,7 @@ fn maximum_dead_containers_limits_those_of_the_node() -> Result<()> {
     node.start_agent()?;
     let web = node.wait_running("web")?;
     for name in ["a", "b", "c"] {
-        node.wait_for_log(&["pod has ended", &format!("default/{name}-")])?;
+        node.wait_for_log(&["Pod terminated and cleaned up", &format!("default/{name}-")])?;
     }
     wait_for_counts(&node, "each keeps its last", (4, 4))?;
     node.stop_agent()?;
@@ -173,7 +173,7 @@ fn dead_sandbox_is_removed_when_replaced_and_kept_for_a_finished_pod() -> Result
     node.write_manifest("job.yaml", &pod("job", "Never", "[args, done]"))?;
     start_with_frequent_gc(&mut node, &[])?;
     let web = node.wait_running("web")?;
-    node.wait_for_log(&["pod has ended", "default/job-"])?;
+    node.wait_for_log(&["Pod terminated and cleaned up", "default/job-"])?;
     let all = containerd::containers(node.instance())?;
     let name = format!("web-{NODE_NAME}");
     let sandbox = all.iter().find(|one| one.is_sandbox() && one.pod == name);
@@ -248,7 +248,7 @@ fn die_in_the_middle(node: &mut Node, proxy: &CriProxy, fault: &str) -> Result<B
 /// Adds a pod that ends, and waits for its end.
 fn run_job(node: &Node, name: &str) -> Result<()> {
     node.write_manifest(&format!("{name}.yaml"), &pod(name, "Never", "[exit, \"0\"]"))?;
-    node.wait_for_log(&["pod has ended", &format!("default/{name}-")]).map(drop)
+    node.wait_for_log(&["Pod terminated and cleaned up", &format!("default/{name}-")]).map(drop)
 }
 
 /// Waits until a pass has logged a failed call.

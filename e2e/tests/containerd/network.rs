@@ -60,7 +60,7 @@ fn host_port_reaches_the_pod_and_dns_policy_sets_name_servers() -> Result<()> {
         ("cluster", &of_cluster),
     ];
     for (name, file) in expected {
-        node.wait_for_log(&["pod has ended", &format!("shop/{name}-{NODE_NAME}")])?;
+        node.wait_for_log(&["Pod terminated and cleaned up", &format!("shop/{name}-{NODE_NAME}")])?;
         let mut found = lines(&node, name, "main")?;
         found.retain(|line| !line.is_empty());
         found.sort();
@@ -83,7 +83,7 @@ fn host_port_reaches_the_pod_and_dns_policy_sets_name_servers() -> Result<()> {
         Ok(if is_logged { Ok(()) } else { Err(format!("{asked:?}")) })
     }))?;
     node.remove_manifest("web.yaml")?;
-    node.wait_for_log(&["pod has ended", "shop/web-"])?;
+    node.wait_for_log(&["Pod terminated and cleaned up", "shop/web-"])?;
     get(address).err().context("the port is open after the end of the pod")?;
     node.stop()
 }

@@ -92,7 +92,7 @@ fn listener() -> String {
 
 /// Checks the allocatable resources that a pod sees: without memory for eviction and huge pages.
 fn tells(node: &Node, left: Share) -> Result<()> {
-    node.wait_for_log(&["pod has ended", &format!("shop/listener-{NODE_NAME}")])?;
+    node.wait_for_log(&["Pod terminated and cleaned up", &format!("shop/listener-{NODE_NAME}")])?;
     let found = lines(node, "listener", "main")?;
     let sum = "awk '/^Hugetlb:/ {sum += $2} END {print sum + 0}' /proc/meminfo";
     let memory = left.memory - 100 * MEBIBYTE - 1024 * number(node, sum)?;

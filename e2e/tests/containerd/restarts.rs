@@ -93,7 +93,7 @@ fn failed_init_container_is_retried_or_fails_the_pod() -> Result<()> {
         node.write_manifest(&format!("{name}.yaml"), &prepared(name, policy, how))?;
     }
     node.start_agent()?;
-    node.wait_for_log(&["pod has ended", &format!("shop/over-{NODE_NAME}")])?;
+    node.wait_for_log(&["Pod terminated and cleaned up", &format!("shop/over-{NODE_NAME}")])?;
     wait_for_status(&node, "over", "it has failed", |status| {
         let end = &status["initContainerStatuses"][0]["state"]["terminated"];
         status["phase"] == "Failed" && end["exitCode"] == 3

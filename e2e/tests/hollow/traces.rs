@@ -201,7 +201,7 @@ async fn gc_passes_have_the_spans_of_upstream() -> Result<()> {
     expect(&mut sent, &[CONTAINERS, IMAGES]).await?;
     node.pass()?;
     expect(&mut sent, &[CONTAINERS]).await?;
-    ensure!(node.said("Settings have no effect")? == 0 && node.said("cannot send traces")? == 0);
+    ensure!(node.said("Settings have no effect")? == 0 && node.said("Cannot send traces")? == 0);
     ends_at_once(agent)
 }
 
@@ -231,7 +231,7 @@ async fn missing_trace_collector_logs_one_warning() -> Result<()> {
     let tracing =
         format!("tracing: {{endpoint: 'unix://{socket}', samplingRatePerMillion: 1000000}}");
     let agent = node.agent(&tracing, "")?;
-    let warned = || Ok(if node.said("cannot send traces")? > 0 { Ok(()) } else { Err("no word") });
+    let warned = || Ok(if node.said("Cannot send traces")? > 0 { Ok(()) } else { Err("no word") });
     wait::until("the message is logged", LONG, || {
         warned().map(|said| said.map_err(str::to_owned))
     })?;
@@ -240,13 +240,13 @@ async fn missing_trace_collector_logs_one_warning() -> Result<()> {
     }
     // A collector that starts later gets new spans.
     let mut sent = on_a_socket(&socket)?;
-    wait::until("traces are sent again", LONG, || {
+    wait::until("Traces are sent again", LONG, || {
         node.pass()?;
-        let again = node.said("traces are sent again")?;
+        let again = node.said("Traces are sent again")?;
         Ok(if again > 0 { Ok(()) } else { Err("nothing is logged".to_owned()) })
     })?;
     expect(&mut sent, &[CONTAINERS]).await?;
-    ensure!(node.said("cannot send traces")? == 1);
+    ensure!(node.said("Cannot send traces")? == 1);
     ends_at_once(agent)
 }
 

@@ -17,7 +17,7 @@ fn help() -> Result<String> {
     let output = Command::new(&kubelet).arg("--help").output();
     let output = output.with_context(|| format!("run {}", kubelet.display()))?;
     ensure!(output.status.success(), "kubelet --help failed");
-    String::from_utf8(output.stdout).context("kubelet --help is no text")
+    String::from_utf8(output.stdout).context("kubelet --help is not text")
 }
 
 /// The flags of a help text, each with whether it is deprecated.

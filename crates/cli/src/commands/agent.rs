@@ -27,7 +27,7 @@ pub enum AgentError {
     )]
     NoAgent(PathBuf),
     /// The socket belongs to another user.
-    #[error("not allowed to connect to the agent at {}: its socket is for its own user", .0.display())]
+    #[error("not allowed to connect to the agent at {}: only the user who runs it may use its socket", .0.display())]
     NotAllowed(PathBuf),
     /// The connection could not be made.
     #[error("connect to the agent at {}", socket.display())]

@@ -240,8 +240,8 @@ fn invalid_flag_value_is_an_error_that_names_the_flag() {
     assert_eq!(
         found,
         [
-            "--cgroup-driver: cgroupDriver: \"docker\" is none of cgroupfs, systemd",
-            "--kube-reserved: kubeReserved.gpu: \"gpu\" is none of cpu, memory, ephemeral-storage, pid",
+            "--cgroup-driver: cgroupDriver: \"docker\" is not one of cgroupfs, systemd",
+            "--kube-reserved: kubeReserved.gpu: \"gpu\" is not one of cpu, memory, ephemeral-storage, pid",
             "--port: port: expected an integer from 0 to 65535, found the number 70000",
         ]
     );

@@ -150,7 +150,7 @@ async fn open_secure(
     if !options.in_cluster && (access.tokens || access.webhook) {
         warn!(
             port = config.port,
-            "The port stays closed: authentication or authorization by webhook needs an API server (--kubeconfig)"
+            "Not opening the port: authentication or authorization by webhook needs an API server (--kubeconfig)"
         );
         return Ok(None);
     }

@@ -69,7 +69,7 @@ pub struct ProviderResponse {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResponseError {
     /// It is not JSON, or a field is missing or has another type.
-    #[error("it is no CredentialProviderResponse in JSON")]
+    #[error("it is not a CredentialProviderResponse in JSON")]
     Malformed,
     /// It has another version than the one configured.
     #[error("its apiVersion is not the configured {expected}")]
@@ -177,7 +177,7 @@ mod tests {
         let bare = decode_response(response(r#","cacheKeyType":"Image""#).as_bytes(), VERSION);
         let bare = bare.unwrap();
         assert_eq!((bare.cache_duration, bare.logins.len()), (None, 0));
-        let malformed = "it is no CredentialProviderResponse in JSON";
+        let malformed = "it is not a CredentialProviderResponse in JSON";
         let rows = [
             ("hidden".to_owned(), malformed),
             (String::new(), malformed),

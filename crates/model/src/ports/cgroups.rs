@@ -60,7 +60,7 @@ pub enum CgroupError {
         message: String,
     },
     /// The verdict is not about a cgroup.
-    #[error("{0} is no cgroup")]
+    #[error("{0} is not a cgroup")]
     NoCgroup(Subject),
 }
 

@@ -103,7 +103,7 @@ impl Addition {
 #[derive(Debug, thiserror::Error)]
 pub enum FilterError {
     /// The program does not exist.
-    #[error("there is no {program}")]
+    #[error("{program} is not installed")]
     NoProgram {
         /// Its name.
         program: &'static str,

@@ -34,7 +34,7 @@ pub enum ConfigError {
         name: String,
     },
     /// The value of a key is not text.
-    #[error("key {key} in {kind} {namespace}/{name} is no text")]
+    #[error("key {key} in {kind} {namespace}/{name} is not text")]
     NoText {
         /// The key.
         key: String,

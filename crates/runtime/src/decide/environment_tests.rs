@@ -121,7 +121,7 @@ fn binary_data_is_skipped_and_non_text_secret_is_an_error() {
     let mut no_text = object([]);
     no_text.data.insert("k".into(), [0xff].into());
     let made = of(&key_of("secretKeyRef", "s", "k", true), &json!([]), [(secret("s"), no_text)]);
-    assert_eq!(made.unwrap_err(), "key k in Secret default/s is no text");
+    assert_eq!(made.unwrap_err(), "key k in Secret default/s is not text");
 }
 
 // behaviour: OBJ-9

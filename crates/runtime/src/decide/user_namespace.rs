@@ -22,7 +22,7 @@ pub struct IdSpan {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpanError {
     /// There is not exactly one line with a range.
-    #[error("{0:?} is not one range of ids")]
+    #[error("{0:?} is not a single range of ids")]
     Text(String),
     /// User and group IDs differ.
     #[error("its user ids and group ids are not the same")]

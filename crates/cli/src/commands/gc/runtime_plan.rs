@@ -205,7 +205,7 @@ mod tests {
         let line = Line::parse_from(["gc", "--container-runtime-endpoint", &endpoint]);
         let error = plan(&endpoint, &line.limits).await.unwrap_err();
         let expected = format!(
-            "connect to the container runtime at {}: the container runtime does not answer: it was asked for its version 5s ago",
+            "connect to the container runtime at {}: the container runtime does not answer: requested its version 5s ago",
             socket.display()
         );
         assert_eq!(format!("{error:#}"), expected);

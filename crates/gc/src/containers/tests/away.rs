@@ -23,7 +23,7 @@ async fn pass_ends_and_fails_when_the_runtime_is_away() {
         assert_eq!(bench.calls(&[Method::RemovePodSandbox]), [], "{method:?}");
         let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
         let [problem] = &*problems else { panic!("{problems:?}") };
-        assert!(problem.starts_with("the container runtime is away"), "{problem}");
+        assert!(problem.starts_with("the container runtime is unavailable"), "{problem}");
         assert!(!report.is_complete());
         bench.runtime.clear_faults();
         let report = bench.pass(false).await;
