@@ -33,7 +33,7 @@ pub struct RecordedRequest {
 }
 
 /// An action that runs once, before the first request of its kind is forwarded.
-struct Before {
+struct OnceBefore {
     method: Method,
     path_end: String,
     then: Box<dyn FnOnce() + Send>,
@@ -42,7 +42,7 @@ struct Before {
 #[derive(Default)]
 struct Traffic {
     asked: Vec<RecordedRequest>,
-    before: Vec<Before>,
+    before: Vec<OnceBefore>,
 }
 
 /// A proxy that speaks plain HTTP to the program and calls the API server with one user's credentials.
@@ -91,7 +91,7 @@ impl ApiProxy {
     /// Runs an action once, before the next request is forwarded whose path, without its query, has this end.
     pub fn before(&self, method: Method, path_end: &str, then: impl FnOnce() + Send + 'static) {
         let path_end = path_end.to_owned();
-        lock(&self.traffic).before.push(Before { method, path_end, then: Box::new(then) });
+        lock(&self.traffic).before.push(OnceBefore { method, path_end, then: Box::new(then) });
     }
 
     /// All requests so far.
@@ -171,7 +171,7 @@ fn take_before(
     path: &str,
 ) -> Option<Box<dyn FnOnce() + Send>> {
     let mut traffic = lock(traffic);
-    let fits = |before: &Before| before.method == *method && path.ends_with(&before.path_end);
+    let fits = |before: &OnceBefore| before.method == *method && path.ends_with(&before.path_end);
     let index = traffic.before.iter().position(fits)?;
     Some(traffic.before.remove(index).then)
 }

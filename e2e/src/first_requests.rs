@@ -16,7 +16,7 @@ const ORDER: [(&str, &str, &str); 5] = [
     ("make node", "make lease", "the lease has the node as its owner"),
     ("make node", "make mirror", "a mirror has the node as its owner"),
     ("follow pods", "make mirror", "there may be a mirror already"),
-    ("follow pods", "tell web", "the status of a pod is written only after the pod was received"),
+    ("follow pods", "report web", "the status of a pod is written only after the pod was received"),
 ];
 
 /// A short name of a request; nothing if it has no place in the order, or was refused.
@@ -33,7 +33,7 @@ fn short(asked: &RecordedRequest) -> Option<String> {
         (&Method::POST, ["apis", "coordination.k8s.io", "v1", .., "leases"]) => "make lease",
         (&Method::POST, ["api", "v1", "namespaces", "default", "pods"]) => "make mirror",
         (&Method::PATCH, ["api", "v1", "namespaces", _, "pods", name, "status"]) => {
-            return Some(format!("tell {name}"));
+            return Some(format!("report {name}"));
         }
         _ => return None,
     };

@@ -19,7 +19,7 @@ const ANSWER: Duration = Duration::from_secs(20);
 
 /// The credentials of a client.
 #[derive(Debug, Clone)]
-pub enum Who {
+pub enum Credentials {
     /// None.
     Anonymous,
     /// A bearer token.
@@ -65,11 +65,11 @@ impl<'a> Port<'a> {
     }
 
     /// A kubeconfig with these credentials.
-    fn kubeconfig(&self, who: &Who) -> Result<Kubeconfig> {
+    fn kubeconfig(&self, who: &Credentials) -> Result<Kubeconfig> {
         let user = match who {
-            Who::Certificate(path) => return Ok(Kubeconfig::read_from(path)?),
-            Who::Anonymous => json!({}),
-            Who::Token(token) => json!({ "token": token }),
+            Credentials::Certificate(path) => return Ok(Kubeconfig::read_from(path)?),
+            Credentials::Anonymous => json!({}),
+            Credentials::Token(token) => json!({ "token": token }),
         };
         let config = json!({
             "clusters": [{ "name": "c", "cluster": {
@@ -84,13 +84,13 @@ impl<'a> Port<'a> {
     }
 
     /// Gets a path; returns the status and the body.
-    pub fn get(&self, who: &Who, path: &str) -> Result<(u16, String)> {
+    pub fn get(&self, who: &Credentials, path: &str) -> Result<(u16, String)> {
         let reply = self.send(who, "GET", path)?;
         Ok((reply.status, reply.body))
     }
 
     /// Sends a request without a body.
-    pub fn send(&self, who: &Who, method: &str, path: &str) -> Result<Reply> {
+    pub fn send(&self, who: &Credentials, method: &str, path: &str) -> Result<Reply> {
         let kubeconfig = self.kubeconfig(who)?;
         let url = format!("https://{}", self.address);
         self.tasks.block_on(async {
@@ -115,7 +115,7 @@ impl<'a> Port<'a> {
     }
 
     /// The status of a path for each client.
-    pub fn statuses(&self, whos: &[Who], path: &str) -> Result<Vec<u16>> {
+    pub fn statuses(&self, whos: &[Credentials], path: &str) -> Result<Vec<u16>> {
         whos.iter().map(|who| Ok(self.get(who, path)?.0)).collect()
     }
 }

@@ -117,7 +117,8 @@ impl<'a> LogWriter<'a> {
 
     fn has_ended(&self) -> bool {
         let log = self.node.agent_log();
-        log.lines().any(|line| line.contains("Pod terminated and cleaned up") && line.contains("writer"))
+        log.lines()
+            .any(|line| line.contains("Pod terminated and cleaned up") && line.contains("writer"))
     }
 
     /// Checks that the log, as the agent reads it, consists of the last lines without a gap, and has most of what may

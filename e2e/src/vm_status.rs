@@ -32,7 +32,10 @@ impl VmNode {
 
     /// Waits until a pod has ended; returns reason and exit code of its first container.
     pub fn wait_ended(&self, pod: &str) -> Result<(String, i64)> {
-        self.wait_for_log(&["Pod terminated and cleaned up", &format!("default/{pod}-{NODE_NAME}\"")])?;
+        self.wait_for_log(&[
+            "Pod terminated and cleaned up",
+            &format!("default/{pod}-{NODE_NAME}\""),
+        ])?;
         let status = self.status(pod)?;
         let end = &status["containerStatuses"][0]["state"]["terminated"];
         let reason = end["reason"].as_str().with_context(|| format!("a reason: {status}"))?;

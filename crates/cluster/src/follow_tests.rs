@@ -11,18 +11,18 @@ use crate::{Connection, Rate};
 /// An object with a name.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Thing<'a> {
+struct TestObject<'a> {
     #[serde(borrow)]
     metadata: Metadata<'a>,
 }
 
-has_slim_metadata!(Thing);
+has_slim_metadata!(TestObject);
 
 /// Objects whose watch the server may end at any time, or never before its timeout.
-struct Things<const LASTS: u64>;
+struct TestObjects<const LASTS: u64>;
 
-impl<const LASTS: u64> Kind for Things<LASTS> {
-    type Object<'a> = Thing<'a>;
+impl<const LASTS: u64> Kind for TestObjects<LASTS> {
+    type Object<'a> = TestObject<'a>;
     type Record = ();
     type Key = ();
     const NAME: &'static str = "things";
@@ -35,13 +35,13 @@ impl<const LASTS: u64> Kind for Things<LASTS> {
 
     fn key(_: &Identity<'_>) {}
 
-    fn record(&self, _: Thing<'_>) {}
+    fn record(&self, _: TestObject<'_>) {}
 }
 
 #[derive(Debug)]
-struct Deaf;
+struct NoopSink;
 
-impl Sink<(), ()> for Deaf {
+impl Sink<(), ()> for NoopSink {
     fn receive(&self, _: Change<(), ()>) {}
 }
 
@@ -57,7 +57,7 @@ async fn asked<const LASTS: u64>(count: usize, end_text: &str) -> Vec<&'static s
     let (bucket, events) = (Bucket::new(Rate::UNLIMITED), Bucket::new(Rate::UNLIMITED));
     let caller = Caller::new(connection, bucket, events);
     let mut tasks = JoinSet::new();
-    tasks.spawn(async move { Follower::new(&caller, Things::<LASTS>, &Deaf).run().await });
+    tasks.spawn(async move { Follower::new(&caller, TestObjects::<LASTS>, &NoopSink).run().await });
     let mut asked = Vec::new();
     while asked.len() < count {
         let (mut stream, _) = listener.accept().await.unwrap();

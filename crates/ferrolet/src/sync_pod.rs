@@ -26,7 +26,7 @@ use podspec::recursive_read_only::requests_recursive_read_only;
 use podspec::view;
 use probes::ProbeManager;
 use runtime::decide::{Progress, SyncContext};
-use runtime::{Applied, Lacking, PodRuntime, SyncError};
+use runtime::{Applied, MissingResources, PodRuntime, SyncError};
 use status::decide::{ResizeState, StatusOverrides};
 use status::manager::PodStatusManager;
 use status::store::Published;
@@ -140,10 +140,10 @@ impl SyncPod {
     /// Whether a pod does not have its allocated resources yet. Reports a completed resize.
     async fn is_resizing(&self, pod: &Pod, status: &RuntimePodStatus) -> bool {
         let resizes = match self.pod_runtime.lacking(pod, status).await {
-            Lacking::Nothing => false,
-            Lacking::Containers => true,
+            MissingResources::Nothing => false,
+            MissingResources::Containers => true,
             // Resources may have changed, or the cgroup could not be limited before.
-            Lacking::Cgroup => return self.resizes.is_resizing_cgroup(&status.uid),
+            MissingResources::Cgroup => return self.resizes.is_resizing_cgroup(&status.uid),
         };
         if self.resizes.seen(&status.uid, pod, resizes) {
             let (uid, name) = (status.uid.clone(), view::pod_name(pod));

@@ -40,7 +40,7 @@ enum Trust {
     /// These authorities, as DER certificates.
     These(Vec<Vec<u8>>),
     /// Any certificate.
-    Anybody,
+    AcceptAnyCertificate,
 }
 
 impl Default for Tls {
@@ -87,7 +87,7 @@ impl Tls {
             Trust::Anybody => {
                 let mut config = builder
                     .dangerous()
-                    .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+                    .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
                     .with_no_client_auth();
                 if self.offers_http2 {
                     config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
@@ -139,9 +139,9 @@ pub(crate) fn is_plain(failure: &Failure) -> bool {
 /// Accepts every certificate, like Go with `InsecureSkipVerify`. Without a verified certificate a signature proves
 /// nothing, and checking it would refuse keys and certificates (X.509 v1) that Go accepts.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

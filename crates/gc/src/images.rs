@@ -149,8 +149,8 @@ const WAITING: usize = 8;
 pub fn image_gc(parts: ImageGcParts, settings: ImageGcSettings) -> (ImageGc, ImageGcTask) {
     let collector = Arc::new(Collector::new(parts, settings));
     let (requests, received) = mpsc::channel(WAITING);
-    let (tell, left) = watch::channel(None);
-    let task = ImageGcTask::new(Arc::clone(&collector), received, tell);
+    let (publisher, left) = watch::channel(None);
+    let task = ImageGcTask::new(Arc::clone(&collector), received, publisher);
     (ImageGc { collector, requests, left }, task)
 }
 

@@ -7,15 +7,15 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use model::ports::files::{Entry, FileError, FileKind, FileVersion, Found};
+use model::ports::files::{Entry, FileError, FileKind, FileVersion, FoundFile};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 
 /// How often a read is repeated because the file changed.
 const TRIES: usize = 3;
 
-pub(crate) fn found(path: &Path) -> io::Result<Found> {
+pub(crate) fn found(path: &Path) -> io::Result<FoundFile> {
     let metadata = std::fs::metadata(path)?;
-    Ok(Found { kind: kind(&metadata), version: version(&metadata) })
+    Ok(FoundFile { kind: kind(&metadata), version: version(&metadata) })
 }
 
 fn kind(metadata: &Metadata) -> FileKind {
@@ -62,7 +62,7 @@ pub(crate) fn entries(directory: &Path) -> io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-fn found_by(stat: &Stat) -> Found {
+fn found_by(stat: &Stat) -> FoundFile {
     let kind = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => FileKind::File,
         FileType::Directory => FileKind::Directory,
@@ -76,7 +76,7 @@ fn found_by(stat: &Stat) -> Found {
         modified: (stat.st_mtime, nanoseconds(stat.st_mtime_nsec)),
         changed: (stat.st_ctime, nanoseconds(stat.st_ctime_nsec)),
     };
-    Found { kind, version }
+    FoundFile { kind, version }
 }
 
 /// Opens a regular file, and nothing else: opening a pipe waits for its writer, and opening a device may have

@@ -21,7 +21,7 @@ use tracing::{info, warn};
 
 use crate::decode;
 use crate::entry::{Entry, EntryOutcome, NO_ANSWER};
-use crate::find::{Found, find_with};
+use crate::find::{SearchResult, find_with};
 use crate::in_progress::{InProgress, UnfinishedRemoval};
 use crate::incidents::RecordedIncidents;
 use crate::query::Query;
@@ -91,7 +91,7 @@ struct Current {
 
 /// Why an entry is not written.
 #[derive(Debug)]
-enum Unkept {
+enum WriteError {
     File(FileError),
     Append(io::Error),
 }
@@ -129,7 +129,7 @@ impl Disk {
     }
 
     /// Finds entries, also those that wait for disk space. Blocks while it reads.
-    pub(crate) fn find(&self, query: &Query, limit: usize) -> Result<Found, FileError> {
+    pub(crate) fn find(&self, query: &Query, limit: usize) -> Result<SearchResult, FileError> {
         let waiting: Vec<Entry> = self.state().waiting.iter().cloned().collect();
         find_with(&*self.segments, &waiting, query, limit)
     }
@@ -281,8 +281,8 @@ impl Disk {
             self.dirty.notify_one();
             if state.throttle.failed(now) {
                 let error = match &why {
-                    Unkept::File(error) => Chain(error).to_string(),
-                    Unkept::Append(error) => error.to_string(),
+                    WriteError::File(error) => Chain(error).to_string(),
+                    WriteError::Append(error) => error.to_string(),
                 };
                 let (waiting, lost) = (state.waiting.len(), state.lost);
                 warn!(%error, waiting, lost, "Cannot write the journal of removals, retrying");
@@ -295,7 +295,7 @@ impl Disk {
         }
     }
 
-    fn append(&self, state: &mut State, line: &[u8]) -> Result<(), Unkept> {
+    fn append(&self, state: &mut State, line: &[u8]) -> Result<(), WriteError> {
         // First ends a line that was cut off.
         let length = line.len() as u64 + 1;
         let current = match state.current.take() {
@@ -320,11 +320,11 @@ impl Disk {
         if std::mem::replace(&mut current.synced, false) {
             self.dirty.notify_one();
         }
-        written.map_err(Unkept::Append)
+        written.map_err(WriteError::Append)
     }
 
     /// The segment after a full one; or the full one, while the disk is full and it has reserved space left.
-    fn next(&self, state: &mut State, full: Current, length: u64) -> Result<Current, Unkept> {
+    fn next(&self, state: &mut State, full: Current, length: u64) -> Result<Current, WriteError> {
         let lasts = full.size + length <= full.reserved;
         let next = match self.open(full.number + 1, 0, false) {
             Ok(next) if next.reserved == 0 && lasts => {
@@ -352,8 +352,8 @@ impl Disk {
     }
 
     /// Continues the segments of an earlier agent.
-    fn begin(&self) -> Result<Current, Unkept> {
-        let existing = self.segments.list().map_err(Unkept::File)?;
+    fn begin(&self) -> Result<Current, WriteError> {
+        let existing = self.segments.list().map_err(WriteError::File)?;
         let Some(last) = existing.last() else { return self.open(1, 0, false) };
         let read =
             self.segments.read(last.number).map(|reader| decode::read(reader, drop::<Entry>));
@@ -377,15 +377,15 @@ impl Disk {
     }
 
     /// Opens a segment, and reserves disk space for its full size.
-    fn open(&self, number: u64, size: u64, ragged: bool) -> Result<Current, Unkept> {
-        let existing = self.segments.list().map_err(Unkept::File)?;
+    fn open(&self, number: u64, size: u64, ragged: bool) -> Result<Current, WriteError> {
+        let existing = self.segments.list().map_err(WriteError::File)?;
         let most = self.max_bytes.saturating_sub(size.max(self.longest()));
         for SegmentInfo { number, .. } in surplus(&existing, number, most) {
             if let Err(error) = self.segments.remove(number) {
                 warn!(error = %Chain(&error), "Cannot remove an old segment of the journal");
             }
         }
-        let segment = self.segments.append_to(number).map_err(Unkept::File)?;
+        let segment = self.segments.append_to(number).map_err(WriteError::File)?;
         let reserved = segment.reserve(self.longest()).map_or(0, |()| self.longest());
         Ok(Current { number, size, segment, reserved, ragged, synced: true })
     }

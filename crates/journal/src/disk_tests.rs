@@ -31,11 +31,11 @@ fn verdict(id: &str, name: &str, pod: &str) -> Verdict {
     }
 }
 
-fn ids(found: &Found) -> Vec<&str> {
+fn ids(found: &SearchResult) -> Vec<&str> {
     found.entries.iter().map(|entry| entry.id.as_str()).collect()
 }
 
-fn everything(journal: &DiskJournal) -> Found {
+fn everything(journal: &DiskJournal) -> SearchResult {
     journal.find(&Query::new("web"), 10_000).unwrap()
 }
 
@@ -60,7 +60,7 @@ async fn entries_are_found_newest_first_by_the_next_process() {
     assert_eq!(found.entries[0].error.as_deref(), Some("busy"));
     assert_eq!(ids(&second.find(&Query::new("c"), 10).unwrap()), ["c3", "c2", "c1"]);
     let since = everything(&second).entries.last().map(|entry| entry.time);
-    let nothing = Found { since, ..Found::default() };
+    let nothing = SearchResult { since, ..SearchResult::default() };
     assert_eq!(second.find(&Query::new("unknown"), 10).unwrap(), nothing);
 }
 

@@ -17,7 +17,7 @@ use crate::query::{Match, Query};
 
 /// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Found {
+pub struct SearchResult {
     /// The matching entries, the newest first. If some match by name or whole ID, only
     /// those.
     pub entries: Vec<Entry>,
@@ -33,7 +33,7 @@ pub struct Found {
     pub problems: Vec<String>,
 }
 
-impl Found {
+impl SearchResult {
     /// Merges the entries of another record by time.
     #[must_use]
     pub fn merged_with(mut self, other: Self) -> Self {
@@ -128,7 +128,11 @@ pub fn was_removed_with(log: &Entry, container: &Entry) -> bool {
 
 /// Searches the journal of a process, also its removals in progress. The limit does not count logs that were
 /// removed with a container. Blocks while it reads.
-pub fn find(segments: &dyn Segments, query: &Query, limit: usize) -> Result<Found, FileError> {
+pub fn find(
+    segments: &dyn Segments,
+    query: &Query,
+    limit: usize,
+) -> Result<SearchResult, FileError> {
     find_with(segments, &InProgress::new(segments).all()?, query, limit)
 }
 
@@ -138,7 +142,7 @@ pub(crate) fn find_with(
     newest: &[Entry],
     query: &Query,
     limit: usize,
-) -> Result<Found, FileError> {
+) -> Result<SearchResult, FileError> {
     let mut scan = Scan::of(segments, newest, query, limit)?;
     let of_pod = scan.entries.iter().map(|(_, entry)| entry);
     let of_pod = of_pod.filter(|entry| query.matches_pod_of(entry));
@@ -153,7 +157,7 @@ pub(crate) fn find_with(
     entries.sort_by_key(|(position, _)| Reverse(*position));
     entries.dedup_by_key(|(position, _)| *position);
     let entries = entries.into_iter().map(|(_, entry)| entry).collect();
-    Ok(Found { entries, since: oldest(segments, newest)?, ..found })
+    Ok(SearchResult { entries, since: oldest(segments, newest)?, ..found })
 }
 
 /// The time of the oldest readable entry.
@@ -179,7 +183,7 @@ struct Scan {
     entries: Vec<(Position, Entry)>,
     by: Match,
     /// The result, still without entries.
-    found: Found,
+    found: SearchResult,
 }
 
 impl Scan {
@@ -196,7 +200,11 @@ impl Scan {
         let Matching { exact, prefix, .. } = matching;
         let (matching, by) =
             if exact.before.is_empty() { (prefix, Match::Prefix) } else { (exact, Match::Exact) };
-        Ok(Self { entries: matching.before, by, found: Found { more: matching.more, ..found } })
+        Ok(Self {
+            entries: matching.before,
+            by,
+            found: SearchResult { more: matching.more, ..found },
+        })
     }
 }
 
@@ -288,8 +296,8 @@ fn read(
     segments: &dyn Segments,
     newest: &[Entry],
     reading: &mut dyn Reading,
-) -> Result<Found, FileError> {
-    let mut found = Found::default();
+) -> Result<SearchResult, FileError> {
+    let mut found = SearchResult::default();
     for (index, entry) in newest.iter().enumerate() {
         reading.entry((NEWEST, index), entry.clone());
     }

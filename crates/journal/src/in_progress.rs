@@ -74,7 +74,7 @@ struct Current {
 
 /// Why a line is not written.
 #[derive(Debug, thiserror::Error)]
-enum Unkept {
+enum WriteError {
     #[error(transparent)]
     File(#[from] FileError),
     #[error("write to the file of removals in progress")]
@@ -142,7 +142,7 @@ impl InProgress {
         }
     }
 
-    fn append(&self, state: &mut State, number: u64) -> Result<(), Unkept> {
+    fn append(&self, state: &mut State, number: u64) -> Result<(), WriteError> {
         let State { open, file, .. } = state;
         let Some(current) = file else { return self.renew(state) };
         let needed: usize = open.values().map(Vec::len).sum();
@@ -158,7 +158,7 @@ impl InProgress {
     }
 
     /// Begins a new file, with all removals in progress.
-    fn renew(&self, state: &mut State) -> Result<(), Unkept> {
+    fn renew(&self, state: &mut State) -> Result<(), WriteError> {
         let existing = self.segments.list()?;
         let number = existing.last().map_or(1, |last| last.number + 1);
         let segment = self.segments.append_to(number)?;

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::decode;
 use crate::disk::SMALLEST;
 use crate::entry::Entry;
-use crate::find::{Found, find};
+use crate::find::{SearchResult, find};
 use crate::journal_thread::DiskJournal;
 use crate::query::Query;
 
@@ -48,7 +48,7 @@ impl IncidentJournal {
     }
 
     /// The incidents of a pod or container, the newest first. Blocks while it reads.
-    pub fn find(&self, query: &Query, limit: usize) -> Result<Found, FileError> {
+    pub fn find(&self, query: &Query, limit: usize) -> Result<SearchResult, FileError> {
         self.0.find(query, limit)
     }
 
@@ -70,7 +70,7 @@ pub fn find_incidents(
     removals: &dyn Segments,
     query: &Query,
     limit: usize,
-) -> Result<Found, FileError> {
+) -> Result<SearchResult, FileError> {
     find(&*removals.beside(PLACE), query, limit)
 }
 

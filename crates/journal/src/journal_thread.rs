@@ -19,7 +19,7 @@ use tracing::{error, warn};
 
 use crate::disk::{Disk, SYNC_AFTER};
 use crate::entry::EntryOutcome;
-use crate::find::Found;
+use crate::find::SearchResult;
 use crate::in_progress::UnfinishedRemoval;
 use crate::query::Query;
 
@@ -122,7 +122,7 @@ impl DiskJournal {
     }
 
     /// Finds entries, also those that wait for disk space. Blocks while it reads.
-    pub fn find(&self, query: &Query, limit: usize) -> Result<Found, FileError> {
+    pub fn find(&self, query: &Query, limit: usize) -> Result<SearchResult, FileError> {
         self.flush();
         self.disk.find(query, limit)
     }

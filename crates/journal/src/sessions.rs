@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::disk::SMALLEST;
-use crate::find::{Found, find};
+use crate::find::{SearchResult, find};
 use crate::journal_thread::DiskJournal;
 use crate::query::Query;
 
@@ -39,7 +39,7 @@ impl SessionJournal {
     }
 
     /// The sessions in a pod or container, the newest first. Blocks while it reads.
-    pub fn find(&self, query: &Query, limit: usize) -> Result<Found, FileError> {
+    pub fn find(&self, query: &Query, limit: usize) -> Result<SearchResult, FileError> {
         self.0.find(query, limit)
     }
 
@@ -64,7 +64,7 @@ pub fn find_sessions(
     removals: &dyn Segments,
     query: &Query,
     limit: usize,
-) -> Result<Found, FileError> {
+) -> Result<SearchResult, FileError> {
     find(&*removals.beside(PLACE), query, limit)
 }
 

@@ -177,9 +177,9 @@ mod tests {
             ("web_default_main_x-abcdef.log", Some("abcdef"), false),
             ("web_default_main-abcdef0123.gz", None, false),
         ];
-        for (name, id, tells_pod) in rows {
+        for (name, id, names_pod) in rows {
             assert_eq!(LogLayout::container_of_link(name), id.map(ContainerId::from), "{name}");
-            let pod = tells_pod.then(|| PodName::new("default", "web"));
+            let pod = names_pod.then(|| PodName::new("default", "web"));
             assert_eq!(LogLayout::pod_of_link(name), pod, "{name}");
         }
     }

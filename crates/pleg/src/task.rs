@@ -37,7 +37,7 @@ use crate::decide::{PodRecord, StreamTrust, diff, relist_period};
 use crate::dirty_set::DirtySet;
 use crate::health::Health;
 use crate::hints::{Hint, Hints};
-use crate::inspect::{self, Before};
+use crate::inspect::{self, PreviousStatus};
 use crate::metrics::{Counts, Metrics};
 use crate::records::{Busy, Record, Records};
 
@@ -516,7 +516,7 @@ impl Relist {
         if record.retry.is_some_and(|(not_before, _)| Instant::now() < not_before) {
             return Reconciled::Waiting;
         }
-        let old = Before {
+        let old = PreviousStatus {
             status: record.status.clone(),
             // After a failure no old status is reused.
             holds: !record.reinspect && !is_stale,
@@ -526,7 +526,7 @@ impl Relist {
         Reconciled::Inspecting
     }
 
-    fn inspect(&self, pod: RuntimePod, old: Before, difference: Difference) {
+    fn inspect(&self, pod: RuntimePod, old: PreviousStatus, difference: Difference) {
         let Difference { at, seen, events } = difference;
         let runtime = self.runtime.clone();
         let messages = Arc::clone(&self.termination_messages);

@@ -44,20 +44,20 @@ pub(crate) struct Actuated {
     file: Checkpoint<Record>,
     read: OnceCell<()>,
     /// Never held across an await.
-    known: Mutex<Known>,
+    known: Mutex<RecordState>,
     /// Held while the file is written, so that the latest record is written last.
     writing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct RecordState {
     record: Record,
     sizes: Arc<Sizes>,
     /// Whether the file is outdated.
     unwritten: bool,
 }
 
-impl Known {
+impl RecordState {
     /// Applies a change to the record. Whether anything has changed.
     fn change(&mut self, change: impl FnOnce(&mut Record)) -> bool {
         let before = self.record.clone();
@@ -85,7 +85,7 @@ impl Actuated {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, RecordState> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

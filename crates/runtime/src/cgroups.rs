@@ -81,7 +81,7 @@ pub struct PodCgroups {
     settings: PodCgroupSettings,
     turns: Turns,
     /// The pods whose cgroups exist for certain. Never held across an await.
-    known: Mutex<BTreeMap<PodUid, Known>>,
+    known: Mutex<BTreeMap<PodUid, CgroupState>>,
     /// The CPU shares of the burstable class; `None` if unknown. Held during
     /// writes, so that the latest sum is written last.
     written: tokio::sync::Mutex<Option<i64>>,
@@ -98,7 +98,7 @@ const LONGEST_WAIT_FOR_UNSYNCED: Duration = Duration::from_mins(1);
 
 /// The known state of a pod's cgroup.
 #[derive(Debug, Clone, Default)]
-struct Known {
+struct CgroupState {
     /// The CPU request that the pod adds to its class.
     share: i64,
     /// The values of the cgroup; `None` if they differ from the expected ones.
@@ -142,7 +142,7 @@ impl PodCgroups {
         Self { port, clock, settings, turns, known, written, unsynced, began }
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<PodUid, Known>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<PodUid, CgroupState>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -192,7 +192,7 @@ impl PodCgroups {
         let uid = view::uid(pod);
         let _turn = self.turns.take(&uid).await;
         let values = pod_cgroup_values(pod, &self.settings);
-        let known = Known { share: class_share(pod), values: Some(values.clone()) };
+        let known = CgroupState { share: class_share(pod), values: Some(values.clone()) };
         self.known().insert(uid.clone(), known);
         self.limit_classes().await;
         if self.port.check(&name).await.is_ok() {
@@ -274,7 +274,7 @@ impl PodCgroups {
 
     /// Updates the class after the cgroup of a pod was resized.
     pub(crate) async fn settled(&self, pod: &Pod) {
-        let known = Known { share: class_share(pod), values: Some(self.wanted(pod)) };
+        let known = CgroupState { share: class_share(pod), values: Some(self.wanted(pod)) };
         self.known().insert(view::uid(pod), known);
         self.limit_classes().await;
     }

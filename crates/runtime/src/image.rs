@@ -111,7 +111,7 @@ enum Need<'a> {
 }
 
 /// The result of a lookup, and of the check whether the pod may use the image.
-struct Found {
+struct ImageLookup {
     presence: Presence,
     image: Option<Image>,
     /// The pod's credentials, if the check looked them up.
@@ -183,7 +183,7 @@ impl ImageProvider {
             return Err(error);
         }
         let tagged = with_default_tag(image);
-        let Found { presence, image: seen, credentials } =
+        let ImageLookup { presence, image: seen, credentials } =
             self.find(request, &tagged, report).await?;
         let is_present = match presence {
             Presence::NotLookedUp => None,
@@ -224,9 +224,9 @@ impl ImageProvider {
         request: ImageRequest<'_>,
         tagged: &str,
         report: &Reporter<'_>,
-    ) -> Result<Found, StartError> {
+    ) -> Result<ImageLookup, StartError> {
         let ImageRequest { pod, image, policy, early, .. } = request;
-        let found = |presence, image, credentials| Ok(Found { presence, image, credentials });
+        let found = |presence, image, credentials| Ok(ImageLookup { presence, image, credentials });
         if !is_looked_for(policy) {
             return found(Presence::NotLookedUp, None, None);
         }

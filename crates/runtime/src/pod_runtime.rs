@@ -28,7 +28,7 @@ use crate::metrics::Metrics;
 use crate::parts::{PodRuntimeParts, SharedParts};
 use crate::remover::ContainerRemover;
 use crate::report::Reporter;
-use crate::resizer::{Lacking, PodResizer};
+use crate::resizer::{MissingResources, PodResizer};
 use crate::sandboxes::{SandboxContext, Sandboxes, has_user_namespace};
 use crate::setup::{PodSetup, Preparation, PreparedPod};
 use crate::starter::{ContainerStarter, StartRequest};
@@ -153,7 +153,7 @@ impl PodRuntime {
     }
 
     /// The parts of a pod that do not have the allocated resources yet.
-    pub async fn lacking(&self, pod: &Pod, status: &RuntimePodStatus) -> Lacking {
+    pub async fn lacking(&self, pod: &Pod, status: &RuntimePodStatus) -> MissingResources {
         self.resizer.missing(pod, status).await
     }
 

@@ -27,7 +27,7 @@ use crate::metrics::Metrics;
 
 /// The parts of a running pod that do not have the allocated resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lacking {
+pub enum MissingResources {
     /// None.
     Nothing,
     /// Only its cgroup: a change is in progress, or its limits could not be set at creation, or the settings of
@@ -92,14 +92,14 @@ impl PodResizer {
     }
 
     /// The parts of a pod that do not have the allocated resources yet.
-    pub(crate) async fn missing(&self, pod: &Pod, status: &RuntimePodStatus) -> Lacking {
+    pub(crate) async fn missing(&self, pod: &Pod, status: &RuntimePodStatus) -> MissingResources {
         let sizes = self.sizes().await;
         if is_resizing(pod, status, &sizes) {
-            Lacking::Containers
+            MissingResources::Containers
         } else if self.runs(status) && !self.is_sized(pod) {
-            Lacking::Cgroup
+            MissingResources::Cgroup
         } else {
-            Lacking::Nothing
+            MissingResources::Nothing
         }
     }
 

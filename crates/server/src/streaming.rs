@@ -118,7 +118,7 @@ struct Target {
 
 /// A request without its connection.
 #[derive(Debug)]
-struct Asked<'a> {
+struct StreamRequest<'a> {
     path: &'a StreamPath,
     query: Option<&'a str>,
     headers: &'a HeaderMap,
@@ -170,7 +170,7 @@ impl Streams {
         query: Option<&str>,
         caller: &StreamCaller,
     ) -> Answer {
-        let asked = Asked { path, query, headers: &HeaderMap::new(), caller };
+        let asked = StreamRequest { path, query, headers: &HeaderMap::new(), caller };
         match self.output_of(&asked).await {
             Ok(output) => answer(StatusCode::OK, JSON, whole(output)),
             Err(refused) => *refused.0,
@@ -189,7 +189,7 @@ impl Streams {
         }
     }
 
-    async fn exec_url(&self, asked: &Asked<'_>) -> Result<String, Refused> {
+    async fn exec_url(&self, asked: &StreamRequest<'_>) -> Result<String, Refused> {
         let streams = std_streams(asked.query).map_err(|bad| bad_request(bad.to_string()))?;
         let not_found = format!("container not found ({:?})", asked.path.container);
         let (target, container) = self.container(asked.path, &not_found).await?;
@@ -201,7 +201,7 @@ impl Streams {
         self.recorded(session, url)
     }
 
-    async fn attach_url(&self, asked: &Asked<'_>) -> Result<String, Refused> {
+    async fn attach_url(&self, asked: &StreamRequest<'_>) -> Result<String, Refused> {
         let mut streams = std_streams(asked.query).map_err(|bad| bad_request(bad.to_string()))?;
         let PodName { namespace, name } = &asked.path.pod;
         let not_found =
@@ -216,7 +216,7 @@ impl Streams {
         self.recorded(target.session(SessionKind::Attach, asked, None, Vec::new()), url)
     }
 
-    async fn port_forward_url(&self, asked: &Asked<'_>) -> Result<String, Refused> {
+    async fn port_forward_url(&self, asked: &StreamRequest<'_>) -> Result<String, Refused> {
         let ports = ports(asked.query, headers::is_websocket(asked.headers));
         let ports = ports.map_err(|bad| bad_request(bad.to_string()))?;
         let (pod, uid) = self.pod(asked.path)?;
@@ -232,7 +232,7 @@ impl Streams {
         self.recorded(target.session(SessionKind::PortForward, asked, None, ports), url)
     }
 
-    async fn output_of(&self, asked: &Asked<'_>) -> Result<Vec<u8>, Refused> {
+    async fn output_of(&self, asked: &StreamRequest<'_>) -> Result<Vec<u8>, Refused> {
         let not_found = format!("container not found ({:?})", asked.path.container);
         let (target, container) = self.container(asked.path, &not_found).await?;
         let command = run_command(asked.query);
@@ -310,7 +310,7 @@ impl Streams {
     }
 }
 
-impl Asked<'_> {
+impl StreamRequest<'_> {
     /// Refuses a request without an upgrade, before the runtime prepares a stream.
     fn check_upgrade(&self) -> Result<(), Refused> {
         not_an_upgrade(self.headers).map_or(Ok(()), |answer| Err(refused(answer)))
@@ -321,7 +321,7 @@ impl Target {
     fn session(
         &self,
         kind: SessionKind,
-        asked: &Asked<'_>,
+        asked: &StreamRequest<'_>,
         program: Option<String>,
         ports: Vec<u16>,
     ) -> Session {
@@ -344,8 +344,8 @@ fn asked<'a>(
     path: &'a StreamPath,
     request: &'a Request<Incoming>,
     caller: &'a StreamCaller,
-) -> Asked<'a> {
-    Asked { path, query: request.uri().query(), headers: request.headers(), caller }
+) -> StreamRequest<'a> {
+    StreamRequest { path, query: request.uri().query(), headers: request.headers(), caller }
 }
 
 fn refused(answer: Answer) -> Refused {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use journal::{Found, Inputs};
+use journal::{Inputs, SearchResult};
 use model::probe::ProbeReport;
 use serde::{Deserialize, Serialize};
 
@@ -157,7 +157,7 @@ pub struct WhyAnswer {
     pub what: String,
     /// The entries.
     #[serde(flatten)]
-    pub found: Found,
+    pub found: SearchResult,
 }
 
 /// Response of `GET /gc/plan`.

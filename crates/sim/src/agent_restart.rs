@@ -19,13 +19,13 @@ use crate::settled::{Snapshot, Wanted};
 /// An action of a new agent that it should not have taken: a settled node stays unchanged, and only containers
 /// that ended are started again.
 pub fn unexpected_action(before: &Snapshot, news: &[Record], wanted: &Wanted) -> Option<String> {
-    let mut quiet = Quiet::new(before, wanted);
+    let mut quiet = SettledNode::new(before, wanted);
     news.iter().find_map(|record| quiet.read(&record.event))
 }
 
 /// The state of a settled node, and the changes since.
 #[derive(Debug)]
-struct Quiet<'a> {
+struct SettledNode<'a> {
     before: &'a Snapshot,
     wanted: &'a Wanted,
     /// The last instance of each container.
@@ -42,7 +42,7 @@ struct Quiet<'a> {
     missed: BTreeSet<String>,
 }
 
-impl<'a> Quiet<'a> {
+impl<'a> SettledNode<'a> {
     fn new(before: &'a Snapshot, wanted: &'a Wanted) -> Self {
         let mut latest: BTreeMap<(PodUid, Arc<str>), Instance> = BTreeMap::new();
         for one in &before.containers {

@@ -33,14 +33,14 @@ pub(crate) enum Place {
     /// Removals that have ended.
     Journal,
     /// Removals in progress, in separate segments, with the object of each number of this agent.
-    UnderWay(Arc<dyn Segments>, Arc<Mutex<BTreeMap<u64, (ObjectRef, String)>>>),
+    ProgressLine(Arc<dyn Segments>, Arc<Mutex<BTreeMap<u64, (ObjectRef, String)>>>),
     /// Incidents and sessions, in separate segments. No invariant reads them.
     Other(Arc<dyn Segments>),
 }
 
 /// A removal that is recorded before it begins, or that has ended.
 #[derive(Debug, serde::Deserialize)]
-struct UnderWay {
+struct ProgressLine {
     number: u64,
     began: Option<Entry>,
 }
@@ -128,7 +128,7 @@ impl Segment for FaultySegment {
             Place::Other(_) => {}
             Place::UnderWay(_, known) => {
                 let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-                let UnderWay { number, began } = serde_json::from_slice(bytes)?;
+                let ProgressLine { number, began } = serde_json::from_slice(bytes)?;
                 if let Some(Entry { kind, id, rule, .. }) = began {
                     let object = ObjectRef { kind, id };
                     // Removals in progress are copied to a new file.

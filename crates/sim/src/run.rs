@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::agent_restart::unexpected_action;
 use crate::invariants::Broken;
 use crate::life::AGENT_KILLED;
-use crate::plan::{Fault, Plan, Rule, Target, What};
+use crate::plan::{ActionKind, Fault, Plan, Rule, Target};
 use crate::settled::{Snapshot, unsettled};
 use crate::statuses::changed_status;
 
@@ -167,7 +167,7 @@ async fn play(node: &mut Node, plan: &Plan) -> Result<Played, Broken> {
     let (first, later): (Vec<_>, Vec<_>) = plan
         .steps
         .iter()
-        .partition(|step| step.at.is_zero() && matches!(step.what, What::Write(_)));
+        .partition(|step| step.at.is_zero() && matches!(step.what, ActionKind::Write(_)));
     for step in first {
         node.step(&step.what).await;
     }
@@ -199,7 +199,7 @@ async fn more_faults(node: &mut Node) -> Result<(), Broken> {
             break;
         }
         let fault = Fault::Error(model::ports::runtime::Code::Unavailable);
-        node.step(&What::Arm(Rule { on: Target::AnyCall, skip: 0, fault })).await;
+        node.step(&ActionKind::Arm(Rule { on: Target::AnyCall, skip: 0, fault })).await;
         let then = node.outside.elapsed() + Duration::from_secs(10);
         node.advance_to(then).await?;
     }
@@ -264,7 +264,7 @@ async fn stay(node: &mut Node, agent: Agent, time: Duration) -> Result<(), Broke
 /// agent too.
 async fn invalidate_all(node: &mut Node) {
     for name in node.names.clone() {
-        node.step(&What::Invalidate(name)).await;
+        node.step(&ActionKind::Invalidate(name)).await;
     }
 }
 
@@ -325,7 +325,7 @@ mod tests {
         for (goes_wrong, patience) in [(false, CALM_PATIENCE), (true, PATIENCE)] {
             let mut node = Node::new(&nothing);
             // There is no agent that could start it.
-            node.step(&What::Write(pod(Policy::Always))).await;
+            node.step(&ActionKind::Write(pod(Policy::Always))).await;
             let fault_guard = goes_wrong.then(|| node.outside.fault_guard());
             let broken = settle(&mut node, Duration::ZERO).await.unwrap_err();
             assert!(broken.how.contains("has not run"), "{broken}");

@@ -134,7 +134,7 @@ fn described(target: &Target) -> String {
 fn table(scenario: &Scenario, rows: &[Row<'_>]) -> String {
     let mut text = format!(
         "## {}\n\nMedian and spread over the rounds; the ratio is taken in each round. The floor is measured without \
-         an agent: of a process that sleeps, and of deaths until the runtime tells of them.\n\n\
+         an agent: of a process that sleeps, and of deaths until the runtime sends their events.\n\n\
          | | floor | ferrolet | | upstream | | ratio | |\n|---|---:|---:|---|---:|---|---:|---|\n",
         scenario.name
     );

@@ -15,7 +15,7 @@ pub struct Stored {
 
 /// A spec that did not pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Miss {
+pub struct MissedSpec {
     pub name: String,
     /// `None` if it did not run at all.
     pub outcome: Option<Outcome>,
@@ -34,7 +34,7 @@ pub struct Judgement {
     /// Of the specs that ran, those that the upstream kubelet passes.
     pub upstream_passed: usize,
     /// Specs that failed or passed before and did not now, by name.
-    pub misses: Vec<Miss>,
+    pub misses: Vec<MissedSpec>,
     /// Specs that pass for the first time.
     pub new: Vec<String>,
 }
@@ -66,7 +66,7 @@ pub fn judge(run: &BTreeMap<String, Outcome>, stored: &Stored, whole: bool) -> J
             Some(Outcome::Passed) if !passed_before => judgement.new.push(name.clone()),
             Some(Outcome::Passed) => {}
             Some(Outcome::Skipped) if !passed_before => {}
-            _ => judgement.misses.push(Miss {
+            _ => judgement.misses.push(MissedSpec {
                 name: name.clone(),
                 outcome,
                 upstream: upstream(name),

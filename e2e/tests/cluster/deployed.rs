@@ -14,7 +14,7 @@ use e2e::agent::Agent;
 use e2e::api::Patch;
 use e2e::audit::Audit;
 use e2e::cluster_node::{ClusterNode, NAMESPACE, PODS};
-use e2e::https::{Port, Who};
+use e2e::https::{Credentials, Port};
 use e2e::node::{PATIENCE, program};
 use e2e::plane::with_controllers;
 use serde_json::{Value, json};
@@ -203,7 +203,7 @@ fn never_restarted(cluster: &ClusterNode) -> Result<()> {
 }
 
 /// A user with the rights for metrics, created by the documented commands.
-fn prometheus(cluster: &ClusterNode) -> Result<Who> {
+fn prometheus(cluster: &ClusterNode) -> Result<Credentials> {
     cluster.make_namespace("monitoring")?;
     cluster.kubectl(&["create", "serviceaccount", "prometheus", "--namespace", "monitoring"])?;
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/pod-gc.md");
@@ -216,20 +216,20 @@ fn prometheus(cluster: &ClusterNode) -> Result<Who> {
         cluster.kubectl(&[&["create"][..], &words].concat())?;
     }
     let token = cluster.kubectl(&["create", "token", "prometheus", "--namespace", "monitoring"])?;
-    Ok(Who::Token(token.trim().to_owned()))
+    Ok(Credentials::Token(token.trim().to_owned()))
 }
 
 /// Each pod's port serves health to all clients and metrics to authorized ones; the leader counts deleted pods.
 fn check_ports(cluster: &ClusterNode, pods: &[Value], leader: &Value, service: &str) -> Result<()> {
     let reader = prometheus(cluster)?;
-    let whos = [Who::Anonymous, Who::Token("nonsense".to_owned()), reader.clone()];
+    let whos = [Credentials::Anonymous, Credentials::Token("nonsense".to_owned()), reader.clone()];
     for pod in pods {
         let port = &pod["spec"]["containers"][0]["ports"][0]["containerPort"];
         let port = u16::try_from(port.as_u64().context("a port")?)?;
         let address: IpAddr = pod["status"]["podIP"].as_str().context("an address")?.parse()?;
         let port = Port::new(cluster, SocketAddr::new(address, port))?.self_signed();
         for path in ["/healthz", "/livez", "/readyz"] {
-            ensure!(port.get(&Who::Anonymous, path)? == (200, "ok".to_owned()), "{path}");
+            ensure!(port.get(&Credentials::Anonymous, path)? == (200, "ok".to_owned()), "{path}");
         }
         ensure!(port.statuses(&whos, "/metrics")? == [403, 401, 200], "{}", name(pod));
         let metrics = port.get(&reader, "/metrics")?.1;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use e2e::cluster::Cluster;
-use e2e::https::{Port, Who, file, token};
+use e2e::https::{Credentials, Port, file, token};
 use e2e::node::{PATIENCE, program};
 use serde_json::json;
 use testbed::{Command, ControlPlaneOptions, Instance, wait};
@@ -90,7 +90,7 @@ fn renewed_token_is_used_after_a_refusal() -> Result<()> {
     let leader = holder(cluster.api())?.context("there is a leader")?;
 
     account.put("2", &second, &authority)?;
-    let (first, second) = (Who::Token(first), Who::Token(second));
+    let (first, second) = (Credentials::Token(first), Credentials::Token(second));
     let server = Port::new(&cluster, server.parse()?)?;
     let both = [first.clone(), second];
     assert_eq!(server.statuses(&both, "/version")?, [200, 200]);

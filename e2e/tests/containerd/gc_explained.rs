@@ -153,7 +153,10 @@ fn plan_without_agent_applies_the_caps_and_keeps_unknown_objects() -> Result<()>
     node.write_manifest("b.yaml", &ended("b"))?;
     node.start_agent()?;
     for name in ["a", "b"] {
-        node.wait_for_log(&["Pod terminated and cleaned up", &format!("default/{name}-{NODE_NAME}")])?;
+        node.wait_for_log(&[
+            "Pod terminated and cleaned up",
+            &format!("default/{name}-{NODE_NAME}"),
+        ])?;
     }
     node.stop_agent()?;
     let before = there(&node)?;

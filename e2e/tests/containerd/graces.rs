@@ -149,7 +149,10 @@ pub(crate) fn take_their_time(node: &Node, begun: Instant) -> Result<()> {
     let mut first = None;
     // The slowest one is the last.
     for pod in &PODS {
-        node.wait_for_log(&["Pod terminated and cleaned up", &format!("default/{}-{NODE_NAME}", pod.name)])?;
+        node.wait_for_log(&[
+            "Pod terminated and cleaned up",
+            &format!("default/{}-{NODE_NAME}", pod.name),
+        ])?;
         let took = begun.elapsed();
         let latest = *first.get_or_insert(took) + pod.beyond_first;
         ensure!(

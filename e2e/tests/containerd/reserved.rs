@@ -91,7 +91,7 @@ fn listener() -> String {
 }
 
 /// Checks the allocatable resources that a pod sees: without memory for eviction and huge pages.
-fn tells(node: &Node, left: Share) -> Result<()> {
+fn check_reports(node: &Node, left: Share) -> Result<()> {
     node.wait_for_log(&["Pod terminated and cleaned up", &format!("shop/listener-{NODE_NAME}")])?;
     let found = lines(node, "listener", "main")?;
     let sum = "awk '/^Hugetlb:/ {sum += $2} END {print sum + 0}' /proc/meminfo";
@@ -136,7 +136,7 @@ fn reserved_cgroups_and_pods_are_limited() -> Result<()> {
     for (cgroup, share) in [(KUBE, OF_KUBE), (SYSTEM, OF_SYSTEM), ("/kubepods", left)] {
         has_share(&node, cgroup, share)?;
     }
-    tells(&node, left)?;
+    check_reports(&node, left)?;
 
     // A pod with all of it is admitted; the next one is rejected.
     node.write_manifest("all.yaml", &asking("all", "", &format!("{}m", left.milli)))?;
@@ -175,6 +175,6 @@ fn reserved_cpu_list_overrides_the_reserved_amounts() -> Result<()> {
     let online = node.run("cat", &["/sys/devices/system/cpu/online"])?;
     let online = online.trim();
     has(&node, "/kubepods", &[("cpuset", "cpuset.cpus", online, "cpuset.cpus", online)])?;
-    tells(&node, left)?;
+    check_reports(&node, left)?;
     node.stop()
 }

@@ -111,8 +111,8 @@ fn film(frames: &[Frame], width: f64) -> String {
         past += frame.time;
     }
     let filled = |frame: &Frame| {
-        let telling = |row: &&String| matches!(class(row), "row" | "note");
-        (frame.rows.iter().filter(telling).count(), Reverse(frame.typed.len()))
+        let is_content = |row: &&String| matches!(class(row), "row" | "note");
+        (frame.rows.iter().filter(is_content).count(), Reverse(frame.typed.len()))
     };
     let by_filling = frames.iter().enumerate().max_by_key(|(_, frame)| filled(frame));
     let fullest = by_filling.map_or(0, |(index, _)| index);

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use journal::Found;
+use journal::SearchResult;
 use model::ports::clock::WallClock as _;
 use podgc_main::journal_dir;
 use process::clock::SystemClock;
@@ -48,7 +48,7 @@ fn why(args: &Args, now: jiff::Timestamp, out: &mut dyn Write) -> Result<()> {
     } else {
         let dir = args.state_dir.display();
         ensure!(has(&args.state_dir)?, "there is no {dir}: no `ferrolet pod-gc` has run here");
-        WhyAnswer { what: args.what.clone(), found: Found::default() }
+        WhyAnswer { what: args.what.clone(), found: SearchResult::default() }
     };
     report_damage(&answer);
     if let Some(output) = args.output {

@@ -15,23 +15,23 @@ use model::ports::cluster::{
 };
 use tokio::time::{Instant, timeout};
 
-use crate::server::{Asked, Server, ok, refused};
+use crate::server::{ReceivedRequest, Server, ok, refused};
 use crate::writes::{target, verdict};
 
 /// Ignores changes.
 #[derive(Debug)]
-struct Deaf;
+struct NoopSink;
 
-impl Sink<PodRecord, Uid> for Deaf {
+impl Sink<PodRecord, Uid> for NoopSink {
     fn receive(&self, _: Change<PodRecord, Uid>) {}
 }
 
-impl Sink<NodeRecord, String> for Deaf {
+impl Sink<NodeRecord, String> for NoopSink {
     fn receive(&self, _: Change<NodeRecord, String>) {}
 }
 
 /// Group, resource and verb of a request.
-fn seen(asked: &Asked) -> (String, String, String) {
+fn seen(asked: &ReceivedRequest) -> (String, String, String) {
     let (path, query) = asked.path.split_once('?').unwrap_or((&asked.path, ""));
     let mut parts: Vec<&str> = path.split('/').skip(1).collect();
     let group = if parts[0] == "api" { "" } else { parts[1] }.to_owned();
@@ -83,8 +83,8 @@ async fn ask_everything(cluster: &Cluster) {
     drop(cluster.write_event(&event).await);
     // If the server refuses the watch, the client lists instead.
     let while_asking = Duration::from_secs(3);
-    drop(timeout(while_asking, cluster.follow_pods(&Deaf)).await);
-    drop(timeout(while_asking, cluster.follow_nodes(&Deaf)).await);
+    drop(timeout(while_asking, cluster.follow_pods(&NoopSink)).await);
+    drop(timeout(while_asking, cluster.follow_nodes(&NoopSink)).await);
 }
 
 fn path(path: &str) -> AccessRequest {

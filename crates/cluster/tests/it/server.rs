@@ -32,7 +32,7 @@ pub(crate) async fn by_kubeconfig(server: &str, cluster: &str, user: &str) -> Cl
 
 /// A received request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     pub(crate) method: String,
     /// With the query, without its random parts.
     pub(crate) path: String,
@@ -88,7 +88,7 @@ pub(crate) fn lines(lines: &[&str]) -> Answer {
 #[derive(Debug)]
 struct State {
     script: Mutex<VecDeque<Answer>>,
-    asked: watch::Sender<Vec<Asked>>,
+    asked: watch::Sender<Vec<ReceivedRequest>>,
 }
 
 #[derive(Debug)]
@@ -141,7 +141,7 @@ impl Server {
         Cluster::new(connection, rates, Exclusion::default(), source)
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<ReceivedRequest> {
         self.state.asked.borrow().clone()
     }
 
@@ -166,7 +166,7 @@ async fn answer(
         let value = parts.headers.get(name);
         value.map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
     };
-    let asked = Asked {
+    let asked = ReceivedRequest {
         user_agent: header("user-agent"),
         authorization: header("authorization"),
         method: parts.method.to_string(),

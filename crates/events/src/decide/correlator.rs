@@ -28,7 +28,7 @@ const ONE_IN: Duration = Duration::from_mins(5);
 
 /// State of a group of similar events.
 #[derive(Debug, Clone)]
-struct Similar {
+struct SimilarEvents {
     messages: BTreeSet<u64>,
     last: Timestamp,
 }
@@ -43,7 +43,7 @@ struct WrittenEvent {
 /// Stores the sent event.
 #[derive(Debug)]
 pub struct Correlator {
-    similar: Latest<Similar>,
+    similar: Latest<SimilarEvents>,
     written: Latest<Option<WrittenEvent>>,
     allowed: Latest<Tokens>,
 }
@@ -80,7 +80,7 @@ impl Correlator {
     fn combined(&mut self, event: ClusterEvent) -> (u64, ClusterEvent) {
         let now = event.at;
         let group = hash(&(object(&event), &event.reason));
-        let fresh = || Similar { messages: BTreeSet::new(), last: now };
+        let fresh = || SimilarEvents { messages: BTreeSet::new(), last: now };
         let similar = self.similar.get_or(group, fresh);
         if now.duration_since(similar.last).unsigned_abs() > SIMILAR_FOR {
             *similar = fresh();

@@ -177,14 +177,14 @@ async fn bootstrap(
 }
 
 /// A certificate of a kubeconfig.
-struct Found {
+struct KubeconfigCertificate {
     pair: CertificatePair,
     /// Whether it is in the kubeconfig itself.
     is_inline: bool,
 }
 
 /// The client certificate of a kubeconfig, if it can be used.
-async fn pair_of(kubeconfig: &Path) -> Option<Found> {
+async fn pair_of(kubeconfig: &Path) -> Option<KubeconfigCertificate> {
     let files = Host::default();
     let read = async |path: &Path| {
         let content = files.read(path, LONGEST).await.ok()?;
@@ -199,14 +199,14 @@ async fn pair_of(kubeconfig: &Path) -> Option<Found> {
             (format!("{}\n{}", read(&certificate).await?, read(&key).await?), false)
         }
     };
-    Some(Found { pair: parse_pair(text).ok()?, is_inline })
+    Some(KubeconfigCertificate { pair: parse_pair(text).ok()?, is_inline })
 }
 
 /// Stores the certificate of the kubeconfig, unless a valid one is stored: calls use the stored one from now on. One
 /// that the kubeconfig contains is an administrator's, and replaced at once, like upstream.
 async fn import(
     store: &CertificateStore,
-    found: Option<Found>,
+    found: Option<KubeconfigCertificate>,
     now: Timestamp,
     identity: &mut Identity,
 ) {

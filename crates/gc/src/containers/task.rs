@@ -153,19 +153,19 @@ impl ContainerGcTask {
     async fn requested(&mut self, request: Request) {
         let Request { aggressive, steps, report } = request;
         // A slow reader must not delay the pass.
-        let tell = |step: Step| drop(steps.try_send(step));
-        let done = self.whole(aggressive, &tell).await;
+        let report_step = |step: Step| drop(steps.try_send(step));
+        let done = self.whole(aggressive, &report_step).await;
         self.report_failure(&done);
         drop(report.send(done));
     }
 
     /// A full pass.
-    async fn whole(&mut self, aggressive: bool, tell: act::StepSink<'_>) -> Report {
+    async fn whole(&mut self, aggressive: bool, report_step: act::StepSink<'_>) -> Report {
         let parts = &self.shared.parts;
         let ended = &mut self.ended;
         let pass = async {
             let mut found = survey::all(parts, aggressive, ended).await;
-            let report = act::carry_out(parts, &mut found, tell).await;
+            let report = act::carry_out(parts, &mut found, report_step).await;
             (report, found.something_is_too_young, found.ripens)
         };
         // The name of upstream's trace span of a pass.

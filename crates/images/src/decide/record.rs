@@ -218,7 +218,7 @@ impl PulledRecord {
         Ok(DecodedRecord { record, is_old })
     }
 
-    /// Whether the record has not changed since a moment. The answer is no if its time does not tell.
+    /// Whether the record has certainly not changed since a time. False if that cannot be decided from its time.
     pub fn is_older_than(&self, moment: Timestamp) -> bool {
         self.last_updated_time < whole_second(moment)
     }

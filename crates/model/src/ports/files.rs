@@ -66,7 +66,7 @@ impl FileVersion {
 
 /// The file at a path, links followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundFile {
     /// Its kind.
     pub kind: FileKind,
     /// Its version.
@@ -79,7 +79,7 @@ pub struct Entry {
     /// Its name.
     pub name: OsString,
     /// Its kind, links followed.
-    pub found: Result<Found, FileError>,
+    pub found: Result<FoundFile, FileError>,
 }
 
 /// Changes of a directory.
@@ -144,7 +144,7 @@ pub trait HostFiles: Debug + Send + Sync {
     async fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, FileError>;
 
     /// The file at a path, links followed.
-    async fn look(&self, path: &Path) -> Result<Found, FileError>;
+    async fn look(&self, path: &Path) -> Result<FoundFile, FileError>;
 
     /// The entries of a directory, in the order of their names.
     async fn entries(&self, directory: &Path) -> Result<Vec<Entry>, FileError>;

@@ -52,7 +52,7 @@ pub struct Intake {
 
 /// The state of the node around the intake.
 #[derive(Debug, Clone, Copy)]
-pub struct Surroundings<'a> {
+pub struct IntakeContext<'a> {
     /// Pods of which something may live in the runtime.
     pub live: &'a BTreeMap<PodUid, PodName>,
     /// Stored manifest copies that are older than a running pod.
@@ -63,7 +63,7 @@ pub struct Surroundings<'a> {
 
 impl Intake {
     /// Processes an event; returns the commands in the order in which they are to be executed.
-    pub fn step(&mut self, event: IntakeEvent, around: &Surroundings<'_>) -> Vec<IntakeCommand> {
+    pub fn step(&mut self, event: IntakeEvent, around: &IntakeContext<'_>) -> Vec<IntakeCommand> {
         let (mut commands, uid) = (Vec::new(), event.uid().cloned());
         match event {
             IntakeEvent::Sources { pods, undecodable, all_ready } => {
@@ -121,7 +121,7 @@ impl Intake {
         &mut self,
         uid: &PodUid,
         checks: PodChecks,
-        around: &Surroundings<'_>,
+        around: &IntakeContext<'_>,
         commands: &mut Vec<IntakeCommand>,
     ) {
         let Some(entry) = self.pods.get_mut(uid) else { return };
@@ -191,7 +191,7 @@ impl Intake {
         &mut self,
         uid: &PodUid,
         decision: AdmissionDecision,
-        around: &Surroundings<'_>,
+        around: &IntakeContext<'_>,
         commands: &mut Vec<IntakeCommand>,
     ) {
         let entry = self.pods.get_mut(uid);
@@ -243,7 +243,7 @@ impl Intake {
     fn room_made(
         &mut self,
         room: Option<&Room>,
-        around: &Surroundings<'_>,
+        around: &IntakeContext<'_>,
         commands: &mut Vec<IntakeCommand>,
     ) {
         for (uid, entry) in &mut self.pods {
@@ -263,7 +263,7 @@ impl Intake {
         &mut self,
         uid: &PodUid,
         needs_sync: bool,
-        around: &Surroundings<'_>,
+        around: &IntakeContext<'_>,
         commands: &mut Vec<IntakeCommand>,
     ) {
         self.terminate_if_orphaned(uid, around, commands);
@@ -287,7 +287,7 @@ impl Intake {
         &mut self,
         uid: &PodUid,
         checks: PodChecks,
-        around: &Surroundings<'_>,
+        around: &IntakeContext<'_>,
         commands: &mut Vec<IntakeCommand>,
     ) {
         commands.push(IntakeCommand::Forget(uid.clone()));
@@ -305,7 +305,7 @@ impl Intake {
         }
     }
 
-    fn reconcile(&mut self, around: &Surroundings<'_>, commands: &mut Vec<IntakeCommand>) {
+    fn reconcile(&mut self, around: &IntakeContext<'_>, commands: &mut Vec<IntakeCommand>) {
         if !self.relisted {
             return;
         }
@@ -327,7 +327,7 @@ impl Intake {
     fn terminate_if_orphaned(
         &mut self,
         uid: &PodUid,
-        around: &Surroundings<'_>,
+        around: &IntakeContext<'_>,
         commands: &mut Vec<IntakeCommand>,
     ) {
         let Some(name) = around.live.get(uid) else { return };
@@ -349,7 +349,7 @@ impl Intake {
         commands.push(IntakeCommand::TerminateOrphan { uid, name, spec });
     }
 
-    fn start_all(&mut self, around: &Surroundings<'_>, commands: &mut Vec<IntakeCommand>) {
+    fn start_all(&mut self, around: &IntakeContext<'_>, commands: &mut Vec<IntakeCommand>) {
         let mut waiting = std::mem::take(&mut self.awaiting_start);
         for uid in &waiting {
             self.start(uid, around, commands);
@@ -362,7 +362,7 @@ impl Intake {
     fn start(
         &mut self,
         uid: &PodUid,
-        around: &Surroundings<'_>,
+        around: &IntakeContext<'_>,
         commands: &mut Vec<IntakeCommand>,
     ) {
         let Some(entry) = self.pods.get(uid) else { return };
@@ -380,7 +380,7 @@ impl Intake {
 
     /// Whether a running pod without a worker has the name of a static pod: it may belong to a source that has not
     /// listed its pods, or must not be terminated. Workers of one name start in turn.
-    fn is_name_taken(&self, uid: &PodUid, entry: &Entry, around: &Surroundings<'_>) -> bool {
+    fn is_name_taken(&self, uid: &PodUid, entry: &Entry, around: &IntakeContext<'_>) -> bool {
         let Some(name) = entry.static_name() else { return false };
         let is_run = |other: &PodUid| {
             self.pods.get(other).is_some_and(|entry| {

@@ -77,7 +77,7 @@ pub struct HttpSource {
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
-enum AskError {
+enum FetchError {
     #[error("cannot get the manifest")]
     Http(#[source] HttpError),
     #[error("unexpected HTTP status {0}")]
@@ -199,9 +199,9 @@ impl HttpSource {
         }
     }
 
-    async fn get(&self) -> Result<Vec<u8>, AskError> {
-        let answer = self.http.get(&self.request).await.map_err(AskError::Http)?;
-        if answer.status == 200 { Ok(answer.body) } else { Err(AskError::Status(answer.status)) }
+    async fn get(&self) -> Result<Vec<u8>, FetchError> {
+        let answer = self.http.get(&self.request).await.map_err(FetchError::Http)?;
+        if answer.status == 200 { Ok(answer.body) } else { Err(FetchError::Status(answer.status)) }
     }
 
     /// Decodes the pods of a response; logs its problems.

@@ -12,7 +12,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use journal::{DiskJournal, Found, Inputs, Query, SMALLEST, find_incidents};
+use journal::{DiskJournal, Inputs, Query, SMALLEST, SearchResult, find_incidents};
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStatus, PodStatus,
 };
@@ -187,7 +187,7 @@ impl Verbosity for Agent {
 
 #[async_trait]
 impl Removals for Agent {
-    async fn why(&self, query: Query, limit: usize) -> Result<Found, String> {
+    async fn why(&self, query: Query, limit: usize) -> Result<SearchResult, String> {
         if let Some(problem) = self.problem.lock().unwrap().clone() {
             return Err(problem);
         }
@@ -196,7 +196,7 @@ impl Removals for Agent {
         journal.find(&query, limit).map_err(|error| error.to_string())
     }
 
-    async fn history(&self, query: Query, limit: usize) -> Result<Found, String> {
+    async fn history(&self, query: Query, limit: usize) -> Result<SearchResult, String> {
         let found = self.why(query.clone(), limit).await?;
         let incidents = find_incidents(&self.journal, &query, limit);
         Ok(found.merged_with(incidents.map_err(|error| error.to_string())?))

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
-use model::ports::files::{DirectoryChange, FileKind, FileVersion, Found, Removed, draft_of};
+use model::ports::files::{DirectoryChange, FileKind, FileVersion, FoundFile, Removed, draft_of};
 use model::rotated_log::is_rotated_name;
 use tokio::sync::mpsc;
 
@@ -191,7 +191,7 @@ impl Tree {
         Ok(receiver)
     }
 
-    pub(crate) fn found(&self, path: &Path) -> Result<Found, ErrorKind> {
+    pub(crate) fn found(&self, path: &Path) -> Result<FoundFile, ErrorKind> {
         let (path, node) = self.node(path)?;
         let (kind, size) = match node {
             Node::File { content, .. } => (FileKind::File, content.len()),
@@ -203,7 +203,7 @@ impl Tree {
         let size = size as u64;
         let version =
             FileVersion { device: 1, inode: placed.inode, size, modified: changed, changed };
-        Ok(Found { kind, version })
+        Ok(FoundFile { kind, version })
     }
 
     pub(crate) fn write_durably(&mut self, path: &Path, content: &[u8]) -> Result<(), ErrorKind> {

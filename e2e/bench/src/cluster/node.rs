@@ -11,7 +11,7 @@ use testbed::wait;
 use super::place::{ClusterPlace, NAMESPACE};
 use super::requests::{Requests, of_pods};
 use super::watch::PodWatch;
-use super::{ClusterPlan, Costs, Quiet, Singles};
+use super::{ClusterPlan, Costs, Quiet, SinglePodTimes};
 use crate::agent::{self, NODE_NAME, Running};
 use crate::api::calls;
 use crate::plan::On;
@@ -39,7 +39,7 @@ pub(super) fn one_by_one(
     place: &ClusterPlace,
     plan: &ClusterPlan,
     agent: Agent,
-) -> Result<(Singles, PodRequests)> {
+) -> Result<(SinglePodTimes, PodRequests)> {
     play(place, plan, agent, |actor| {
         actor.settle();
         actor.one_by_one()
@@ -174,8 +174,8 @@ impl Actor<'_> {
         })
     }
 
-    fn one_by_one(&self) -> Result<(Singles, PodRequests)> {
-        let (mut singles, mut requests) = (Singles::default(), None);
+    fn one_by_one(&self) -> Result<(SinglePodTimes, PodRequests)> {
+        let (mut singles, mut requests) = (SinglePodTimes::default(), None);
         let all = self.plan.one_by_one;
         for (number, name) in names("one", all).into_iter().enumerate() {
             let name = [name];

@@ -1,4 +1,4 @@
-use journal::{DiskJournal, Found, SMALLEST};
+use journal::{DiskJournal, SMALLEST, SearchResult};
 use model::ids::PodName;
 use model::ports::journal::{Journal as _, Outcome};
 use model::verdict::{Detail, Input, Owner, Subject, Verdict};
@@ -31,7 +31,7 @@ fn entry(subject: Subject, outcome: Outcome<'_>, second: i64) -> Entry {
 }
 
 fn answer(entries: Vec<Entry>) -> WhyAnswer {
-    WhyAnswer { what: "x".to_owned(), found: Found { entries, ..Found::default() } }
+    WhyAnswer { what: "x".to_owned(), found: SearchResult { entries, ..SearchResult::default() } }
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn existing_items_are_shown_with_their_plan_and_its_problems() {
             (Timestamp::from_second(1000).ok(), "to 1970-01-01 00:16:40 UTC"),
         ];
         for (since, to) in back {
-            let found = Found { since, ..Found::default() };
+            let found = SearchResult { since, ..SearchResult::default() };
             let asked = WhyAnswer { what: what.to_owned(), found };
             let head = format!("nothing called {what:?} was removed");
             let begin = format!("{head}, as far as the journal goes back ({to})");

@@ -10,7 +10,7 @@ use model::ports::runtime::Code;
 use super::guarded::logs_of;
 use super::{Survey, alive_of};
 use crate::containers::{ContainerGcParts, PassError};
-use crate::decide::links::{Found, dangling};
+use crate::decide::links::{LinkTarget, dangling};
 use crate::plan::{Fate, Item};
 
 /// Surveys logs and links once live pods are known.
@@ -87,15 +87,15 @@ async fn dangling_links(parts: &ContainerGcParts) -> Vec<Item> {
     items
 }
 
-async fn container_of(parts: &ContainerGcParts, link: &str) -> Found {
-    let Some(id) = LogLayout::container_of_link(link) else { return Found::NoId };
+async fn container_of(parts: &ContainerGcParts, link: &str) -> LinkTarget {
+    let Some(id) = LogLayout::container_of_link(link) else { return LinkTarget::NoId };
     let (of, status) = (PanicSubject::Object(link), parts.runtime.containers.container_status(&id));
     match parts.panics.catch_async(PanicStep::ContainerGc, of, status).await {
         // The link stays for the next pass.
-        Err(_) => Found::Nothing,
-        Ok(Ok(status)) => Found::State(status.state),
-        Ok(Err(error)) if error.code == Code::DataLoss => Found::Nothing,
-        Ok(Err(error)) if error.is_not_found() => Found::NotThere,
-        Ok(Err(_)) => Found::Failed,
+        Err(_) => LinkTarget::Nothing,
+        Ok(Ok(status)) => LinkTarget::State(status.state),
+        Ok(Err(error)) if error.code == Code::DataLoss => LinkTarget::Nothing,
+        Ok(Err(error)) if error.is_not_found() => LinkTarget::NotThere,
+        Ok(Err(_)) => LinkTarget::Failed,
     }
 }

@@ -9,9 +9,9 @@ use super::*;
 
 /// Pod states, of which one panics.
 #[derive(Debug)]
-struct Undecidable(Pods, &'static str);
+struct PanickingPodStates(Pods, &'static str);
 
-impl PodStates for Undecidable {
+impl PodStates for PanickingPodStates {
     fn sources_ready(&self) -> bool {
         self.0.sources_ready()
     }
@@ -60,7 +60,7 @@ async fn panic_in_a_decision_keeps_all_of_its_pod() {
     bench.parts.panics = guard;
     let (_, web) = bench.dead_pod("web", 2).await;
     bench.dead_pod("other", 2).await;
-    bench.parts.pods = Arc::new(Undecidable(Pods::ready(), "uid-web"));
+    bench.parts.pods = Arc::new(PanickingPodStates(Pods::ready(), "uid-web"));
     let report = bench.pass(false).await;
     assert_eq!((report.failed(), report.problems.len()), (0, 0), "{report:?}");
     let left: BTreeSet<ContainerId> = bench.containers().into_iter().collect();

@@ -209,8 +209,8 @@ async fn container_started_after_the_list_stays() {
     // As an outdated list would show it.
     survey.listed[0].state = model::observed::ContainerState::Created;
     let (sender, mut steps) = mpsc::channel(8);
-    let tell = |step: Step| drop(sender.try_send(step));
-    let report = act::carry_out(&bench.parts, &mut survey, &tell).await;
+    let report_step = |step: Step| drop(sender.try_send(step));
+    let report = act::carry_out(&bench.parts, &mut survey, &report_step).await;
     assert_eq!(steps.recv().await.unwrap().outcome, Err(KeepReason::Kept("running")));
     let tally = Tally { kept: 1, ..Tally::default() };
     assert_eq!(report.kinds, [("container", tally)].into());
@@ -422,9 +422,9 @@ async fn sandboxes_and_logs_are_collected_when_container_list_fails() {
 
 /// A pod that is gone until the first call of this method, and exists afterwards.
 #[derive(Debug)]
-struct ComesBack(Arc<MemoryRuntime>, Method);
+struct ReturningPod(Arc<MemoryRuntime>, Method);
 
-impl PodStates for ComesBack {
+impl PodStates for ReturningPod {
     fn sources_ready(&self) -> bool {
         true
     }
@@ -456,7 +456,7 @@ async fn pod_that_comes_back_during_a_stop_keeps_its_container() {
             bench.dead_pod("web", 0).await;
         }
         bench.runtime.forget_calls();
-        bench.parts.pods = Arc::new(ComesBack(Arc::clone(&bench.runtime), asked));
+        bench.parts.pods = Arc::new(ReturningPod(Arc::clone(&bench.runtime), asked));
         let report = bench.pass(false).await;
         assert_eq!(bench.runtime.count(asked), 1);
         assert_eq!(bench.runtime.count(removal), 0, "{removal:?}");

@@ -10,7 +10,7 @@ use model::ports::runtime::Image;
 use model::verdict::{Detail, Input, Subject};
 use podspec::image_name::ImageName;
 
-use crate::decide::images::{Detected, Pins, Policy, Seen, Times, Use};
+use crate::decide::images::{Detected, ObservedImage, Pins, Policy, Times, Use};
 use crate::plan::{Fate, Item};
 
 /// Why an image of a pod is kept.
@@ -84,7 +84,7 @@ pub struct Candidate {
 
 /// Candidates, least recently used first, and images that always stay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Sorted {
+pub struct SortedImages {
     /// Images that may be removed.
     pub candidates: Vec<Candidate>,
     /// Images that stay.
@@ -93,7 +93,7 @@ pub struct Sorted {
 
 /// Removes images that must stay from the list. Images that were never used come first, then the least recently
 /// used; equal ones by first detection.
-pub fn sort(facts: &ImageFacts<'_>) -> Sorted {
+pub fn sort(facts: &ImageFacts<'_>) -> SortedImages {
     let claimed = meant(facts.claimed);
     let of_pods: BTreeMap<String, &KeptImage> = facts
         .of_pods
@@ -101,7 +101,7 @@ pub fn sort(facts: &ImageFacts<'_>) -> Sorted {
         .iter()
         .flat_map(|image| [(image.name.clone(), image), (full_name(&image.name), image)])
         .collect();
-    let mut sorted = Sorted::default();
+    let mut sorted = SortedImages::default();
     // An image is removed by its id, for all handlers: a reason to keep it for one of them keeps it for all.
     // Entries are ordered by key, so those of one id are adjacent.
     for handlers in facts.detected.images.chunk_by(|one, next| one.key.id == next.key.id) {
@@ -122,7 +122,7 @@ pub fn sort(facts: &ImageFacts<'_>) -> Sorted {
 /// The rule that keeps an image, with its inputs beyond the image itself.
 fn keeper(
     facts: &ImageFacts<'_>,
-    image: &Seen,
+    image: &ObservedImage,
     claimed: &BTreeSet<String>,
     of_pods: &BTreeMap<String, &KeptImage>,
 ) -> Option<(&'static str, Detail)> {
@@ -174,7 +174,7 @@ fn is_claimed<'a>(id: &'a str, names: &'a [String], claimed: &BTreeSet<String>) 
 
 impl Candidate {
     /// The candidate of an image, from its entries for all handlers.
-    fn of(first: &Seen, others: &[Seen], facts: &ImageFacts<'_>) -> Self {
+    fn of(first: &ObservedImage, others: &[ObservedImage], facts: &ImageFacts<'_>) -> Self {
         let Times { mut first_detected, mut last_used } = first.times;
         let (mut names, mut size) = (Arc::clone(&first.names), first.size);
         for other in others {

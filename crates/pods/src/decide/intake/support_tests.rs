@@ -70,7 +70,7 @@ impl Node {
 
     pub(super) fn step(&self, intake: &mut Intake, event: IntakeEvent) -> Vec<IntakeCommand> {
         let Self { live, outdated, removing } = self;
-        intake.step(event, &Surroundings { live, outdated, removing })
+        intake.step(event, &IntakeContext { live, outdated, removing })
     }
 }
 

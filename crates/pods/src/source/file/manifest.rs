@@ -39,7 +39,7 @@ pub(super) struct Manifest {
     origin: Origin,
     path: PathBuf,
     /// The last version read, unless reading failed.
-    seen: Option<Seen>,
+    seen: Option<ReadFile>,
     /// The pod of the last good version.
     pod: Option<Arc<Pod>>,
     /// When the stored copy that the pod was read from was written; `None` if the pod was read from the file itself.
@@ -71,7 +71,7 @@ struct NameTaken {
 }
 
 #[derive(Debug)]
-struct Seen {
+struct ReadFile {
     version: FileVersion,
     /// When this version was read first.
     at: Instant,
@@ -191,7 +191,7 @@ impl Manifest {
                     return false;
                 }
                 let at = Instant::now();
-                self.seen = Some(Seen { version, at, is_settled: false, content: digest });
+                self.seen = Some(ReadFile { version, at, is_settled: false, content: digest });
                 self.read(content, with).await
             }
             // It was there just now: the next scan finds out whether it was deleted.
@@ -214,7 +214,7 @@ impl Manifest {
         if seen.version == version {
             seen.is_settled = seen.at.elapsed() >= SETTLED;
         } else {
-            *seen = Seen { version, at: Instant::now(), is_settled: false, content };
+            *seen = ReadFile { version, at: Instant::now(), is_settled: false, content };
         }
         true
     }

@@ -37,7 +37,7 @@ pub(crate) const REF: &str = "sha256:web";
 pub(crate) const ROOT: &str = "/var/lib/kubelet";
 
 /// The outside of agents.
-pub(crate) struct World {
+pub(crate) struct Harness {
     pub(crate) files: Arc<MemoryFiles>,
     pub(crate) runtime: Arc<MemoryRuntime>,
     pub(crate) objects: MemoryObjects,
@@ -59,7 +59,7 @@ pub(crate) struct Agent {
     _task: JoinSet<()>,
 }
 
-impl World {
+impl Harness {
     pub(crate) fn new() -> Self {
         let clock = Arc::new(VirtualClock::new());
         Self {
