@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wrong_usage_is_2_and_failures_are_1() {
+    fn exit_code_is_2_for_wrong_usage_and_1_for_failures() {
         let run = |args: &[&str]| {
             let args = args.iter().map(OsString::from);
             of(&ferrolet::run_args::parse(args, CgroupVersion::V2).unwrap_err().into())

@@ -204,7 +204,7 @@ async fn followers_share_the_inotify_instance_of_all_watches() {
 
 // behaviour: LOG-7
 #[tokio::test]
-async fn log_that_is_a_link_or_no_file_is_not_read() {
+async fn log_that_is_not_a_regular_file_is_not_read() {
     let log = Log::new();
     let directory = log.path.parent().unwrap();
     let secret = log.root.path().join("secret");

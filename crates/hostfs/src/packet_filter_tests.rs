@@ -91,7 +91,7 @@ async fn iptables_calls_are_short_and_wait_for_the_lock() {
 }
 
 #[tokio::test]
-async fn missing_chain_is_no_failure_and_failures_are_reported() {
+async fn missing_chain_is_not_a_failure_and_failures_are_reported() {
     let look = async |script: &str| {
         let (filter, _programs) = with_programs(script);
         filter.has_chain(Family::V4, CHAIN).await.map_err(|error| error.to_string())

@@ -286,7 +286,7 @@ async fn finished_pod_is_not_synced_again() {
 
 // behaviour: WRK-35
 #[tokio::test(start_paused = true)]
-async fn remains_of_a_finished_pod_are_found_by_observations() {
+async fn leftovers_of_a_finished_pod_are_found_by_observations() {
     let mut bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
@@ -309,7 +309,7 @@ async fn remains_of_a_finished_pod_are_found_by_observations() {
 
 // behaviour: WRK-35
 #[tokio::test(start_paused = true)]
-async fn remains_that_appear_during_clean_up_are_terminated() {
+async fn containers_that_appear_during_clean_up_are_terminated() {
     let mut bench = Bench::without_observations();
     bench.observations.observe("a", bench.seq.next());
     bench.create("a").await;
@@ -349,7 +349,7 @@ async fn observation_is_requested_once_and_only_when_needed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn recreated_pod_is_not_judged_by_its_old_remains() {
+async fn recreated_pod_ignores_leftovers_of_its_earlier_instance() {
     let bench = Bench::without_observations();
     bench.observations.remains("a");
     bench.create("a").await;

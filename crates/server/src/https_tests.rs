@@ -257,7 +257,7 @@ impl Reviews for Slow {
 
 // behaviour: PGC-144
 #[tokio::test]
-async fn health_is_answered_while_reviews_and_idle_connections_hold_slots() {
+async fn health_is_served_while_reviews_and_idle_connections_hold_slots() {
     let slow = Arc::new(Slow::default());
     let port = Arc::new(Port::reviewed_by(Arc::clone(&slow) as _, Options::default()).await);
     let mut asking = JoinSet::new();

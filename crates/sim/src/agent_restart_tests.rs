@@ -48,7 +48,7 @@ fn expired_pod_may_restart_after_a_clock_step_back() {
 }
 
 #[test]
-fn new_agent_may_stop_containers_only_of_pods_with_their_own_reason() {
+fn new_agent_stops_containers_only_of_pods_with_a_reason() {
     let before = snapshot(vec![instance("a", 0, Running), instance("b", 0, Exited)], &[true]);
     let rule = RestartRule { policy: Policy::Always, action: Action::RestartAll };
     let failing = Some(Hook::Exec(Duration::from_secs(1), 1));

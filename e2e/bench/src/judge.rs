@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn worst_and_every_round_are_published() {
+    fn page_has_the_worst_round_and_every_round() {
         let all = rounds(&[(0.1, 0.2), (0.3, 0.9), (0.2, 0.0)]);
         assert_eq!((worst(&all), every(&all)), (Some(0.3), "0.100, 0.300, 0.200".to_owned()));
         assert_eq!(worst(&[]), None);

@@ -67,7 +67,7 @@ fn wait_for_path(node: &Node, path: &str, exists: bool) -> Result<()> {
 
 // behaviour: ACT-70, ACT-73, ACT-65, ACT-74
 #[test]
-fn init_containers_and_sidecars_keep_their_order_also_with_a_new_sandbox() -> Result<()> {
+fn init_containers_and_sidecars_keep_their_order_in_a_new_sandbox() -> Result<()> {
     let mut node = Node::start()?;
     let spec = "
   terminationGracePeriodSeconds: 20

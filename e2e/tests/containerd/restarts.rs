@@ -271,7 +271,7 @@ fn forget_containers(node: &Node) -> Result<()> {
 
 // behaviour: ACT-300, CON-10, CON-11, CON-14
 #[test]
-fn annotations_are_upstreams_and_restart_counts_survive_a_lost_runtime() -> Result<()> {
+fn annotations_match_upstream_and_restart_counts_survive_a_lost_runtime() -> Result<()> {
     let mut node = Node::start()?;
     let spec = "
   terminationGracePeriodSeconds: 7

@@ -108,7 +108,7 @@ mod tests {
 
     // behaviour: ADM-17, ADM-20
     #[test]
-    fn arrival_is_decided_by_its_standing_and_then_by_the_chain() {
+    fn arrived_pod_is_decided_by_its_standing_then_by_the_chain() {
         use AdmissionDecision::{Admit, RefreshNode};
         let allocatable = [("pods", "1")].map(|(name, text)| {
             let amount = text.parse().unwrap();

@@ -197,7 +197,7 @@ mod tests {
 
     // behaviour: ADM-25
     #[test]
-    fn api_pod_is_not_refused_for_changes_nor_for_apparmor_once_it_ran() {
+    fn running_api_pod_is_not_refused_for_changes_or_apparmor() {
         let rules = rules();
         let mut api = pod(&format!("securityContext: {{{SYSCTL}, {APPARMOR}}}"));
         assert!(rules.refusal(&api).is_some(), "a pod of a manifest is refused");

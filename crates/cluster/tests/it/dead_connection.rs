@@ -54,7 +54,7 @@ async fn dead_watch_is_detected_within_30_seconds_and_restarted() {
 
 // behaviour: API-32
 #[tokio::test]
-async fn unanswered_call_fails_within_30_seconds() {
+async fn call_without_response_fails_within_30_seconds() {
     let server = Server::start().await;
     let relay = Relay::to(server.socket()).await;
     let address = format!("https://{}", relay.address);

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn removals_that_hang_hold_up_no_others_for_long_and_are_bounded() {
+    fn hanging_removals_delay_others_briefly_and_are_bounded() {
         let names: Vec<String> = (0..100).map(|number| format!("{number:02}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let mut queue = queue(&names);

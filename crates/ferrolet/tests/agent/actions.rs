@@ -164,7 +164,7 @@ async fn directories(harness: &Harness) -> Vec<String> {
 
 // behaviour: ACT-96
 #[tokio::test(start_paused = true)]
-async fn pod_directories_are_removed_also_for_pods_deleted_while_stopped() {
+async fn pod_directories_are_removed_for_pods_deleted_while_agent_is_stopped() {
     let harness = Harness::new();
     harness.files.write("/var/lib/kubelet/pods/long-gone/containers/main/0a1b2c3d", "words");
     harness.write_manifest("web", "Always", "[sleep, forever]");

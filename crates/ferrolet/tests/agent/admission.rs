@@ -280,7 +280,7 @@ async fn running_pod_stays_when_the_next_agent_has_less_allocatable() {
 
 // behaviour: ADM-20
 #[tokio::test(start_paused = true)]
-async fn finished_pod_frees_its_resources_and_keeps_its_status_over_a_restart() {
+async fn finished_pod_frees_its_resources_and_keeps_its_status_across_a_restart() {
     let harness = small_node();
     let job = format!(
         "  restartPolicy: Never\n  containers: [{{name: main, image: \"{IMAGE}\", \

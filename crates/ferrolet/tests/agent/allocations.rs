@@ -237,7 +237,7 @@ fn write_once(harness: &Harness, cpu: &str, args: &str) {
 
 // behaviour: RSZ-28
 #[tokio::test(start_paused = true)]
-async fn pod_wrongly_seen_as_ended_is_admitted_and_checkpointed() {
+async fn pod_mistaken_for_terminated_is_admitted_and_checkpointed() {
     let harness = small(Harness::new());
     write_once(&harness, "1", "[exit, \"0\"]");
     let agent = harness.start();

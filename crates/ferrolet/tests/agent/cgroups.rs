@@ -101,7 +101,7 @@ fn write_asking(harness: &Harness, name: &str, cpu: &str) {
 
 // behaviour: CGR-7
 #[tokio::test(start_paused = true)]
-async fn qos_cgroup_shares_never_drop_below_requests_over_a_restart() {
+async fn qos_cgroup_shares_never_drop_below_requests_across_a_restart() {
     let harness = Harness::new();
     for (pod, cpu) in [("a", "250m"), ("b", "500m")] {
         write_asking(&harness, pod, cpu);

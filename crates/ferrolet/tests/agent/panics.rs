@@ -237,7 +237,7 @@ async fn panic_leaves_the_next_in_turn(
 
 // behaviour: WRK-38
 #[tokio::test(start_paused = true)]
-async fn panic_in_the_removal_of_a_directory_is_retried_and_holds_up_nothing() {
+async fn panic_in_directory_removal_is_retried_and_delays_nothing() {
     let harness = Harness::new();
     let [first, other] = ["a", "b"].map(|uid| format!("/var/lib/kubelet/pods/{uid}"));
     for directory in [&first, &other] {
@@ -251,7 +251,7 @@ async fn panic_in_the_removal_of_a_directory_is_retried_and_holds_up_nothing() {
 
 // behaviour: WRK-38
 #[tokio::test(start_paused = true)]
-async fn panic_in_the_removal_of_a_cgroup_is_retried_and_holds_up_nothing() {
+async fn panic_in_cgroup_removal_is_retried_and_delays_nothing() {
     let harness = Harness::new();
     let [first, other] = ["a", "b"].map(|uid| {
         let name = CgroupName::parse(&format!("/kubepods/besteffort/pod{uid}"));

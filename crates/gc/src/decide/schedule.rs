@@ -179,7 +179,7 @@ mod tests {
 
     // behaviour: GC-82
     #[test]
-    fn pod_with_live_containers_only_is_not_collected() {
+    fn pod_with_only_live_containers_is_not_collected() {
         let rows: [(&[SandboxState], &[ContainerState], bool); 7] = [
             (&[Ready], &[], true),
             (&[Ready], &[Running, Running], true),

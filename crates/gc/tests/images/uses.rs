@@ -12,7 +12,7 @@ use crate::harness::{Harness, error, fates};
 
 // behaviour: IMG-27, IMG-34
 #[tokio::test(start_paused = true)]
-async fn mounted_image_stays_and_a_vanished_container_is_no_error() {
+async fn mounted_image_stays_and_a_vanished_container_is_not_an_error() {
     let harness = Harness::new();
     let run = harness.image("run", 10);
     let volume = harness.image("volume", 10);
@@ -264,7 +264,7 @@ async fn no_image_is_removed_while_the_sandbox_image_is_unknown() {
 
 // behaviour: IMG-70
 #[tokio::test(start_paused = true)]
-async fn pass_goes_on_when_one_sandbox_cannot_be_inspected() {
+async fn pass_continues_when_one_sandbox_cannot_be_inspected() {
     let harness = Harness::new();
     let run = harness.image("run", 10);
     harness.image("pause", 10);

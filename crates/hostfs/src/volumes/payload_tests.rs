@@ -128,7 +128,7 @@ fn write_after_a_crash_at_any_step_leaves_exactly_its_content() {
 
 // behaviour: VOL-55
 #[test]
-fn readers_see_one_payload_or_the_other_and_never_none() {
+fn readers_always_see_a_complete_payload() {
     use std::sync::atomic::{AtomicBool, Ordering};
     let root = tempfile::tempdir().unwrap();
     let place = volume(&root);

@@ -135,7 +135,7 @@ mod tests {
 
     // behaviour: PULL-20
     #[test]
-    fn auth_overrides_user_name_and_password_padded_or_not() {
+    fn auth_field_overrides_user_name_and_password() {
         let rows = [
             (r#"{"username":"u","password":"p","email":"e"}"#, ["u", "p", "e"]),
             (r#"{"auth":"dTpw"}"#, ["u", "p", ""]),

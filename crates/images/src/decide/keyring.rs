@@ -98,7 +98,7 @@ mod tests {
 
     // behaviour: PULL-21
     #[test]
-    fn one_entry_matches_whatever_scheme_and_api_version_it_has() {
+    fn single_entry_matches_any_scheme_and_api_version() {
         let rows = [
             ("r.io", "r.io/a", true),
             ("https://r.io", "r.io/a", true),

@@ -158,7 +158,7 @@ mod tests {
 
     // behaviour: PULL-43
     #[test]
-    fn image_comes_before_registry_and_registry_before_all() {
+    fn credentials_of_image_precede_registry_and_registry_precedes_all() {
         let all = [
             response(CacheKeyType::Global, "global", None),
             response(CacheKeyType::Registry, "registry", None),
@@ -216,7 +216,7 @@ mod tests {
 
     // behaviour: PULL-43
     #[test]
-    fn entries_that_are_over_are_purged() {
+    fn expired_entries_are_purged() {
         let mut cache = cache(&[response(CacheKeyType::Image, "u", None)]);
         user(&mut cache, "r.io/a", 50);
         assert_eq!(cache.entries.len(), 1);

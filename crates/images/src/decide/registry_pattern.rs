@@ -180,7 +180,7 @@ mod tests {
     proptest! {
         // behaviour: PULL-21
         #[test]
-        fn host_matches_itself_and_what_is_below_it(
+        fn host_matches_itself_and_its_subdomains(
             host in "[a-z]{1,5}(\\.[a-z]{1,5}){0,3}(:[0-9]{1,4})?",
             path in "(/[a-z]{1,3}){0,3}",
         ) {

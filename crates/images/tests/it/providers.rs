@@ -201,7 +201,7 @@ async fn token_as_password_is_refused_if_credentials_are_those_of_the_account() 
 
 // behaviour: PULL-46
 #[tokio::test(start_paused = true)]
-async fn image_pulled_for_a_service_account_is_open_to_its_pods_alone() {
+async fn image_pulled_for_a_service_account_is_only_open_to_its_pods() {
     let harness = harness(&token_attributes(", cacheType: ServiceAccount")).await;
     harness.accounts.put("robot", &[]);
     harness.accounts.put("other", &[]);

@@ -101,7 +101,7 @@ async fn intent_stays_if_the_record_cannot_be_written() {
 
 // behaviour: PULL-37
 #[tokio::test(start_paused = true)]
-async fn restart_keeps_the_access_of_pods() {
+async fn access_of_pods_survives_agent_restart() {
     let harness = Harness::new();
     harness.put_secret("key", "p");
     let (owner, other) = (harness.pod("owner", &["key"]), harness.pod("other", &[]));

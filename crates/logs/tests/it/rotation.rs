@@ -52,7 +52,7 @@ async fn log_is_rotated_at_most_once_a_second() {
 
 // behaviour: ROT-2
 #[tokio::test(start_paused = true)]
-async fn quiet_log_costs_one_look_every_five_minutes() {
+async fn quiet_log_is_checked_every_five_minutes() {
     let harness = Harness::new(small());
     for pod in ["a", "b"] {
         harness.run(pod, &["main"]);

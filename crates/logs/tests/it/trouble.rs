@@ -32,7 +32,7 @@ async fn log_gets_its_name_back_when_the_runtime_does_not_reopen_it() {
 
 // behaviour: ROT-8
 #[tokio::test(start_paused = true)]
-async fn next_agent_finishes_what_a_killed_one_left() {
+async fn next_agent_completes_work_of_a_killed_agent() {
     let harness = Harness::new(small());
     harness.run("web", &["main"]);
     let mut lines = bytes_per_second(400);
@@ -117,7 +117,7 @@ async fn removal_that_hangs_delays_no_other_log() {
 
 // behaviour: ROT-7
 #[tokio::test(start_paused = true)]
-async fn file_that_cannot_be_deleted_stops_rotation_and_not_the_rest() {
+async fn undeletable_file_stops_only_rotation() {
     let harness = Harness::new(small());
     harness.run("web", &["main"]);
     let mut lines = bytes_per_second(400);

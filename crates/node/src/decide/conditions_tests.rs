@@ -152,7 +152,7 @@ fn any_health() -> impl Strategy<Value = Health> {
 proptest! {
     // behaviour: NODE-10
     #[test]
-    fn foreign_conditions_are_kept_and_own_ones_exist_once(histories in prop::collection::vec(any_health(), 1..8)) {
+    fn foreign_conditions_are_kept_and_agent_conditions_are_unique(histories in prop::collection::vec(any_health(), 1..8)) {
         let theirs = NodeCondition {
             type_: "NetworkUnavailable".to_owned(), status: "False".to_owned(), ..Default::default()
         };

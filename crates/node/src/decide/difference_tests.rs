@@ -50,7 +50,7 @@ fn patch_contains_only_differences_and_the_uid() {
 }
 
 #[test]
-fn heartbeat_is_no_change() {
+fn heartbeat_is_not_a_change() {
     let of = |time: &str, status: &str| {
         node(json!({ "metadata": { "name": "n", "uid": "u" }, "status": { "conditions": [
             { "type": "Ready", "status": status, "lastHeartbeatTime": time },

@@ -7,7 +7,7 @@ fn node(value: serde_json::Value) -> Node {
 
 // behaviour: NODE-2
 #[test]
-fn existing_node_gets_own_fields_and_keeps_the_rest() {
+fn existing_node_gets_agent_fields_and_keeps_others() {
     let wanted = node(json!({
         "metadata": {
             "name": "n",

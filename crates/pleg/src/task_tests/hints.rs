@@ -149,7 +149,7 @@ async fn hint_lost_after_fifteen_quiet_minutes_is_acted_on_within_62_seconds() {
 
 // behaviour: PLEG-54
 #[tokio::test(start_paused = true)]
-async fn hung_stream_is_noticed_and_the_runtime_relisted_every_second() {
+async fn hung_stream_is_detected_and_the_runtime_relisted_every_second() {
     let runtime = runtime();
     let (_, first) = run(&runtime, "first", FOREVER).await;
     let (_, second) = run(&runtime, "second", FOREVER).await;

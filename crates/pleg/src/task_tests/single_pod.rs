@@ -279,7 +279,7 @@ async fn only_the_newest_of_many_dead_instances_are_inspected() {
 
 // behaviour: GC-29
 #[tokio::test(start_paused = true)]
-async fn containers_without_a_pod_uid_are_not_inspected_and_are_no_live_pod() {
+async fn containers_without_a_pod_uid_are_neither_inspected_nor_live() {
     let Watched { runtime, mut node, web, main } = web().await;
     runtime.forget_calls();
     let mut config = wanted::container(&pod("web"), "bare", IMAGE, FOREVER);

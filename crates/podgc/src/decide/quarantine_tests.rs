@@ -60,7 +60,7 @@ fn node_name_with_deferred_pods_is_due_again_at_once() {
 
 // behaviour: PGC-24
 #[test]
-fn node_name_that_came_back_waits_from_zero() {
+fn recreated_node_name_restarts_the_quarantine() {
     let mut quarantine = Quarantine::default();
     due(&mut quarantine, &["n"], 0);
     assert_eq!(due(&mut quarantine, &[], 20), [""; 0]);

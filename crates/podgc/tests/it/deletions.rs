@@ -209,7 +209,7 @@ async fn stop_ends_a_pass_and_another_process_continues() {
 
 // behaviour: PGC-79
 #[tokio::test(start_paused = true)]
-async fn lost_answer_is_an_error_and_causes_no_second_deletion() {
+async fn lost_response_is_an_error_and_causes_no_second_deletion() {
     let mut harness = Harness::new(settings());
     harness.cluster.create_pod(unscheduled("a"));
     harness.cluster.inject_fault(ApiCall::RemovePod, CallFault::AnswerLost, 1);

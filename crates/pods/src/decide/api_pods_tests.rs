@@ -258,7 +258,7 @@ fn api_pod_cannot_pose_as_a_manifest_pod() {
 
 // behaviour: API-4
 #[test]
-fn mirror_annotation_alone_makes_no_mirror() {
+fn mirror_annotation_without_node_owner_is_not_a_mirror_pod() {
     let unowned = |mut pod: Pod| {
         pod.metadata.owner_references = None;
         Arc::new(pod)

@@ -10,7 +10,7 @@ fn finishes(pod: &Pod) -> Vec<Event> {
 
 // behaviour: WRK-35
 #[test]
-fn remains_of_a_finished_pod_are_terminated_as_orphans() {
+fn leftovers_of_a_finished_pod_are_terminated_as_orphans() {
     let pod = api_pod("a");
     let appeared = || Event::Appeared("a".into());
     let mut workers = Workers::default();
@@ -32,7 +32,7 @@ fn remains_of_a_finished_pod_are_terminated_as_orphans() {
 
 // behaviour: WRK-10, WRK-35
 #[test]
-fn recreated_pod_waits_for_remains_of_its_earlier_life() {
+fn recreated_pod_waits_for_leftovers_of_its_earlier_instance() {
     let pod = static_pod("a");
     let mut workers = Workers::default();
     play(&mut workers, finishes(&pod));

@@ -116,7 +116,7 @@ async fn headers_are_sent_with_each_request() {
 
 // behaviour: SRC-64
 #[tokio::test(start_paused = true)]
-async fn first_seen_annotation_is_set_and_is_no_change() {
+async fn first_seen_annotation_is_set_and_is_not_a_change() {
     let mut bench = Bench::new();
     let seen = |bench: &Bench, index: usize| {
         let pods = bench.pods.borrow().clone().unwrap();
@@ -272,7 +272,7 @@ fn half_supported() -> String {
 
 // behaviour: SRC-67
 #[tokio::test(start_paused = true)]
-async fn unsupported_version_of_a_pod_keeps_the_last_good_set_also_over_a_restart() {
+async fn unsupported_version_of_a_pod_keeps_the_last_good_set_across_restarts() {
     let mut bench = Bench::new();
     bench.web.put(URL, Page::ok(pods(&["a", "b"])));
     assert_eq!(bench.published().await.len(), 2);

@@ -65,7 +65,7 @@ mod tests {
 
     // behaviour: PULL-6
     #[test]
-    fn rate_of_zero_is_no_limit() {
+    fn rate_of_zero_means_no_limit() {
         let mut bucket = TokenBucket::new(PullRate { per_second: 0, burst: 1 });
         assert_eq!(taken(&mut bucket, 1000, 0), 1000);
     }

@@ -192,7 +192,7 @@ fn seccomp_profile_is_of_container_then_pod_then_node() {
 
 // behaviour: CON-58
 #[test]
-fn apparmor_profile_is_of_container_then_annotation_then_pod() {
+fn apparmor_profile_is_from_container_then_annotation_then_pod() {
     use SecurityProfile::{Localhost, RuntimeDefault, Unconfined};
     let own = "appArmorProfile: {type: Localhost, localhostProfile: own}";
     let of_pod = "appArmorProfile: {type: RuntimeDefault}";

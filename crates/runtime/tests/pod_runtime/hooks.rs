@@ -284,7 +284,7 @@ async fn http_hook_succeeds_when_the_response_begins() {
 
 // behaviour: ACT-153
 #[tokio::test(start_paused = true)]
-async fn http_hook_goes_to_the_node_on_the_host_network() {
+async fn http_hook_is_sent_to_the_node_on_the_host_network() {
     let harness = Harness::new();
     let lifecycle = Lifecycle { post_start: Some(http("HTTP")), ..pre_stop(http("HTTP")) };
     let mut pod = with(lifecycle, &["sleep", "forever"]);

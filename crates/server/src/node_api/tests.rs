@@ -126,7 +126,7 @@ async fn token_of_a_websocket_is_accepted() {
 
 // behaviour: SRV-20
 #[tokio::test]
-async fn endpoints_answer_as_upstreams() {
+async fn endpoints_respond_like_upstream() {
     let port = Port::open(Options::default()).await;
     let json = "content-type: application/json\r\n";
     let text = "content-type: text/plain; charset=utf-8\r\n";

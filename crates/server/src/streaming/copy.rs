@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn client_that_closed_its_direction_receives_the_rest() {
+    async fn half_closed_client_receives_remaining_output() {
         with_copy(|mut client, mut runtime| async move {
             client.write_all(b"question").await.unwrap();
             client.shutdown().await.unwrap();

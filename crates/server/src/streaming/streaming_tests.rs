@@ -344,7 +344,7 @@ async fn bytes_sent_right_behind_the_101_arrive() {
 
 // behaviour: STR-9
 #[tokio::test]
-async fn client_that_closed_its_direction_receives_the_rest() {
+async fn half_closed_client_receives_remaining_output() {
     let harness = Harness::new().await;
     let (mut client, mut runtime, _) = harness.upgrade(SWITCHING).await;
     read_head(&mut client).await;

@@ -57,7 +57,7 @@ async fn health_port_has_ping_and_nothing_else() {
 
 // behaviour: NODE-62
 #[tokio::test]
-async fn health_is_answered_while_idle_connections_hold_all_slots() {
+async fn health_is_served_while_idle_connections_hold_all_slots() {
     let port = Port::open().await;
     let mut idle = Vec::new();
     for _ in 0..2 * server::MOST_CONNECTIONS {

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_sidecar_grace_longer_than_what_the_others_left() {
+    fn finds_sidecar_grace_longer_than_the_remaining_grace() {
         let runs = |name| container(name, 0, Running, Created);
         let gone = || Event::Unwanted("u".into());
         let ends = |at| {

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_end_excuses_an_agent_from_restarting_the_whole_pod() {
+    fn unobserved_exit_exempts_agent_from_restarting_the_pod() {
         let removed = |id: &str, rule| Event::RemovalRequested(Removed::Container(id.into()), rule);
         let over = || removed("i0", START_OVER);
         let capped = |id| removed(id, "node-cap-oldest");

@@ -120,7 +120,7 @@ mod tests {
     use crate::invariants::tests::{broken, container, with};
 
     #[test]
-    fn finds_second_instance_beside_a_created_one() {
+    fn finds_second_instance_in_addition_to_a_created_one() {
         let sentence =
             Some("a created container is started or removed before another one is created");
         let make = |number| {

@@ -144,7 +144,7 @@ fn finds_two_live_containers_of_one_name() {
 }
 
 #[test]
-fn finds_pod_running_beside_its_earlier_instance() {
+fn finds_pod_running_with_its_earlier_instance() {
     let other = || Event::Wanted("other".into(), pod(Policy::Always));
     let of_other = |event| with(event, |one| (one.uid, one.id) = ("other".into(), "o".into()));
     let first = || [wanted(Policy::Always), other(), container("x", 0, Running, Created)];
@@ -473,7 +473,7 @@ fn finds_creation_of_an_object_known_to_exist() {
 }
 
 #[test]
-fn finds_removal_of_live_objects_or_of_a_wanted_pods_last_ones() {
+fn finds_removal_of_live_objects_or_of_last_objects_of_a_wanted_pod() {
     let sentence = "no live object is removed, nor the last instance of a wanted pod's container";
     let remove = |id: &str| Event::RemovalRequested(Removed::Container(id.into()), "pod-is-gone");
     let first = || initialized().into_iter().chain([container("a", 0, Running, Created)]);

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn agent_waits_before_it_restarts_what_ended_under_it() {
+    fn back_off_counts_only_exits_since_the_agent_started() {
         let rows = [
             (vec![400], 500),
             (vec![300, 400], 500),

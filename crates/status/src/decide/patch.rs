@@ -216,7 +216,7 @@ mod tests {
 
     // behaviour: STW-7
     #[test]
-    fn fields_defaulted_or_dropped_by_the_server_are_no_difference() {
+    fn fields_defaulted_or_dropped_by_the_server_are_not_differences() {
         let main = |last_state| ContainerStatus {
             name: "main".to_owned(),
             last_state,

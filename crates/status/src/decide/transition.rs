@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn own_restart_policy_of_a_container_counts() {
+    fn container_restart_policy_is_used() {
         let mut pod = pod("Never", &["main"]);
         pod.spec.as_mut().unwrap().containers[0].restart_policy = Some("OnFailure".to_owned());
         let of = |state: ContainerState| PodStatus {

@@ -11,7 +11,7 @@ use crate::harness::{Harness, pod, volume, with_config};
 
 // behaviour: VOL-80
 #[tokio::test(start_paused = true)]
-async fn wait_ends_when_all_volumes_are_mounted() {
+async fn wait_for_volumes_ends_when_all_are_mounted() {
     let harness = Harness::new();
     let volumes = json!([
         { "name": "scratch", "emptyDir": {} },

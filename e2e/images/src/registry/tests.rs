@@ -95,7 +95,7 @@ fn get(registry: &Registry, target: &str) -> Received {
 }
 
 #[test]
-fn version_check_is_answered() {
+fn version_check_returns_the_registry_version() {
     for path in ["/v2/", "/v2"] {
         let answer = get(&registry(), path);
         assert_eq!((answer.status, answer.json()), (200, serde_json::json!({})));
@@ -250,12 +250,12 @@ fn every_request_is_logged_with_its_result() {
 
 proptest! {
     #[test]
-    fn any_input_is_answered(sent in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_input_gets_a_response(sent in prop::collection::vec(any::<u8>(), 0..200)) {
         prop_assert!(send(&registry(), &sent).status >= 200);
     }
 
     #[test]
-    fn any_path_is_answered(
+    fn any_path_gets_a_response(
         parts in prop::collection::vec("(v2|ferrolet|workload|manifests|blobs|1|[ -~]{0,3})", 0..8),
     ) {
         let answer = get(&registry(), &format!("/{}", parts.join("/")));

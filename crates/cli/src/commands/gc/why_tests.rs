@@ -218,7 +218,7 @@ async fn missing_journal_is_an_error() {
 
 // behaviour: GC-115
 #[test]
-fn what_was_removed_together_is_one_group_with_the_name_of_the_pod() {
+fn items_removed_together_are_one_group_with_the_pod_name() {
     let gone = |subject: Subject, name: &str, second: i64| {
         let detail = Detail::default().with("pod", Input::Text("gone".to_owned()));
         let verdict =

@@ -47,7 +47,7 @@ async fn pass_ends_among_sandboxes_when_the_runtime_is_away() {
 
 // behaviour: GC-100
 #[tokio::test(start_paused = true)]
-async fn pass_goes_on_after_other_failures() {
+async fn pass_continues_after_other_failures() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(0));
     let (_, ids) = bench.dead_pod("web", 40).await;
     for (number, id) in ids.iter().enumerate() {

@@ -189,7 +189,7 @@ async fn concurrent_removals_are_limited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn container_removed_by_another_process_is_no_failure() {
+async fn removal_of_a_missing_container_is_not_a_failure() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(1));
     bench.dead_pod("web", 3).await;
     for method in [Method::ContainerStatus, Method::RemoveContainer] {

@@ -38,7 +38,7 @@ mod tests {
 
     // behaviour: WRK-20
     #[test]
-    fn pass_is_skipped_without_activity_and_every_fifth_is_not() {
+    fn idle_passes_are_skipped_except_every_fifth() {
         let mut passes = Passes::default();
         let mut begins = |is_active: bool, version| {
             if is_active {

@@ -247,7 +247,7 @@ fn sidecar_with_a_startup_probe_blocks_the_next_and_restarts_on_failure() {
 
 // behaviour: ACT-34, ACT-35
 #[test]
-fn changed_or_unhealthy_sidecar_restarts_after_it_unblocked_the_next() {
+fn changed_or_unhealthy_sidecar_restarts_after_it_unblocked_the_next_container() {
     let mut changed = sidecar("side");
     changed.image = Some("image:2".to_owned());
     let unhealthy = Container { liveness_probe: Some(Probe::default()), ..sidecar("side") };
