@@ -54,7 +54,7 @@ fn named<'a>(document: &'a str, from: &str, to: &str) -> Vec<&'a str> {
 #[cfg(feature = "otel")]
 fn document_lists_effective_settings() {
     let document = include_str!("../../../docs/configuration.md");
-    let table = named(document, "## What takes effect", "Not named either");
+    let table = named(document, "## What takes effect", "The warning does not name");
     let mut fields: Vec<&str> =
         FIELDS.iter().filter(|name| !["apiVersion", "kind"].contains(name)).copied().collect();
     fields.sort_unstable();
