@@ -195,7 +195,7 @@ impl AllocationManager {
         })
     }
 
-    /// Whether pods request other resources than they are allocated.
+    /// Whether any pod requests resources that differ from its allocation.
     pub fn has_requests(&self) -> bool {
         self.resizes.read(|table| table.totals.requests > 0)
     }
@@ -316,13 +316,13 @@ impl AllocationManager {
         }
     }
 
-    /// Starts to write everything that the checkpoint does not have.
+    /// Starts to write all changes that are not in the checkpoint.
     pub fn tidy(&mut self) {
         self.file.tidy();
         self.save();
     }
 
-    /// Writes changes of the checkpoint: now, or after a moment.
+    /// Writes changes of the checkpoint, immediately or after a short delay.
     pub fn save(&mut self) {
         let are_granted = self.resizes.read(|table| table.totals.granted > 0);
         if !self.file.is_due(are_granted) {

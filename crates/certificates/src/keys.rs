@@ -85,7 +85,7 @@ impl RequestKey {
         ["digital signature"].into_iter().chain(encipherment).chain([purpose]).collect()
     }
 
-    /// A request for a certificate of this key; `is_named` gives it a name that the same key always has.
+    /// A request for a certificate of this key; with `is_named`, the name depends only on the key.
     pub fn request(
         &self,
         role: Role,

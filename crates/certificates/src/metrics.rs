@@ -105,7 +105,7 @@ impl Collector for Ttl {
     #[expect(clippy::cast_precision_loss, reason = "seconds")]
     fn collect(&self) -> Vec<MetricFamily> {
         let now = self.clock.now();
-        // Like upstream, an expired certificate is none.
+        // Like upstream, an expired certificate counts as missing.
         let end = self.certificate.borrow().as_ref().map(|facts| facts.not_after);
         let left = end.filter(|end| now <= *end).map(|end| end.duration_since(now).as_secs());
         self.gauge.set(left.map_or(f64::INFINITY, |left| left as f64));

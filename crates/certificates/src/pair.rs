@@ -25,7 +25,7 @@ pub enum PairError {
     /// A certificate cannot be decoded.
     #[error("a certificate cannot be decoded")]
     Undecodable,
-    /// The key is not that of the certificate.
+    /// The key does not belong to the certificate.
     #[error("the private key does not match the certificate")]
     Mismatch(#[source] rustls::Error),
 }

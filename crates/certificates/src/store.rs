@@ -94,7 +94,7 @@ impl CertificateStore {
         if let Some(pair) = self.read(&current).await? {
             return Ok(Some(pair));
         }
-        // A kubelet that was killed between two steps of a rotation.
+        // Files of a kubelet that was killed between two steps of a rotation.
         let updated = self.path("updated");
         let Some(pair) = self.read(&updated).await? else { return Ok(None) };
         self.files.link(&updated, &current).await.map_err(StoreError::File)?;

@@ -1,4 +1,4 @@
-//! Keeps one certificate of the node: requests it, waits for it, stores it.
+//! Maintains one certificate of the node: requests it, waits for it, stores it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl NodeCertificate {
     }
 }
 
-/// The API server, by the credentials that may be used.
+/// The API server, with each set of credentials that may be used.
 #[derive(Debug, Clone)]
 pub struct ClientServers {
     /// As the node.
@@ -151,8 +151,8 @@ impl CertificateTask {
         }
     }
 
-    /// Keeps the certificate until it is stopped. A client that has no valid certificate for long, and gets none,
-    /// is an error: a new start may find other credentials.
+    /// Maintains the certificate until it is stopped. A client that has no valid certificate for long, and gets
+    /// none, is an error: a new start may find other credentials.
     pub async fn run(self, stop: CancellationToken) -> Result<(), IdentityLost> {
         let work = async {
             let mut run = self.load().await;
@@ -261,7 +261,7 @@ impl CertificateTask {
                     }
                 };
                 let is_refused = matches!(api, Some(ApiError::Refused { code: 401, .. }));
-                // Next time with the other credentials, if there are any.
+                // The next attempt uses the other credentials, if there are any.
                 run.is_rejected = is_refused && bootstrap.is_none();
                 run.manager.not_requested(api, now, fraction());
                 self.failed();

@@ -38,7 +38,7 @@ const REVIEWS: Rate = Rate { per_second: 10.0, burst: 20 };
 pub(crate) enum Lane {
     /// The ordinary rate.
     Ordinary,
-    /// No limit: it cannot wait, or has its own pace.
+    /// No limit: the call cannot wait, or has a separate rate limit.
     Own,
     /// The rate of events.
     Events,

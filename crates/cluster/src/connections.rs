@@ -21,7 +21,7 @@ use tower::Service;
 
 use crate::proxy::Dialer;
 
-/// Watches per connection; the rest is for calls.
+/// Watches per connection; the remaining streams are for calls.
 const WATCHES: usize = 60;
 /// An urgent call uses a connection with up to this many other streams.
 const CROWD: usize = 80;

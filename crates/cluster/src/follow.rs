@@ -107,8 +107,8 @@ enum RoundEnd {
     NoStreaming,
 }
 
-/// The delay before a new list, which is expensive for the server. It grows while the server forgets versions
-/// at once.
+/// The delay before a new list, which is expensive for the server. It grows while versions expire at once on
+/// the server.
 #[derive(Debug)]
 struct RelistBackoff {
     first: Duration,

@@ -116,7 +116,7 @@ fn log_rotation(config: &KubeletConfiguration, own: &FerroletConfiguration) -> l
 fn pleg_settings(config: &KubeletConfiguration, own: &FerroletConfiguration) -> pleg::Settings {
     let pleg = &own.pleg;
     pleg::Settings {
-        // Runtime events are on by default; the gate turned off leaves the plain relist.
+        // Runtime events are enabled by default; without the gate, there are only relists.
         hints: config.features().asked("EventedPLEG") != Some(false),
         relist_period: pleg.relist_period.to_std(),
         relist_period_with_hints: pleg.relist_period_with_hints.to_std(),

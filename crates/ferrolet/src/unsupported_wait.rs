@@ -1,5 +1,5 @@
 //! Why a pod of the API waits: it relies on something that the agent does not support yet. It is not rejected: its
-//! controller would only create another one, and containers that an earlier agent started go on.
+//! controller would only create another one, and containers that an earlier agent started keep running.
 
 use k8s_openapi::api::core::v1::Pod;
 use podspec::{unsupported, view};

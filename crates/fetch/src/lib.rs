@@ -92,7 +92,7 @@ impl Fetcher {
             let is_downgrade = target.is_secure && !next.is_secure;
             match (self.stays, next.has_host_of(&first)) {
                 (true, false) => return Ok(Answer { status, body: Vec::new() }),
-                // Any host on the way could have changed a response in plain text.
+                // Any host between client and server can change a response in plain text.
                 (false, _) if is_downgrade => return Err(HttpError::Downgrade(next.server())),
                 // Permanently: a later redirect may lead back, but was chosen by another host.
                 (false, false) => headers = self.headers(&Headers::default())?,

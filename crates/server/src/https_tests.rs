@@ -291,7 +291,8 @@ async fn authenticated_connections_do_not_count() {
     let port = Arc::new(Port::reviewed_by(Arc::clone(&slow) as _, Options::default()).await);
     let hung = Arc::new(port.authority.client("hung"));
     let mut asking = JoinSet::new();
-    // More than the slots, one after the other: none is closed before it is authenticated.
+    // More connections than there are slots, one after the other: none is closed before it is
+    // authenticated.
     for number in 0..=MOST_CONNECTIONS {
         let (port, hung) = (Arc::clone(&port), Arc::clone(&hung));
         asking.spawn(async move { port.get(Credentials::Certificate(&hung), "/metrics").await.0 });

@@ -143,7 +143,7 @@ pub struct Parts {
     pub streams: Option<Arc<Streams>>,
     /// The log verbosity.
     pub verbosity: Arc<dyn Verbosity>,
-    /// The time of day, for relative times in requests.
+    /// The wall clock, for relative times in requests.
     pub clock: Arc<dyn WallClock>,
     /// The version of the agent.
     pub version: Version,

@@ -76,7 +76,7 @@ impl Slots {
     /// be closed.
     pub(crate) async fn room(&self) {
         if !self.waiting.iter().any(|(slot, _)| waits(slot)) {
-            // Never closed: the semaphore lives as long as this.
+            // Never closed: the semaphore exists as long as this value.
             drop(self.free.acquire().await);
         }
     }

@@ -74,7 +74,7 @@ pub enum ClientVerification {
     /// During the handshake, which fails for an invalid one.
     #[default]
     Handshake,
-    /// With each request: a client with an invalid certificate may have a token.
+    /// Checked with each request, because a client with an invalid certificate may have a token.
     Request,
 }
 

@@ -31,7 +31,7 @@ pub struct RefusedManifest {
     /// The namespace and name of its pod, if known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pod: Option<String>,
-    /// Whether an earlier version of the manifest stays in force.
+    /// Whether an earlier version of the manifest is still used.
     pub last_good_stays: bool,
 }
 

@@ -281,8 +281,8 @@ async fn check_agent_restart(node: &mut Node) -> Result<(), Broken> {
     let (before, mut news) = (node.snapshot(), node.kept_records());
     // The end of a container that a cap removed is remembered only by the agent that observed it.
     reported.0.retain(|uid, _| !before.late_removals.contains(uid));
-    // By a clock that was set back the deadline of a pod has not passed yet, and only the old agent remembers
-    // that it had.
+    // After the clock was set back, the deadline of a pod has not passed yet; only the old agent knew that it
+    // had.
     reported.0.retain(|uid, reported| {
         let has_time = || before.has_time(uid, node.wanted.get(uid).map(|pod| &**pod));
         !(reported.starts_with("Failed") && has_time())

@@ -64,7 +64,7 @@ pub struct Snapshot {
     /// The longest time that each pod may have run, by the node's clock: since its first sandbox, which may be
     /// removed, and before the clock was set back.
     pub longest: BTreeMap<PodUid, SignedDuration>,
-    /// The longest time that each pod may have been wanted, by the same.
+    /// Like `restarts`, for the longest time that each pod may have been wanted.
     pub wanted_for: BTreeMap<PodUid, SignedDuration>,
     /// How much longer a wait may have taken because the node's clock was set back meanwhile.
     pub set_back: Duration,
@@ -172,7 +172,7 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
         };
         let over = Duration::from_secs(deadline + pod.grace) + AFTER_DEADLINE;
         let over = Duration::try_from(age).is_ok_and(|age| age > over);
-        // It may have been blocked until now, and has its grace from then on.
+        // It may have been blocked until now; then its grace period starts now.
         if over && snapshot.outlives_grace(uid) {
             return Some("lives after its deadline".to_owned());
         }
@@ -182,7 +182,7 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
             return None;
         }
     }
-    // It counts as run also if caps removed all its instances.
+    // It counts as having run even if caps removed all its instances.
     let ran = snapshot.containers.iter().any(|one| one.uid == *uid)
         || pod.all().any(|container| snapshot.is_capped(uid, container.name));
     if pod.policy == Policy::Never && ran && snapshot.ready_sandboxes(uid) == 0 {
@@ -309,7 +309,7 @@ fn init_of(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Init {
     };
     let ran = |container: &ContainerPlan| latest(container).is_some();
     let regular: Vec<&Instance> = pod.containers.iter().filter_map(latest).collect();
-    // The ended containers prove nothing: init containers that a cap removed run again, and may fail this time.
+    // The terminated containers are no proof: init containers that a cap removed run again, and may fail then.
     let is_newer = |init: &Instance| regular.iter().all(|one| one.created < init.created);
     let mut init = pod.init.iter().filter(|init| !init.sidecar);
     let starts_over =

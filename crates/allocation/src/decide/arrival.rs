@@ -22,7 +22,7 @@ pub enum Standing {
     New,
 }
 
-/// The standing of a pod, by whether something of it runs and by its last known status.
+/// The standing of a pod: whether any of its containers runs, and its last known status.
 pub fn standing(pod: &Pod, lives: bool, status: Option<&RuntimePodStatus>) -> Standing {
     if lives {
         Standing::Runs

@@ -37,8 +37,9 @@ impl AdmissionChain {
         (!ignored.is_empty()).then(|| Rejection::new("UnsupportedFields", message()))
     }
 
-    /// Why a changed pod must not keep running, if so. Resources are not checked again, like
-    /// upstream; and nothing of a pod of the API, whose server allowed the change.
+    /// The reason why a changed pod must not keep running, if there is one. Like upstream,
+    /// resources are not checked again. Pods of the API are not checked at all: their server
+    /// allowed the change.
     pub fn refusal(&self, pod: &Pod) -> Option<Rejection> {
         if !view::is_static(pod) {
             return None;
@@ -81,8 +82,9 @@ impl AdmissionChain {
         Some(Rejection::new("AppArmor", message))
     }
 
-    /// Why the node can never run a pod of a manifest, if so. Conditions that may change while the agent
-    /// runs are ignored: the node's labels, the other pods, and the features of the runtime.
+    /// The reason why the node can never run a pod of a manifest, if there is one. Conditions that may
+    /// change while the agent runs are ignored: the node's labels, the other pods, and the features of
+    /// the runtime.
     pub fn unsupported_manifest(&self, pod: &Pod) -> Option<String> {
         let rejection = self.refusal(pod).or_else(|| os_mismatch(pod));
         let rejection = rejection.or_else(|| features(pod, &self.node));

@@ -91,7 +91,7 @@ pub struct CertificateManager {
     current: Option<Current>,
     /// The next certificate is requested at once.
     is_forced: bool,
-    /// Failures in a row, and refusals among the last ones.
+    /// The number of failures in a row, and of refusals among the latest of them.
     failures: u32,
     /// Not before this time.
     retry_at: Option<Timestamp>,

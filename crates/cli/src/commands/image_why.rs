@@ -41,7 +41,7 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     why(&args.place.agent(), args, SystemClock.now(), &mut io::stdout()).await
 }
 
-/// Writes what is recorded about an image, and whether it stays; an error if neither is known.
+/// Writes the records about an image, and whether it is kept; an error if neither is known.
 pub async fn why(
     agent: &AgentClient,
     args: &Args,

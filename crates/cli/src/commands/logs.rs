@@ -78,7 +78,7 @@ fn query(args: &Args) -> Result<String> {
         if since.is_zero() {
             return Err(UsageError("--since must be more than nothing".to_owned()).into());
         }
-        // Rounded up to whole seconds: rather some lines too many than too few.
+        // Rounded up to whole seconds: a few more lines are better than missing lines.
         let seconds = since.as_secs() + u64::from(since.subsec_nanos() > 0);
         parameters.push(format!("sinceSeconds={seconds}"));
     }

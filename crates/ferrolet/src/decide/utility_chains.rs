@@ -77,7 +77,7 @@ pub(crate) struct FoundChains {
 }
 
 impl FoundChains {
-    /// The rules to look for: not those in, or to, a chain that does not exist.
+    /// The rules to check: without rules in, or to, a chain that does not exist.
     pub(crate) fn rules_to_look_for(&self, family: Family) -> Vec<FilterRule> {
         if self.chains.contains(&FIREWALL) { wanted_rules(family) } else { Vec::new() }
     }

@@ -96,7 +96,7 @@ impl SyncLoop {
         self.refresh_node(round.refresh);
     }
 
-    /// Works on the admission of a pod; it is repeated if that panics.
+    /// Runs a step of the admission of a pod; a step that panics is repeated.
     fn admission_guarded<T>(
         &mut self,
         uid: &PodUid,

@@ -25,7 +25,7 @@ pub(super) struct DirectoryRemovals {
 /// The result of a task.
 #[derive(Debug)]
 pub(super) enum RemovalEvent {
-    /// The pods that have a directory, or why they are not known.
+    /// The pods that have a directory, or the error of the list.
     Listed(Result<Vec<PodUid>, String>),
     /// The directory of a pod is gone, or why it is not.
     Removed(PodUid, Result<(), String>),

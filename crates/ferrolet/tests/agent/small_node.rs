@@ -43,7 +43,7 @@ const REASONS: [&str; 5] = [
 struct Requests {
     milli: i64,
     mebibytes: i64,
-    /// Whether they are pod-level; else the container has them.
+    /// Whether the resources are pod-level; otherwise they belong to the container.
     whole: bool,
     priority: Option<i64>,
 }
@@ -235,7 +235,7 @@ impl History {
             Method::UpdatePodSandboxResources,
         ]);
         let delay = Fault::delay(self.random.millis(10, 4000));
-        // A victim that takes too long is not waited for.
+        // The pod does not wait for a victim that takes too long.
         let error =
             if method == Method::StopContainer { delay } else { Fault::error(Code::Internal) };
         let fault = self.random.pick(&[error, delay]);

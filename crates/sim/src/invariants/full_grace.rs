@@ -15,7 +15,7 @@ use crate::plan::{ContainerPlan, Hook, PodPlan};
 /// The minimum grace of stop requests.
 const LEAST: Duration = Duration::from_secs(2);
 
-/// How long after the end of a grace an action may still count for it.
+/// How long after the end of a grace period an action may still belong to it.
 const SLACK: Duration = Duration::from_secs(1);
 
 /// A container gets the grace of its pod, less the time of its hook and of the wait for its turn, at every

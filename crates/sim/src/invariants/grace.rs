@@ -17,7 +17,7 @@ const LEAST: Duration = Duration::from_secs(2);
 /// How much of a second each a hook and the wait for the turn may leave uncounted, together.
 const UNCOUNTED: Duration = Duration::from_secs(2);
 
-/// How soon after the end of the others it is a sidecar's turn.
+/// The maximum delay between the end of the other containers and the stop of a sidecar.
 const NEXT: Duration = Duration::from_secs(1);
 
 /// A sidecar gets what the others leave of the grace, and a container with a hook what the hook leaves, which
@@ -99,7 +99,7 @@ impl GraceShrinks {
     }
 }
 
-/// The maximum for a container: the rest after its hook.
+/// The maximum grace period of a container: the time left after its hook.
 fn most(pod: &PodPlan, plan: &ContainerPlan, one: &Instance) -> Duration {
     let runs = one.state == Some(ContainerState::Running);
     let hook = match plan.extras.pre_stop {

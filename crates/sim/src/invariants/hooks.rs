@@ -30,7 +30,8 @@ pub(super) struct HooksRun {
     commands: BTreeMap<ContainerId, BTreeSet<Vec<String>>>,
     /// When it last sent an HTTP request to a pod.
     requested: Option<Duration>,
-    /// Pods that were not wanted at some time of this agent, so that it cancels their work.
+    /// Pods that were not wanted at some time during the life of this agent, so that it cancels
+    /// their work.
     gone: BTreeSet<PodUid>,
     /// The deadlines of postStart hooks of just started containers.
     started: BTreeMap<ContainerId, Duration>,

@@ -296,7 +296,7 @@ fn finds_removal_of_a_running_container() {
         // The read was before its start, and was answered late.
         (vec![observed(true), observed(false), removed()], None),
         (vec![observed(true), Event::StopRequested("x0".into(), seconds(2)), removed()], None),
-        // Stopping its sandbox is not stopping it.
+        // A stop of its sandbox is not a stop of the container.
         (
             vec![
                 observed(false),
@@ -430,7 +430,7 @@ fn finds_restart_without_back_off() {
     };
     assert_eq!(resized(0, 1), None, "a resize resets the back-off");
     assert_eq!(resized(1, 1), sentence);
-    // Another agent knows of no failure; a stopped container did not fail.
+    // Another agent has no record of a failure; a stopped container did not fail.
     assert_eq!(lives([0, 1, 3], Some(Event::AgentStarted(2))), None);
     assert_eq!(lives([0, 1, 3], Some(Event::ClockJumped)), None);
     // It was to be replaced, and ended just before.

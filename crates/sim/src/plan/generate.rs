@@ -74,7 +74,8 @@ impl Plan {
 
 pub(super) struct PlanBuilder {
     random: Random,
-    /// Random numbers of their own for everything about the URL: histories without one stay unchanged.
+    /// Separate random numbers for everything about the URL, so that histories without a URL stay
+    /// unchanged.
     web: Random,
     /// Like `web`, for the environment of containers (cgroups, disks, logs, servers in pods), and for their
     /// optional features.
@@ -166,7 +167,7 @@ impl PlanBuilder {
         for sidecar in pod.init.iter_mut().filter(|init| init.sidecar) {
             sidecar.extras = self.extras(pod.grace);
             sidecar.extras.rule = None;
-            // A sidecar that never comes up would block its pod.
+            // A sidecar that never starts would block its pod.
             if sidecar.may_not_come_up() {
                 sidecar.extras.post_start = None;
             }

@@ -1,5 +1,5 @@
-//! Actions that were added later. They use random numbers of their own, and only some histories have them: the
-//! others stay unchanged.
+//! Actions that were added later. They use separate random numbers, and only some histories have them, so that
+//! the others stay unchanged.
 
 use std::time::Duration;
 

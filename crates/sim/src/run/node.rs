@@ -353,7 +353,7 @@ impl Node {
         }
     }
 
-    /// Ends all faults: planned ones are dropped, and the runtime comes back.
+    /// Ends all faults: planned faults are dropped, and the runtime runs again.
     pub(super) async fn calm(&mut self) -> Result<(), Broken> {
         self.outside.disarm();
         let is_planned = self.agent.as_ref().is_some_and(|(_, life)| life.death().is_some());

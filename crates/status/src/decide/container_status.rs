@@ -230,7 +230,7 @@ fn restart_count(
     let happened = match newest.state {
         // Its end was not observed, and not counted.
         observed::ContainerState::Unknown if was_running(old) => 1,
-        // The instances before it were removed, and with them their count.
+        // Earlier instances were removed, and their count is lost.
         observed::ContainerState::Running
             if is_another
                 && ended(old.state.as_ref()).is_some()

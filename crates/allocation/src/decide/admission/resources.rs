@@ -128,7 +128,7 @@ pub(super) fn freed_by(pod: &Pod, resource: &str) -> i64 {
     let whole = resources::requests_of_whole(pod);
     let is_whole = !whole.is_empty() || !resources::limits_of_whole(pod).is_empty();
     let requests = if is_whole { whole } else { resources::containers_requests(pod) };
-    // Overhead counts together with requests, and never alone.
+    // Overhead only counts together with requests.
     let Some(asked) = requests.get(resource).filter(|asked| !asked.is_zero()) else { return 0 };
     let overhead = resources::overhead(pod).get(resource).copied();
     let freed = overhead.map_or(*asked, |overhead| *asked + overhead);

@@ -40,7 +40,7 @@ pub struct Args {
     pub output: Option<Output>,
 }
 
-/// The name in the question. An empty one matches nothing.
+/// The name in the query. An empty name matches nothing.
 pub(crate) fn named_in(text: &str) -> Result<String, &'static str> {
     if text.trim().is_empty() { Err("it names nothing") } else { Ok(text.to_owned()) }
 }
