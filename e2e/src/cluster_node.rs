@@ -79,8 +79,8 @@ impl ClusterNode {
         Ok(proxy)
     }
 
-    /// Writes the node's certificate and key to one file, where agents store what a cluster issued. Agents started
-    /// later read both from there.
+    /// Writes the node's certificate and key to one file, where agents store certificates that a cluster issued.
+    /// Agents started later read both from there.
     pub fn put_identity_into_one_file(&mut self) -> Result<()> {
         let mut config: Value = serde_json::from_str(&fs::read_to_string(&self.kubeconfig)?)?;
         let user = &mut config["users"][0]["user"];
@@ -116,7 +116,7 @@ impl ClusterNode {
         self.node.start_agent_with_flags(&[&flags, more].concat())
     }
 
-    /// Waits until the agent has ended by itself.
+    /// Waits until the agent has exited by itself.
     pub fn wait_agent_ends(&mut self) -> Result<ExitStatus> {
         self.node.wait_agent_ends()
     }
@@ -153,7 +153,7 @@ impl ClusterNode {
         self.node.explained(self.api().wait(path, what, PATIENCE, wanted))
     }
 
-    /// Watches a pod until a version is as `wanted` says: for a status that may be there for a moment only.
+    /// Watches a pod until a version matches `wanted`: for a status that may be short-lived.
     pub fn watch_pod<T>(
         &self,
         name: &str,

@@ -1,5 +1,4 @@
-//! Rounds of a node's life with faults in calls to the runtime: pods are started, run, are stopped and removed, despite
-//! the faults.
+//! Rounds on a node with faults in calls to the runtime: pods are started, stopped and removed, despite the faults.
 
 mod between;
 mod held;

@@ -10,7 +10,8 @@ use crate::cluster_node::ClusterNode;
 use crate::node::{NODE_NAME, PATIENCE};
 use crate::scenarios::MANIFEST;
 
-/// Which request comes before which, and why. It is the same for both agents.
+/// Pairs of requests in their required order, with the reason. The order is the same for both
+/// agents.
 const ORDER: [(&str, &str, &str); 5] = [
     ("follow node", "follow pods", "admission uses the node's object"),
     ("make node", "make lease", "the lease has the node as its owner"),

@@ -160,7 +160,7 @@ pub fn let_use_nodes(
     Ok(())
 }
 
-/// Makes a service account and answers its path.
+/// Creates a service account and returns its path.
 pub fn make_account(plane: &Plane, namespace: &str, name: &str) -> Result<String> {
     let accounts = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
     let account = json!({

@@ -1,4 +1,5 @@
-//! Objects and messages without what differs each time: generated names, addresses and times.
+//! Removes values that differ in each run from objects and messages: generated names, addresses and
+//! times.
 
 use std::net::Ipv4Addr;
 
@@ -12,7 +13,7 @@ const LEFT_OUT: [&str; 2] = ["managedFields", "resourceVersion"];
 /// Replaces generated values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Normalizer {
-    /// The node's own address, which is no pod's address.
+    /// The address of the node, which is not the address of a pod.
     pub(crate) node_ip: Ipv4Addr,
 }
 

@@ -225,7 +225,8 @@ impl VmNode {
         self.container(id)
     }
 
-    /// The running container or sandbox with this id. The kernel is asked, which is the fastest way.
+    /// The running container or sandbox with this id. Reads the kernel's process list, which is the
+    /// fastest way.
     pub fn container(&self, id: &str) -> Result<VmContainer> {
         let all = self.vm.directories(CGROUPS)?;
         let mut found = all.iter().filter_map(|path| path.strip_prefix(CGROUPS));

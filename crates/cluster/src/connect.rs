@@ -42,7 +42,7 @@ pub enum ConnectError {
         #[source]
         source: Box<kube::config::KubeconfigError>,
     },
-    /// There is no kubeconfig, and the process runs in no pod.
+    /// There is no kubeconfig, and the process does not run in a pod.
     #[error("no kubeconfig is given, and the process does not run in a pod with a service account")]
     InCluster(#[source] Box<kube::config::InClusterError>),
     /// The server address is invalid.

@@ -101,7 +101,8 @@ enum RoundEnd {
     Well,
     /// The server no longer has the version to watch from.
     Forgotten,
-    /// The server's version is older than the last one received: its store is another one.
+    /// The server's version is older than the last one received: its store was replaced or
+    /// restored.
     OtherPast,
     /// The server does not support streaming lists.
     NoStreaming,

@@ -31,7 +31,7 @@ pub(crate) struct TokenFile {
 #[derive(Debug, Clone)]
 struct CachedToken {
     header: HeaderValue,
-    /// When it was read; `None` if it must be read again.
+    /// The time of the last read; `None` if the file must be read again.
     read: Option<Instant>,
 }
 

@@ -79,7 +79,7 @@ settings! {
     pub struct ContainerCollection {
         /// The time from the end of a periodic pass to the start of the next.
         period: GoDuration = "period", absent(GoDuration::from_secs(60));
-        /// Since when their age counts: `created` or `finished`.
+        /// The start of their age: `created` or `finished`.
         age_by: String = "ageBy", absent(CREATED.into());
     }
 }

@@ -26,7 +26,7 @@ pub struct FlagHelp {
     pub name: &'static str,
     /// The placeholder of its value; empty for a boolean flag.
     pub value: &'static str,
-    /// Its meaning; empty for one without an effect.
+    /// Its meaning; empty for a flag without effect.
     pub meaning: &'static str,
     /// Whether upstream has it too.
     pub is_upstreams: bool,
@@ -90,7 +90,7 @@ pub struct PodGcArguments {
 pub struct Server {
     /// A kubeconfig.
     pub kubeconfig: Option<PathBuf>,
-    /// The address, instead of that in the kubeconfig.
+    /// The address; replaces the address in the kubeconfig.
     pub master: Option<String>,
     /// Requests per second.
     pub qps: f64,

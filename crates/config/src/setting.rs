@@ -1,4 +1,4 @@
-//! Reads typed values out of a document, and has the two macros that declare them.
+//! Reads typed values out of a document, and contains the two macros that declare them.
 //!
 //! Why not a derived `Deserialize`: it stops at the first wrong value and cannot distinguish a field that
 //! is absent from one that is zero. Here every wrong value is reported with its path and reading

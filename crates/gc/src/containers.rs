@@ -83,7 +83,7 @@ pub enum PassError {
 }
 
 impl PassError {
-    /// The message of the event that reports it. For a failed list it is the runtime's error, as upstream's.
+    /// The message of the event that reports it. For a failed list it is the runtime's error, like upstream.
     pub(crate) fn event_message(&self) -> String {
         match self {
             Self::List(_, error) => error.rpc_text(),
@@ -250,7 +250,8 @@ impl ContainerGc {
     /// pass lists that place.
     pub async fn plan(&self) -> Planned {
         let survey = survey::all(&self.shared.parts, false, &mut ExitTimes::new()).await;
-        // No event reports a log that was removed alone and left a dangling link; this plan has found it.
+        // No event reports that a log was removed without its link; this plan has found the dangling
+        // link.
         if survey.logs.iter().chain(&survey.links).any(|item| item.fate == Fate::Remove) {
             self.shared.changed().files = true;
         }

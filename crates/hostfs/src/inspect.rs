@@ -147,7 +147,7 @@ mod tests {
         mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
         assert_eq!(found(&path).unwrap().kind, FileKind::Special);
         assert_eq!(read_version(&path, 10).unwrap_err().to_string(), "it is not a regular file");
-        // With a writer at its other end there would be data to read.
+        // With a writer at the other end of the pipe, there would be data to read.
         let _both_ends = OpenOptions::new().read(true).write(true).open(&path).unwrap();
         assert!(open(&path).is_err());
     }

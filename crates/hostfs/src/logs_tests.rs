@@ -141,7 +141,7 @@ async fn rotated_log_is_followed_without_a_gap() {
     log.write("one");
     let (mut follower, end) = log.follow(&HostLogs::default(), &LogRequest::default()).await;
     follower.expect_text("one\n").await;
-    // As a runtime does: writes go to the old file until it opens the new one.
+    // Like a runtime: writes to the old file until it opens the new one.
     let mut old = OpenOptions::new().append(true).open(&log.path).unwrap();
     fs::rename(&log.path, log.path.with_extension("log.20260101-000000")).unwrap();
     old.write_all(b"2026-01-01T00:00:00Z stdout F two\n").unwrap();

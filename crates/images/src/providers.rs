@@ -265,7 +265,7 @@ impl Plugin {
         let run: RunFuture =
             async move { plugin.run_and_cache(&image, &audience, &input).await }.boxed();
         let run = run.shared();
-        // Runs that ended, or were given up by all of their waiters, are gone.
+        // Runs that ended, or were cancelled by all their waiters, are dropped.
         runs.0.retain(|_, run| run.upgrade().is_some());
         runs.0.extend(run.downgrade().map(|run| (key, run)));
         run

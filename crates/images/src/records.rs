@@ -139,7 +139,8 @@ impl PullRecords {
         self.ask(|reply| Request::Add { added, reply }).await;
     }
 
-    /// Removes the records of images that are gone: after a collection that began then and left these.
+    /// Removes the records of images that no longer exist. `began` is the start of the collection,
+    /// `left` are the remaining images.
     pub async fn prune(&self, began: Timestamp, image_refs: BTreeSet<String>) {
         // The next collection prunes again.
         self.requests.send(Request::Prune { began, image_refs }).await.ok();
@@ -147,7 +148,7 @@ impl PullRecords {
 }
 
 impl RecordTask {
-    /// Runs until it is stopped, at any point of a request.
+    /// Runs until it is stopped; requests in progress are dropped.
     pub async fn run(mut self, stop: CancellationToken) {
         // Biased: an agent that stops does nothing else.
         tokio::select! {

@@ -128,7 +128,7 @@ impl Disk {
         self.segment_bytes() + self.segment_bytes() / SPARE
     }
 
-    /// Finds entries, also those that wait for disk space. Blocks while it reads.
+    /// Finds entries, including those that wait for disk space. Blocks while it reads.
     pub(crate) fn find(&self, query: &Query, limit: usize) -> Result<SearchResult, FileError> {
         let waiting: Vec<Entry> = self.state().waiting.iter().cloned().collect();
         find_with(&*self.segments, &waiting, query, limit)

@@ -408,7 +408,7 @@ async fn entries_are_synced_after_a_while_and_at_the_end() {
     assert_eq!(segments.syncs(), 2);
 }
 
-/// A few words, so that queries often match.
+/// Only a few different words, so that queries often match.
 fn word() -> impl Strategy<Value = String> {
     prop::sample::select(vec!["a", "ab", "abc", "b", "ba", "web", "web-1", "default"])
         .prop_map(str::to_owned)

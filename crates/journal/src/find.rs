@@ -136,7 +136,7 @@ pub fn find(
     find_with(segments, &InProgress::new(segments).all()?, query, limit)
 }
 
-/// Searches a journal, and entries that are newer than all of it.
+/// Searches a journal, and entries that are newer than the journal.
 pub(crate) fn find_with(
     segments: &dyn Segments,
     newest: &[Entry],

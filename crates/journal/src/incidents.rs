@@ -22,7 +22,7 @@ use crate::query::Query;
 /// The directory of the segments, next to the segments of removals.
 const PLACE: &str = "incidents";
 
-/// The part of the bound of the removals that incidents may take in addition.
+/// Incidents may use one quarter of the bound for removals, in addition to it.
 const PART: u64 = 4;
 
 /// The kinds without deduplication.

@@ -78,7 +78,8 @@ impl AllSeries {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a removal continues a series. Otherwise it begins one. Also returns the series that are over.
+    /// Returns whether a removal continues a series; otherwise it begins one. Also returns the series that
+    /// are over.
     pub(crate) fn continues(&self, key: &SeriesKey, at: Timestamp) -> (bool, Vec<Pending>) {
         let mut pending = self.pending();
         let mut over: Vec<Pending> = Self::take_over(&mut pending, Instant::now());

@@ -118,7 +118,8 @@ impl Driver {
         self.growth.looked(look, self.shared.limits(&self.log))
     }
 
-    /// The live file is missing: an agent was killed during a rotation, or someone removed it.
+    /// The live file is missing: an agent was killed during a rotation, or another program removed
+    /// it.
     async fn missing(&mut self) -> NextLook {
         if let Err(error) = self.shared.reopen(&self.log).await {
             return self.failed(&error);

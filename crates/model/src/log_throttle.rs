@@ -1,5 +1,5 @@
-//! Throttles log messages about a failure that repeats: logged at once, then ever more rarely, and
-//! once when it is over.
+//! Throttles log messages about a failure that repeats: logged immediately, then at growing
+//! intervals, and once when it is over.
 
 use std::time::{Duration, Instant};
 

@@ -171,7 +171,7 @@ pub struct ProbeReport {
     pub container: String,
     /// Its kind.
     pub kind: ProbeKind,
-    /// Whether the container passes; none before the first verdict.
+    /// Whether the container passes; `None` before the first verdict.
     pub passes: Option<bool>,
     /// Equal verdicts in a row since the agent started, or the container.
     pub run: u32,

@@ -97,8 +97,8 @@ impl VolumeId {
     }
 }
 
-/// A path below a directory of the agent. The part below may contain names from a pod: it never leaves
-/// the root, and no link below the root is followed.
+/// A path below a directory of the agent. The part below may contain names from a pod. It never leaves
+/// the root, and links below the root are not followed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// A directory of the agent.

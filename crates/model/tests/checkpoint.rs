@@ -97,7 +97,7 @@ async fn take_over_never_loses_a_file_that_may_be_intact() {
     checkpoint.write(&value).await.unwrap();
     let good = files.content(FILE).unwrap();
     assert_eq!(checkpoint.take_over().await.unwrap().value, Some(value.clone()));
-    // An unreadable file is tried again, and then an error; it stays.
+    // The read of an unreadable file is retried, and then fails; the file stays.
     files.fail(FILE, std::io::ErrorKind::Other);
     let error = checkpoint.take_over().await.unwrap_err();
     assert_eq!((error.operation, error.path.as_path()), ("read", Path::new(FILE)));

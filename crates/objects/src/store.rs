@@ -117,9 +117,9 @@ impl Entry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Watching {
     Yes,
-    /// It was not used for a long time.
+    /// The object was not used for a long time.
     Idle,
-    /// It is immutable, or changes are detected without a watch.
+    /// The object is immutable, or changes are detected without a watch.
     NotNeeded,
 }
 

@@ -43,7 +43,7 @@ struct Shared {
 #[derive(Debug)]
 struct Entry {
     observation: Observation,
-    /// When the list began that led to the observation or confirmed it.
+    /// The start of the list that caused or confirmed the observation.
     observed: Seq,
 }
 

@@ -85,7 +85,7 @@ pub(crate) async fn status(
             if answers.is_empty() {
                 return read;
             }
-            // The next older exited container replaces one that is gone.
+            // The next older exited container replaces one that was removed.
             let denied = answers.iter().filter(|(_, answer)| is_denial(answer));
             gone.extend(denied.map(|(position, _)| *position));
             read.extend(answers);

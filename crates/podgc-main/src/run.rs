@@ -223,7 +223,8 @@ async fn return_freed_memory(cache: &SharedCache) {
     }
 }
 
-/// Waits until the API server is healthy, but not for long: the supervisor starts the program again.
+/// Waits for a short time until the API server is healthy; otherwise the supervisor restarts the
+/// program.
 async fn wait_for_server(cluster: &Cluster) -> Result<()> {
     let server = cluster.address();
     let ask = async {

@@ -179,7 +179,8 @@ impl Election {
         self.record_event("stopped leading").await;
     }
 
-    /// The lease, if we hold it. After a write without an answer, it is read from the server.
+    /// The lease, if this process holds it. After a write without a response, it is read from the
+    /// server.
     async fn ours(&self) -> Result<Option<Lease>, ApiError> {
         if !self.in_doubt.load(Ordering::Relaxed) {
             return Ok(self.lease().clone().filter(|_| self.leads()));

@@ -93,7 +93,7 @@ impl Mirrors {
                 () = sleep_until(again.unwrap_or_else(Instant::now)), if again.is_some() => true,
             };
             if !open {
-                // A sender has ended, and the agent with it.
+                // A sender was dropped, because the agent stops.
                 stop.cancelled().await;
                 return;
             }

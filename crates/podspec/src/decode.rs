@@ -28,7 +28,7 @@ pub struct Decoded {
     pub warnings: Vec<Warning>,
 }
 
-/// A part of a manifest that has no effect, for its author.
+/// A part of a manifest that has no effect, reported to its author.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Warning {
     /// The API has no such field.

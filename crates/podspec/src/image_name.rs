@@ -1,4 +1,4 @@
-//! Parses and validates image names, by the rules of registries and in upstream's words.
+//! Parses and validates image names, by the rules of registries and with upstream's messages.
 
 /// The maximum length of a name without its registry.
 const NAME_MAX: usize = 255;

@@ -73,7 +73,7 @@ pub fn pod_requests(pod: &Pod) -> Amounts {
     whole(pod, |part| part.requests.as_ref())
 }
 
-/// The limits of a pod without overhead: pod-level ones, and else the sum of its containers.
+/// The limits of a pod without overhead: pod-level limits, or else the sum of its containers.
 pub fn pod_limits(pod: &Pod) -> Amounts {
     whole(pod, |part| part.limits.as_ref())
 }

@@ -1,4 +1,4 @@
-//! The probe manager, as other parts of the agent use it.
+//! The probe manager, the interface for other parts of the agent.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -115,7 +115,7 @@ impl ProbeManager {
         self.shared.remove(|state| state.stop_liveness_and_startup(uid));
     }
 
-    /// All containers of a pod have ended: so do its probes.
+    /// Stops the probes of a pod, because all its containers have terminated.
     pub fn remove_pod(&self, uid: &PodUid) {
         self.shared.remove(|state| state.remove_pod(uid));
     }

@@ -61,7 +61,7 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// The traces of a node, none without settings. Starts nothing.
+    /// The traces of a node; `None` without settings. Does not start them.
     pub fn new(settings: Option<TraceSettings>, node_name: &str) -> Option<Self> {
         let settings = settings?;
         let attributes = [("service.name", SERVICE), ("host.name", node_name)];

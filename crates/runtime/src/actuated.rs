@@ -1,4 +1,5 @@
-//! The resources that containers were given since their creation. They survive restarts of the agent.
+//! The resources that were applied to containers since their creation. They survive restarts of the
+//! agent.
 //!
 //! The resources at creation are in an annotation of the container. This record has the later changes, and only
 //! containers that were changed. A change is on disk before it is applied: an agent that finds it pending
@@ -58,7 +59,7 @@ struct RecordState {
 }
 
 impl RecordState {
-    /// Applies a change to the record. Whether anything has changed.
+    /// Applies a change to the record. Returns whether anything has changed.
     fn change(&mut self, change: impl FnOnce(&mut Record)) -> bool {
         let before = self.record.clone();
         change(&mut self.record);

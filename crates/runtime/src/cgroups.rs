@@ -196,7 +196,7 @@ impl PodCgroups {
         self.known().insert(uid.clone(), known);
         self.limit_classes().await;
         if self.port.check(&name).await.is_ok() {
-            // An earlier agent may have left a change half done.
+            // An earlier agent may not have completed a change.
             let has = self.port.has(&name, &values).await.unwrap_or_else(|error| {
                 warn!(cgroup = %name, error = %Chain(&error), "Cannot read the values of pod cgroup");
                 true
@@ -227,7 +227,8 @@ impl PodCgroups {
         }
     }
 
-    /// Whether the cgroup of a pod has the allocated resources, if known, and its class counts them.
+    /// Whether the cgroup of a pod is known to have the allocated resources, and its QoS class
+    /// includes them.
     pub(crate) fn is_sized(&self, pod: &Pod) -> bool {
         let sized = CgroupFacts::Ensured { values_match: true, share_matches: true };
         self.known_facts(pod).is_none_or(|facts| facts == sized)
@@ -429,7 +430,7 @@ impl PodCgroups {
 
     async fn remove_left(&self, name: &CgroupName, uid: &PodUid, why: NothingRunsRule<'_>) {
         let _turn = self.turns.take(uid).await;
-        // Checked during our turn: a pod that comes back waits for its cgroup.
+        // Checked while this task has the cgroup of the pod: a recreated pod waits for it.
         let Some(rule) = why(uid) else { return };
         match self.remove(name, uid, None, rule).await {
             Ok(()) => self.forget(uid).await,

@@ -70,7 +70,8 @@ pub(crate) struct Ensured {
     pub(crate) image_ref: String,
     /// The image; `None` if it was just pulled and the runtime did not return it.
     pub(crate) seen: Option<Image>,
-    /// On its ID: its name may be one that image garbage collection did not see on it.
+    /// The claim is on its ID, because image garbage collection may not have seen this name of the
+    /// image.
     pub(crate) resolved: Vec<ImageClaim>,
 }
 
@@ -359,7 +360,7 @@ impl ImageProvider {
         report: &Reporter<'_>,
     ) {
         let size = pulled.image.as_ref().map_or(0, |image| image.size);
-        // A pod that joined a running pull waited for a part of it.
+        // A pod that joined a running pull waited only for the rest of it.
         let took = pulled.took.min(waited);
         self.parts.metrics.pulled(waited, size);
         report.event(Normal, "Pulled", pull_messages::pulled(need.image, took, waited, size));
@@ -376,7 +377,7 @@ fn no_access(image: &str, source: CredentialsError, report: &Reporter<'_>) -> St
     error
 }
 
-/// The journal's record of a pull. Of credentials it has the source, never the content.
+/// The journal's record of a pull. It has the source of the credentials, never their content.
 fn incident(need: &PullNeed<'_>, pulled: &Pulled) -> Incident {
     let used = pulled.used.and_then(|position| need.credentials.get(position));
     let mut detail = Detail::default()

@@ -127,7 +127,8 @@ impl PodRuntime {
         self.sandboxes.mounts_recursively_read_only(pod).await
     }
 
-    /// Reads the resources that earlier agents gave to containers. The agent does not start without them.
+    /// Reads the resources that earlier agents applied to containers. The agent does not start without
+    /// them.
     pub async fn load_sizes(&self) -> Result<(), FileError> {
         self.resizer.load().await
     }

@@ -64,7 +64,7 @@ pub struct Snapshot {
     /// The longest time that each pod may have run, by the node's clock: since its first sandbox, which may be
     /// removed, and before the clock was set back.
     pub longest: BTreeMap<PodUid, SignedDuration>,
-    /// Like `restarts`, for the longest time that each pod may have been wanted.
+    /// The longest time that each pod may have been wanted, by the clock of the node.
     pub wanted_for: BTreeMap<PodUid, SignedDuration>,
     /// How much longer a wait may have taken because the node's clock was set back meanwhile.
     pub set_back: Duration,

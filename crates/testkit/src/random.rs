@@ -1,5 +1,5 @@
-//! Random numbers from a seed. These few lines are no library, so that a stored seed means the same history
-//! after every update of a dependency.
+//! Random numbers from a seed. Implemented here and not by a library, so that a stored seed means the same
+//! history after every update of a dependency.
 
 use std::time::Duration;
 

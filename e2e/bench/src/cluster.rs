@@ -1,5 +1,5 @@
 //! Agents as nodes of a cluster: the time until pods are ready and until they are gone, compared with bare calls to the
-//! runtime; the API requests of an agent; and its costs with and without pods.
+//! runtime; the API requests of an agent; and the costs of an agent with and without pods.
 //!
 //! ```text
 //!  block: bare calls ──────────────> containerd     all in one instance of the testbed, in turns
@@ -242,7 +242,7 @@ pub fn play(plan: &ClusterPlan, programs: &Programs, session: &Session) -> Resul
     Ok(ClusterResults { about, plan: plan.clone(), blocks, rounds })
 }
 
-/// The order of agents in a turn: who begins differs from turn to turn.
+/// The order of agents in a turn. The first agent alternates.
 fn order(turn: usize) -> [Option<Agent>; 3] {
     let mut order = [None, Some(Agent::Ferrolet), Some(Agent::Upstream)];
     order.rotate_left(turn % 3);

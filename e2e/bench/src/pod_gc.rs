@@ -96,7 +96,7 @@ pub struct Quiet {
     pub agent: Agent,
     /// The number of pods.
     pub pods: usize,
-    /// Its memory at the end; the peak is that of its whole life.
+    /// Its memory at the end; the peak covers the whole process lifetime.
     pub memory: Memory,
     /// CPU time until it was quiet.
     pub warm_up_cpu_seconds: f64,

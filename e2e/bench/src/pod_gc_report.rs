@@ -26,7 +26,7 @@ impl MemoryVerdict {
     }
 }
 
-/// Each of ours with upstream's of the same round.
+/// Each of our results with upstream's result of the same round.
 fn pairs(results: &PodGcResults, pods: usize) -> impl Iterator<Item = (&Quiet, &Quiet)> {
     let of = move |agent: Agent| {
         let all = results.quiet.iter();

@@ -57,7 +57,7 @@ pub fn head(about: &About, rounds: u32, name: &str) -> String {
     )
 }
 
-/// When the first round began, and the last if that was later.
+/// The start of the first round, and of the last one if it was later.
 fn dates(about: &About) -> String {
     match about.rounds.last() {
         Some(last) if last.date != about.date => format!("{} to {}", about.date, last.date),

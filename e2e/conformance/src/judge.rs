@@ -31,7 +31,7 @@ pub struct Judgement {
     pub passed: usize,
     pub failed: usize,
     pub skipped: usize,
-    /// Of the specs that ran, those that the upstream kubelet passes.
+    /// The specs that ran and that the upstream kubelet passes.
     pub upstream_passed: usize,
     /// Specs that failed or passed before and did not now, by name.
     pub misses: Vec<MissedSpec>,
@@ -45,8 +45,8 @@ impl Judgement {
     }
 }
 
-/// Compares outcomes with the stored lists. With `whole`, every spec that passed before was selected, so one that did
-/// not run is a regression.
+/// Compares outcomes with the stored lists. With `whole`, every spec that passed before was selected, so a spec that
+/// did not run is a regression.
 pub fn judge(run: &BTreeMap<String, Outcome>, stored: &Stored, whole: bool) -> Judgement {
     let count = |wanted| run.values().filter(|outcome| **outcome == wanted).count();
     let upstream = |name: &String| stored.upstream.get(name).copied();

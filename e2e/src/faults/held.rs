@@ -77,10 +77,10 @@ pub fn slow_start(nth: u32) -> Result<()> {
 }
 
 impl FaultyNode {
-    /// A round in which the runtime goes on creating a sandbox after the agent's call timed out. The name is taken when
-    /// the agent retries; the sandbox appears when its successor is in use.
+    /// A round in which the runtime continues to create a sandbox after the agent's call timed out. The name is taken
+    /// when the agent retries; the sandbox appears when its successor is in use.
     pub fn round_with_a_name_under_way(&mut self, pod: &str, held: &HeldRunc) -> Result<()> {
-        // Forwarded at once, and finished whatever the agent does.
+        // Forwarded at once, and completed even if the agent cancels the call.
         self.proxy.fault("RunPodSandbox=late")?;
         self.run_held(pod, held, ["RunPodSandbox", "DeadlineExceeded"])?;
         let wanted = [WantedPod { name: pod, containers: &CONTAINERS }];

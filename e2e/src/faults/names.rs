@@ -36,8 +36,8 @@ impl FaultyNode {
         wait_tidy(&self.node, &[], STAGE).context("the objects that reserved names are gone")
     }
 
-    /// Fails unless every sandbox and container has attempt number 0: it has, unless a call failed or something of
-    /// earlier pods is left.
+    /// Fails unless every sandbox and container has attempt number 0: this holds unless a call failed or something
+    /// of earlier pods is left.
     pub(super) fn all_are_the_first(&self) -> Result<()> {
         let (sandboxes, containers) = self.node.ask_runtime(async |cri| {
             let sandboxes = cri.list_pod_sandboxes(&SandboxFilter::default()).await?;

@@ -91,7 +91,7 @@ impl Supervisor {
                 Ok((supervisor, Ready { slot, dir, addresses }))
             }
             Report::Failed { reason } => {
-                // It ends by itself and removes what there is.
+                // It ends by itself and removes the instance.
                 supervisor.hold = None;
                 supervisor.wait_ended()?;
                 Err(SupervisorError::Failed { reason })

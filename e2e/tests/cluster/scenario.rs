@@ -23,7 +23,7 @@ const GRACE: u32 = 3600;
 /// A node, in the state that the controller finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum NodeKind {
-    /// Existed when its pods were created, and was deleted.
+    /// The node existed when its pods were created, and was deleted.
     Gone,
     Ready,
     NotReady,

@@ -21,7 +21,7 @@ const SECRETS: &str = "/api/v1/namespaces/kube-system/secrets";
 /// The mount point of service accounts. An instance has its own directory below `/var/run`.
 const MOUNTED: &str = "/var/run/secrets/kubernetes.io";
 
-/// A token that is valid as long as a secret exists, which is created here.
+/// A token that is valid as long as a secret exists. Creates the secret.
 fn token_of(cluster: &Cluster, secret: &str) -> Result<String> {
     let object = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": secret } });
     let made = cluster.api().create(SECRETS, &object)?;

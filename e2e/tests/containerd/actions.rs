@@ -32,7 +32,8 @@ pub(crate) fn log(pod: &str, container: &str, number: u32) -> String {
     format!("/var/log/pods/default_{pod}-{NODE_NAME}_{UID}/{container}/{number}.log")
 }
 
-/// Waits until a log has a line with a text; returns its time. Times of one machine compare as text.
+/// Waits until a log has a line with a text; returns its time. Times of one machine can be compared
+/// as text.
 pub(crate) fn written(node: &Node, log: &str, text: &str) -> Result<String> {
     wait::until(&format!("{log} has {text:?}"), PATIENCE, || {
         let content = node.read(log).unwrap_or_default();

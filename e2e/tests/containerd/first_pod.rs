@@ -1,4 +1,4 @@
-//! One pod from a manifest: it runs, is restarted, and survives the agent.
+//! One pod from a manifest: it runs, is restarted, and keeps running without the agent.
 
 use std::path::Path;
 

@@ -211,7 +211,7 @@ fn on_record(node: &Node, ids: &BTreeSet<String>) -> BTreeSet<String> {
     ids.iter().filter(was_removed).cloned().collect()
 }
 
-/// Starts an agent whose removals meet a fault, all but the first two, and kills it there. Returns the containers that
+/// Starts an agent whose removals fail, except the first two, and kills it at the fault. Returns the containers that
 /// are gone without a successful response.
 fn die_in_the_middle(node: &mut Node, proxy: &CriProxy, fault: &str) -> Result<BTreeSet<String>> {
     let spoilt = || -> Result<u64> {
@@ -233,7 +233,7 @@ fn die_in_the_middle(node: &mut Node, proxy: &CriProxy, fault: &str) -> Result<B
     proxy.wait_until_done(PASSES)?;
     let gone = &before - &ids_besides(node, "web", false)?;
     ensure!(gone.len() < before.len(), "{fault}: nothing is left to do");
-    // No agent runs: this is what is on disk.
+    // No agent runs: the command reads the files on disk.
     let on_disk = on_record(node, &gone);
     ensure!(on_disk.is_superset(&known), "{fault}: {on_disk:?} lacks some of {known:?}");
     let unconfirmed = &gone - &on_disk;

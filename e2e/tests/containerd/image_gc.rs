@@ -210,8 +210,8 @@ spec:
 const HIGH: u64 = 85;
 const LOW: u64 = 80;
 
-/// Images that share nearly everything with removable ones, and what keeps them: a pod, the runtime, and two pins of
-/// our agent.
+/// Images that share nearly all layers with removable ones and are kept: by a pod, by the runtime, and by two pins
+/// of our agent.
 const KEPT: [(&str, &str); 4] = [
     ("used", "image-in-use"),
     ("pinned", "image-pinned"),

@@ -55,7 +55,7 @@ fn manifest(metadata: &str, spec: &str) -> String {
     )
 }
 
-/// Pods with different policies for supplementary groups. The second has one more name.
+/// Pods with different policies for supplementary groups. The second pod has an additional name.
 pub(crate) fn pods() -> [(&'static str, String); 2] {
     let merged = format!("\n  securityContext: {{supplementalGroups: [4000]}}{CONTAINERS}");
     let strict = format!(

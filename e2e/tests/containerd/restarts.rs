@@ -147,7 +147,7 @@ fn container_restarts_after_the_configured_back_off() -> Result<()> {
     ];
     for (name, settings, waits) in rows {
         node.configure(settings)?;
-        // Its first line is half a second older than its end: the writer of the log is never that late.
+        // Its first line is half a second older than its end: log lines are never written that late.
         let ending = pod(name, "", &[("main", "[logs, --rate, '2', --count, '2']", "")]);
         let file = format!("{name}.yaml");
         node.write_manifest(&file, &ending.replacen("Never", "Always", 1))?;

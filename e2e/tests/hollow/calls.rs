@@ -1,5 +1,5 @@
-//! The number of runtime calls of a node with many pods while little happens. A whole minute with 1,000 pods is tested
-//! with a simulated clock (`crates/ferrolet/tests/agent/calls.rs`).
+//! The number of runtime calls of a node with many pods and few changes. A whole minute with 1,000 pods is tested with
+//! a simulated clock (`crates/ferrolet/tests/agent/calls.rs`).
 
 use std::fs;
 use std::process::Stdio;

@@ -1,4 +1,4 @@
-//! Volumes with both agents: the same on disk, also after one agent has replaced the other.
+//! Volumes with both agents: the same files on disk, even after one agent has replaced the other.
 
 mod kills;
 mod kinds;

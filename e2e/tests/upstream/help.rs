@@ -31,7 +31,7 @@ fn flags_of(help: &str) -> BTreeMap<&str, bool> {
         if let Some(rest) = start.strip_prefix("--") {
             last = rest.split(|char: char| !char.is_ascii_alphanumeric() && char != '-').next();
         }
-        // A flag goes on until the next one begins.
+        // The text of a flag ends where the next flag begins.
         if let Some(name) = last {
             *found.entry(name).or_insert(false) |= line.contains("(DEPRECATED:");
         }

@@ -194,7 +194,7 @@ impl Vm {
         }
     }
 
-    /// The next answer. A late one is never taken for that to the next request: after a timeout, the holder sends no
+    /// The next response. A late response never counts for the next request: after a timeout, the holder sends no
     /// more requests.
     fn answer(&self, time: Duration) -> Result<Answer> {
         let mut wire = self.wire.lock().unwrap_or_else(PoisonError::into_inner);

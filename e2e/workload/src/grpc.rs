@@ -1,4 +1,5 @@
-//! A gRPC server that is healthy: the answer of `grpc.health.v1.Health/Check` to every call, over bare HTTP/2.
+//! A gRPC server that is always healthy: it responds to every call like `grpc.health.v1.Health/Check`, over
+//! plain HTTP/2.
 //!
 //! A server library would be larger than the whole program. A health check needs few frames, and the answer never
 //! depends on the request.

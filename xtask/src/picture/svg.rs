@@ -82,7 +82,7 @@ pub(super) fn draw(frames: &[Frame], columns: usize, rows: usize) -> String {
 fn timed(frames: &[Frame]) -> Vec<Frame> {
     let mut seen: Vec<Frame> = Vec::new();
     for frame in frames {
-        // A frame of a moment is left out: the next one shows more.
+        // A short-lived frame is left out: the next one shows more.
         if let Some(last) = seen.last_mut().filter(|last| last.time < SHORTEST) {
             *last = frame.clone();
         } else {

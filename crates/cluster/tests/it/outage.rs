@@ -181,7 +181,7 @@ async fn feeds_back_off_during_an_outage_and_resume_once() {
     sleep(AWAY).await;
     let tries = server.seen.borrow().in_vain;
     println!("{tries} connections in vain in {AWAY:?}, by {FEEDS} feeds");
-    // The delay of each grows to between 30 s and a minute.
+    // The delay of each watch grows to a value between 30 s and a minute.
     let seconds = usize::try_from(AWAY.as_secs()).unwrap();
     assert!(tries <= FEEDS * (seconds / 30 + 15), "{tries}");
     assert!(tries >= FEEDS * (seconds / 60), "no feed gave up: {tries}");

@@ -38,7 +38,7 @@ pub enum FlagError {
         /// The error.
         problem: String,
     },
-    /// An argument is not a flag; `--flag true` ends up here too.
+    /// An argument is not a flag, for example `true` in `--flag true`.
     #[error("unexpected argument {argument:?}")]
     Positional {
         /// The argument.

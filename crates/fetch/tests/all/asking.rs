@@ -31,7 +31,7 @@ async fn request_has_user_agent_and_host() {
     fetch(&get(server.url("page?a=b"))).await.unwrap();
     assert_eq!(server.asked("page?a=b", "user-agent"), [["kubelet/test"]]);
     assert_eq!(server.asked("page?a=b", "host"), [[format!("127.0.0.1:{}", server.port())]]);
-    // The configuration may override the first, but not the other.
+    // The configuration may override the first header, but not the second.
     let own = headers(&[("User-Agent", "mine"), ("Host", "other"), ("Content-Length", "9")]);
     fetch(&Get { headers: own, ..get(server.url("page?a=b")) }).await.unwrap();
     assert_eq!(server.asked("page?a=b", "user-agent")[1], ["mine"]);

@@ -20,10 +20,11 @@ use super::{ContainerGcParts, KeepReason, PassError, Report, Step};
 use crate::decide::still_goes;
 use crate::plan::Item;
 
-/// How many containers are removed concurrently, and then how many sandboxes.
+/// The number of concurrent removals, of containers and then of sandboxes.
 const REMOVALS_AT_A_TIME: usize = 4;
 
-/// After so many consecutive removals that could not reach the runtime, the rest is left to the next pass.
+/// After this number of consecutive removals that could not reach the runtime, the next pass does the
+/// rest.
 const AWAY: usize = 5;
 
 /// How long a pass waits for all stops of containers in an unknown state together.

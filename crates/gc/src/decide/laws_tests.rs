@@ -47,7 +47,7 @@ fn node() -> impl Strategy<Value = ([PodState; 4], Pods)> {
     })
 }
 
-/// Whether the pod exists, if known, and the node did not terminate it.
+/// Whether the pod is known to exist, and was not terminated by the node.
 fn exists(state: PodState) -> bool {
     match state {
         PodState::Known(WorkerState { evicted, deleted, .. }) => !evicted && !deleted,

@@ -160,8 +160,8 @@ impl Collector {
         status.unwrap_or_else(|panic| Err(panicked("ContainerStatus", id.as_str(), &panic)))
     }
 
-    /// The sandbox image, if the runtime reports it: the image of the newest sandbox. Runtimes pin it too, but
-    /// old versions do not, and a node without it starts no pod.
+    /// The sandbox image, if the runtime reports it: the image of the newest sandbox. Current runtimes pin it,
+    /// old versions do not. A node without this image cannot start pods.
     async fn sandbox_image(&self) -> Result<Option<String>, ImageGcError> {
         let known = self.state().sandbox.clone();
         match (self.newest_sandbox_image(known.as_ref()).await, known) {

@@ -223,7 +223,7 @@ fn short(name: &str) -> String {
     last.split(':').next().unwrap_or(last).to_owned()
 }
 
-/// `name rule` of every image of a plan, in its order.
+/// The name and rule of every image of a plan, in the order of the plan.
 pub(crate) fn fates(plan: &Plan) -> Vec<String> {
     plan.items.iter().map(|item| format!("{} {}", short(&item.name), item.rule)).collect()
 }

@@ -66,7 +66,7 @@ async fn short_lived_container_between_lists_counts_as_a_use() {
     harness.image("never", 10);
     let running = harness.start();
     tokio::time::sleep(Duration::from_mins(9)).await;
-    // As the container starter does; its own claim is gone before the next look.
+    // Like the container starter. Its claim is released before the next detection.
     harness.claims.claim("brief:latest").used(harness.now());
     let planned = fates(&running.gc.plan().await.plan);
     assert_eq!(harness.claims.uses().len(), 1, "a plan records nothing: {planned:?}");

@@ -35,7 +35,7 @@ impl fmt::Debug for Login {
 /// Credentials by registry, as written.
 pub type DockerConfig = Vec<(String, Login)>;
 
-/// Why a text is not a docker configuration. Nothing of the text is in it.
+/// Why a text is not a docker configuration. It does not contain the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DockerConfigError {
     /// It is not JSON.

@@ -7,7 +7,7 @@ use super::docker_config::DockerConfig;
 use super::registry_pattern::RegistryPattern;
 use model::image_access::{CredentialSource, PullCredential, RegistryAuth};
 
-/// The key of the registry that image names without a registry mean.
+/// The key of the default registry for image names without a registry.
 const DEFAULT_REGISTRY: &str = "index.docker.io";
 
 /// Credentials by the registries and images for which they are. As upstream's `BasicDockerKeyring`.

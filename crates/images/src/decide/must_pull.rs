@@ -12,7 +12,7 @@ pub struct PresentFacts<'a> {
     pub repository: &'a str,
     /// Its record, if it has one.
     pub record: Option<&'a PulledRecord>,
-    /// Whether a pull of its name has begun and is not known to have ended.
+    /// Whether a pull of its name may still be in progress.
     pub has_intent: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The cache of what credential provider plugins returned.
+//! The cache of responses of credential provider plugins.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::docker_config::DockerConfig;
 use super::hex::sha256_hex;
 use super::provider_exchange::{CacheKeyType, ProviderResponse};
 
-/// How often entries that are over are removed.
+/// How often expired entries are removed.
 const PURGE_PERIOD: Duration = Duration::from_mins(15);
 
 /// The pods that a plugin was run for: the pods of a service account, or all pods of the node.
@@ -110,7 +110,7 @@ pub struct Put<'a> {
     pub audience: &'a Audience,
     /// Its response.
     pub response: &'a ProviderResponse,
-    /// The time for which it is kept if it does not say.
+    /// The duration of the entry if the response has none.
     pub default: Duration,
 }
 

@@ -242,7 +242,7 @@ fn token_problems(
     }
 }
 
-/// Whether a text is the key of an annotation: a name, after a domain and a slash if need be.
+/// Whether a text is the key of an annotation: a name, optionally after a domain and a slash.
 fn is_annotation_key(key: &str) -> bool {
     let (prefix, name) =
         key.rsplit_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));

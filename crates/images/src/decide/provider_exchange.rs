@@ -65,7 +65,7 @@ pub struct ProviderResponse {
     pub logins: DockerConfig,
 }
 
-/// Why the output of a plugin is not a response. Nothing of the output is in it.
+/// Why the output of a plugin is not a response. It does not contain the output.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResponseError {
     /// It is not JSON, or a field is missing or has another type.

@@ -10,7 +10,7 @@ pub enum VerificationPolicy {
     Never,
     /// For those that the agent has pulled.
     NeverPreloaded,
-    /// For those that are not on the list.
+    /// For images that are not on the list.
     NeverAllowlisted(Allowlist),
     /// For all.
     Always,

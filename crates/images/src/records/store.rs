@@ -1,4 +1,4 @@
-//! A directory of small files, the last used of which are in memory.
+//! A directory of small files with a cache of the most recently used ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! A node in memory, as far as credentials and pull records are concerned.
+//! A node in memory, with credentials and pull records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

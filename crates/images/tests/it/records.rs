@@ -1,4 +1,4 @@
-//! Pull records on disk: what survives the agent.
+//! Pull records on disk, which survive a restart of the agent.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;

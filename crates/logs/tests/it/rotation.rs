@@ -63,7 +63,7 @@ async fn quiet_log_is_checked_every_five_minutes() {
     assert_eq!(harness.files.watched_logs(), 2);
     sleep(REPAIR.saturating_sub(31 * SECOND)).await;
     assert_eq!(harness.files.log_looks(), before);
-    // A check after the period, and one after the next watch.
+    // One check after the period, and one after the next watch.
     sleep(REPAIR).await;
     assert!(harness.files.log_looks() <= before + 2 * 2, "{}", harness.files.log_looks() - before);
     // A write is detected at once, and measured 200 ms later.

@@ -20,7 +20,7 @@ async fn log_gets_its_name_back_when_the_runtime_does_not_reopen_it() {
     harness.write_for("web-main", &mut lines, 10 * SECOND).await;
     assert!(harness.containers.reopened() >= 1);
     assert_eq!(harness.names("web"), ["0.log"]);
-    // Once the runtime works again, so does rotation.
+    // Once the runtime works again, logs are rotated again.
     harness.containers.refuse(false);
     harness.write_for("web-main", &mut lines, 12 * SECOND).await;
     let (kept, sizes) = harness.kept("web");

@@ -28,7 +28,8 @@ pub enum PresentImage {
 /// Looks up credentials, and records which credentials pulled which image.
 #[async_trait]
 pub trait ImageAccess: Debug + Send + Sync {
-    /// Whether messages say that the access of pods to images is verified: `KubeletEnsureSecretPulledImages`.
+    /// Whether messages mention that the access of pods to images is verified:
+    /// `KubeletEnsureSecretPulledImages`.
     fn is_verifying(&self) -> bool;
 
     /// Whether a pod may use an image that is present. `image` is the name in the pod with its tag, `image_ref` is the

@@ -36,7 +36,7 @@ impl Debug for ProgramRun {
 /// Why a program has no output. Never contains the output, which may be secret.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    /// It was not started, or its output not read.
+    /// It could not be started, or its output could not be read.
     #[error("run {path}", path = .path.display())]
     Run {
         /// The file of the program.

@@ -200,7 +200,7 @@ pub trait VolumeHost: Debug + Send + Sync {
     /// The group of a directory.
     async fn group(&self, place: &Place) -> Result<u32, FileError>;
 
-    /// Checks the kind of a host path, and creates it if its kind demands it.
+    /// Checks the type of a host path, and creates it if its type requires it.
     async fn check_host_path(&self, path: &Path, kind: HostPathKind) -> Result<(), HostPathError>;
 
     /// Mounts a part of a volume at a path. Links inside the volume are followed if they stay inside. A missing

@@ -8,7 +8,7 @@ use std::time::Duration;
 pub enum Idle {
     /// It is.
     Yes,
-    /// It is not; check again at this time.
+    /// It is not idle; check again at this time.
     LookAt(Duration),
 }
 

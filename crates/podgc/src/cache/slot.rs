@@ -29,7 +29,7 @@ pub(super) struct Slot {
     /// Whether it was evicted.
     pub(super) evicted: bool,
     pub(super) excluded: bool,
-    /// Whether the controller deleted it and no event about it came since.
+    /// Whether the controller deleted it and has received no event about it since.
     pub(super) asked: bool,
     /// Whether the current list of pods has contained the pod so far.
     pub(super) is_listed: bool,

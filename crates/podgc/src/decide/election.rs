@@ -10,7 +10,7 @@ use model::cluster::{Lease, LeaseRecord};
 pub struct ElectionPolicy {
     /// Our identity, which is unique.
     pub identity: String,
-    /// How long a lease is valid after a renewal.
+    /// The validity of a lease after a renewal.
     pub lease_duration: Duration,
     /// How long renewals are tried.
     pub renew_deadline: Duration,

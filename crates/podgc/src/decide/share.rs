@@ -38,7 +38,8 @@ mod tests {
     // behaviour: PGC-131
     #[test]
     fn pass_leaves_half_of_the_share_to_later_passes_that_need_it() {
-        // The rest, the wanted and the waiting pods; the granted number and the new rest.
+        // Columns: the remaining share, the wanted and the waiting pods; the granted number and the
+        // new remaining share.
         let rows = [
             (None, 500, 500, 500, None),
             (Some(10), 4, 0, 4, Some(6)),

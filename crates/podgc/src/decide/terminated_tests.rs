@@ -163,7 +163,8 @@ fn no_rule_selects_no_pods() {
     }
 }
 
-/// As many terminated pods as may stay. The decision needs to read only the first that ended.
+/// A cluster with exactly as many terminated pods as may stay. The decision only needs to read the
+/// pod that ended first.
 struct Quiet;
 
 const ENDED_FIRST: PodView<'static> = PodView {

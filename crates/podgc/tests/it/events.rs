@@ -26,7 +26,7 @@ fn harness(deletions: u32) -> Harness {
     harness
 }
 
-/// Writes the controller's events until it is stopped, and then those that are left.
+/// Writes the controller's events until it is stopped, and then the remaining events.
 fn writer(harness: &mut Harness, stop: &CancellationToken) -> impl Future<Output = ()> + use<> {
     let (_, nothing) = mpsc::channel(1);
     let coming = std::mem::replace(&mut harness.events, nothing);

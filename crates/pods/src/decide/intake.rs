@@ -53,7 +53,7 @@ pub struct Intake {
 /// The state of the node around the intake.
 #[derive(Debug, Clone, Copy)]
 pub struct IntakeContext<'a> {
-    /// Pods of which something may live in the runtime.
+    /// Pods that may have live containers or sandboxes in the runtime.
     pub live: &'a BTreeMap<PodUid, PodName>,
     /// Stored manifest copies that are older than a running pod.
     pub outdated: &'a OutdatedCopies,
@@ -181,7 +181,8 @@ impl Intake {
             commands.push(IntakeCommand::Terminate { uid, pod });
             return;
         }
-        // Without a worker only a pod of an earlier agent can run, and the start finds all of those.
+        // Only a pod of an earlier agent can run without a worker, and the agent finds these when it
+        // starts.
         entry.state =
             if is_started { IntakeState::New } else { IntakeState::RemovedBeforeFirstList(pod) };
         commands.push(IntakeCommand::Forget(uid));
@@ -300,7 +301,8 @@ impl Intake {
             self.changed(uid, checks, around, commands);
         } else {
             commands.push(IntakeCommand::CleanUp(uid.clone()));
-            // Something of it may have appeared after it was seen to have ended.
+            // Containers or sandboxes of the pod may have appeared after it was observed as
+            // terminated.
             self.terminate_if_orphaned(uid, around, commands);
         }
     }

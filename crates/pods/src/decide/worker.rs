@@ -86,7 +86,8 @@ pub enum Event {
     Ended(PodUid, Outcome),
     /// The wait of a pod ended.
     Due(PodUid),
-    /// Something of a pod runs although its worker has finished: an abandoned call took effect late.
+    /// A container or sandbox of a pod runs although its worker has finished: a cancelled call took
+    /// effect late.
     Appeared(PodUid),
     /// Exactly these pods are desired.
     Desired(BTreeSet<PodUid>),

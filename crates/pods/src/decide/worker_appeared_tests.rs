@@ -1,4 +1,4 @@
-//! Remains that appear after a pod has finished.
+//! Containers and sandboxes that appear after a pod has finished.
 
 use super::*;
 

@@ -181,7 +181,7 @@ impl FileSource {
     }
 
     /// Decides which pod gets a name that several manifests use, and stores the manifests of the winners. Returns all
-    /// pods in the order of their manifests, those that did not get their name after the others.
+    /// pods in the order of their manifests, with pods that did not get their name at the end.
     async fn settle(&mut self) -> Vec<Arc<Pod>> {
         let (wanting, claims): (Vec<&mut Manifest>, Vec<_>) = self
             .known

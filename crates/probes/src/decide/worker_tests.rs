@@ -65,7 +65,7 @@ fn probe_runs_after_the_initial_delay_while_its_gate_is_open() {
 #[test]
 fn first_result_is_that_of_the_published_status() {
     use ProbeKind::{Liveness, Readiness, Startup};
-    // Kind, whether the status has it as started and as ready, result, on hold.
+    // Columns: kind, `started` and `ready` in the status, result, and whether the probe is on hold.
     let rows = [
         (Readiness, true, false, Some(false), false),
         (Readiness, true, true, Some(true), false),

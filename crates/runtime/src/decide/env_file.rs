@@ -105,7 +105,7 @@ pub enum EnvFileError {
 }
 
 /// The value of a variable in a file of lines `NAME='value'`, where a value may span lines; `None` if it is missing or
-/// empty. The lines behind the variable are not checked.
+/// empty. The lines after the variable are not checked.
 pub fn env_value(content: &[u8], key: &str) -> Result<Option<String>, EnvFileError> {
     let mut lines = lines(content);
     while let Some((number, line)) = lines.next().transpose()? {

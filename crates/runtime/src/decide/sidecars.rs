@@ -55,7 +55,7 @@ fn running(context: &SyncContext<'_>, container: &Container, latest: &ContainerS
     }
 }
 
-/// Killed and restarted, after later containers could start.
+/// Killed and restarted, after later containers were allowed to start.
 fn anew(latest: &ContainerStatus, why: KillReason, probe: Option<&ProbeFailure>) -> Finding {
     let kill = ContainerKill {
         id: latest.id.clone(),

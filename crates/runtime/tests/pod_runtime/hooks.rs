@@ -356,8 +356,9 @@ async fn sidecar_wait_and_hook_share_the_grace_period() {
     let rows = [
         // It ignores its signal: hook, wait and signal together take the grace period.
         (["ignore", "TERM"], 5, 12),
-        // It exits on its signal. The hook runs at once, in parallel, and its turn has come by then;
-        // a hook that waits for its turn would begin after 3 s.
+        // The sidecar exits on its signal. Its hook runs at once, in parallel to the stop of the
+        // other containers, and is done when they have ended. A hook that waits for them would begin
+        // after 3 s.
         (["sleep", "forever"], 5, 5),
         // It still waits for its turn.
         (["sleep", "forever"], 2, 3),

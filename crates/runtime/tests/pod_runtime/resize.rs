@@ -228,7 +228,7 @@ async fn sandbox_update_precedes_the_cgroup_change_and_may_refuse_it() {
     assert_eq!((memory(&cgroups), sandbox_limit()), (Some(16 << 10), 12 << 10));
     harness.synced(&pod("16Ki", "8Ki")).await;
     assert_eq!((memory(&cgroups), sandbox_limit()), (Some(24 << 10), 24 << 10));
-    // It gets the actual values of the cgroup, not the desired ones.
+    // The runtime gets the actual values of the cgroup, not the desired ones.
     cgroups.set_broken(&name(OWN), true);
     harness.sync(&pod("32Ki", "8Ki")).await.unwrap_err();
     assert_eq!(sandbox_limit(), 24 << 10);

@@ -54,7 +54,7 @@ pub trait Harness: Debug + Send + Sync {
     /// The files of the same host.
     fn files(&self) -> Arc<dyn HostFiles>;
 
-    /// An empty directory of this case, with a path without links.
+    /// An empty directory for this case; its path has no links.
     fn directory(&self) -> PathBuf;
 
     /// Writes a file, and creates its directories.

@@ -293,8 +293,8 @@ impl Tree {
         }
     }
 
-    /// Resolves a path through its links. Where a component is missing, `missing` decides whether to go on as
-    /// if there were a directory.
+    /// Resolves a path through its links. Where a component is missing, `missing` decides whether to continue
+    /// as if it were a directory.
     pub(crate) fn walk(
         &self,
         start: Start<'_>,

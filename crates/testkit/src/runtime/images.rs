@@ -206,7 +206,8 @@ impl Images {
         self.registry.get(&normalized(name))
     }
 
-    /// Stores an image under its name, and returns its id. A tag of another image is moved.
+    /// Stores an image under its name, and returns its id. The name is removed from another image
+    /// that has it.
     pub(super) fn import(&mut self, image: &RemoteImage) -> String {
         let id = image.id();
         let stored = self.stored.entry(id.clone()).or_insert_with(|| StoredImage {

@@ -71,7 +71,7 @@ pub(super) fn costs(place: &ClusterPlace, plan: &ClusterPlan, agent: Agent) -> R
     })
 }
 
-/// Runs an action with an agent, from when its node is ready, and removes what it left.
+/// Runs an action with an agent whose node is ready, and removes its leftovers.
 pub(super) fn play<T>(
     place: &ClusterPlace,
     plan: &ClusterPlan,
@@ -130,7 +130,7 @@ impl Actor<'_> {
         thread::sleep(Duration::from_secs(self.plan.settle_seconds));
     }
 
-    /// Its costs, from when it is quiet without pods.
+    /// Measures its costs once it is idle without pods.
     fn costs(&self, sleeper: &Sleeper) -> Result<Costs> {
         let idle = self.quiet(sleeper)?;
         let mark = self.place.audit.mark()?;

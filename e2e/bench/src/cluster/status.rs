@@ -34,7 +34,8 @@ use crate::usage;
 const PATIENCE: Duration = Duration::from_mins(2);
 /// After all pods have changed, requests that were sent before may still be served.
 const TAIL: Duration = Duration::from_millis(500);
-/// The pause between two kills. A share of it is added, so that the kills cover all phases of a relist.
+/// The pause between two kills. A varying part of it is added, so that the kills cover all phases of a
+/// relist.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The plan of a round.

@@ -83,7 +83,7 @@ impl Account {
     }
 }
 
-/// Sends each request as one client; `expected` has the status for each.
+/// Sends each request as one client; `expected` has the status of each.
 fn check(
     port: &Port<'_>,
     who: &Credentials,

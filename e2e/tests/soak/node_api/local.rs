@@ -65,7 +65,7 @@ fn terminal_is_passed_on(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// A request through a forwarded port is answered by the pod, twice over the same forwarder.
+/// The pod responds to requests through a forwarded port, twice over the same forwarder.
 fn forwarded_port_answers(node: &Node) -> Result<()> {
     let mut forward = spawn(node, &["port-forward", "web", ":8080"])?;
     let output = forward.0.stdout.take().context("its standard output")?;

@@ -124,7 +124,7 @@ fn host_directory_that_is_mounted_below_an_orphaned_directory_keeps_its_files() 
     let mut node = Node::start()?;
     let host = node.instance().dir().join("host").display().to_string();
     let directory = node.root_dir().join("pods").join(OTHER).display().to_string();
-    // One in the place of a volume, one in a place where the agent mounts nothing.
+    // One link replaces a volume, the other is where the agent mounts nothing.
     let (volume, other) =
         (format!("{directory}/volumes/kubernetes.io~empty-dir/data"), format!("{directory}/other"));
     sh(

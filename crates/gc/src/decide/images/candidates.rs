@@ -235,7 +235,7 @@ impl Candidate {
             .with("firstDetected", first_detected);
         match &*self.names {
             [] | [_] => detail,
-            // A later query may use any of them.
+            // Later queries may use any of these names.
             names => detail.with("names", Input::Texts(names.to_vec())),
         }
     }
@@ -251,7 +251,8 @@ pub(crate) fn since(then: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(then)).unwrap_or(Duration::ZERO)
 }
 
-/// The possible meanings of requested names: unchanged, for an id may look like a name, in full, and by digest.
+/// The possible meanings of requested names: the unchanged name (an id may look like one), the full name, and
+/// the name with a digest.
 fn meant(names: &BTreeSet<String>) -> BTreeSet<String> {
     let digests = names.iter().filter_map(|name| digest(name)).map(ToOwned::to_owned);
     names.iter().flat_map(|name| [name.clone(), full_name(name)]).chain(digests).collect()

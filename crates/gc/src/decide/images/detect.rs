@@ -48,7 +48,7 @@ pub struct Times {
 pub struct Records {
     /// By image.
     pub images: BTreeMap<ImageKey, Times>,
-    /// Since when uses are observed. Earlier uses are unknown.
+    /// The time since when uses are observed. Earlier uses are unknown.
     pub since: Option<Timestamp>,
 }
 

@@ -45,7 +45,7 @@ impl Settling {
     }
 
     /// Records a measurement at this time after the removal. Returns the delay before the next; `None` after
-    /// the last: there is enough space, or the space has grown and stopped growing, or the patience is over.
+    /// the last: there is enough space, the space no longer grows, or the time limit is over.
     pub fn measured(&mut self, available: u64, since_removal: Duration) -> Option<Duration> {
         let rests = self
             .shown

@@ -284,7 +284,7 @@ pub fn claimed(candidate: &Candidate, name: &str) -> Item {
 }
 
 /// These images were not observed, so their ages and uses are unknown. On a disk that is too full, an agent would
-/// choose among them.
+/// remove some of them.
 pub fn not_observed(candidates: &[Candidate], usage: Usage, policy: &Policy) -> Vec<Item> {
     kept("image-age-unknown", candidates, usage, policy)
 }

@@ -132,7 +132,7 @@ impl Entry {
         }
     }
 
-    /// Its name, if no other pod may run under it.
+    /// The name of the pod, if no other pod may run under this name.
     pub(super) fn static_name(&self) -> Option<PodName> {
         self.pod().filter(|pod| view::is_static(pod)).map(|pod| view::pod_name(pod))
     }

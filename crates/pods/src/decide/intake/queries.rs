@@ -97,7 +97,8 @@ impl Intake {
         occupying.filter_map(|(uid, entry)| Some((uid, entry.pod()?)))
     }
 
-    /// The static pods that get a mirror pod. Of one whose admission is not decided, an existing mirror pod stays.
+    /// The static pods that get a mirror pod. While the admission of a pod is not decided, its existing mirror pod
+    /// stays.
     pub fn mirrored(&self) -> impl Iterator<Item = &Arc<Pod>> {
         self.pods.iter().filter_map(|(uid, entry)| {
             let is_decided =

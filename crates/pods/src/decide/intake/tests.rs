@@ -418,7 +418,7 @@ fn static_pod_waits_for_a_running_pod_of_its_name() {
     // Pods of the API share names.
     let mut intake = Intake { all_ready: false, ..with_pod(&api_pod(UID), EARLIER) };
     assert_eq!(words(&node.step(&mut intake, admit.clone())), "create");
-    // Pods of the intake start one after the other, which their workers ensure.
+    // Pods with one name start one after the other; their workers ensure this.
     for other in [entry("b", WORKING), entry("b", EARLIER)] {
         let mut intake = started([(UID, fixed()), ("b", other)]);
         assert_eq!(words(&node.step(&mut intake, admit.clone())), "create");

@@ -24,7 +24,7 @@ use crate::source::{Refusal, SupportCheck};
 /// file system may be too coarse to tell two changes apart.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// The context that a manifest is read with.
+/// The context for reading a manifest.
 #[derive(Debug)]
 pub(super) struct ReadContext<'a> {
     pub(super) files: &'a dyn HostFiles,
@@ -194,7 +194,7 @@ impl Manifest {
                 self.seen = Some(ReadFile { version, at, is_settled: false, content: digest });
                 self.read(content, with).await
             }
-            // It was there just now: the next scan finds out whether it was deleted.
+            // It existed a moment ago: the next scan shows whether it was deleted.
             Err(error) if error.is_not_found() => false,
             Err(error) => {
                 if self.problem.is_new(&error) {

@@ -67,7 +67,7 @@ pub enum PayloadError {
     /// A name in a path is too long.
     #[error("invalid path: filenames must be less than or equal to {0} characters")]
     LongName(usize),
-    /// A path begins as the names of the writer do.
+    /// A path begins with `..`, like the names of the writer.
     #[error("invalid path: must not start with '..': {0}")]
     ReservedPath(String),
     /// The agent does not write the files of this volume.

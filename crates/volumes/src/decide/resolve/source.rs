@@ -26,7 +26,8 @@ pub(super) fn inline(volume: &Volume) -> Result<VolumeSpec, ResolveError> {
     })
 }
 
-/// The plugin and source of a volume. Of several sources the first is meant, as everywhere in the API.
+/// The plugin and source of a volume. If there are several sources, the first is used, as everywhere
+/// in the API.
 fn source(volume: &Volume) -> Result<(Plugin, VolumeSource), ResolveError> {
     let content = |plugin| Ok((plugin, VolumeSource::Content));
     let kind = podspec::volume_kinds(volume).first().copied().unwrap_or_default();
