@@ -7,7 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use hostfs::{Call, Pool, Size};
 use journal::{
-    DiskJournal, ExistenceChecks, Found, IncidentJournal, Ledger, Query, Recording, SessionJournal,
+    DiskJournal, ExistenceChecks, IncidentJournal, Ledger, Query, Recording, SearchResult,
+    SessionJournal,
 };
 use model::chain::Chain;
 use model::image_claims::ImageClaims;
@@ -73,7 +74,8 @@ impl Records {
         }
     }
 
-    /// The claims on images that its runtime honours; the node is notified when images come and go.
+    /// The claims on images that its runtime honours; the node is notified when images are added or
+    /// removed.
     pub(crate) fn claims(&self, node: Option<&NodeHandle>) -> ImageClaims {
         let claims = self.claims.clone();
         match node {
@@ -114,8 +116,8 @@ impl JournalView {
     /// Runs a search, and reports why it failed.
     async fn search(
         &self,
-        search: impl FnOnce() -> Result<Found, FileError> + Send + 'static,
-    ) -> Result<Found, String> {
+        search: impl FnOnce() -> Result<SearchResult, FileError> + Send + 'static,
+    ) -> Result<SearchResult, String> {
         let subject = Path::new("the journal");
         let call = Call { operation: "search", subject, limit: SEARCH };
         let found = self.pool.run(call, search).await;
@@ -126,14 +128,14 @@ impl JournalView {
 
 #[async_trait]
 impl server::Removals for JournalView {
-    async fn why(&self, query: Query, limit: usize) -> Result<Found, String> {
+    async fn why(&self, query: Query, limit: usize) -> Result<SearchResult, String> {
         let (journal, sessions) = (Arc::clone(&self.journal), Arc::clone(&self.sessions));
         let search =
             move || Ok(journal.find(&query, limit)?.merged_with(sessions.find(&query, limit)?));
         self.search(search).await
     }
 
-    async fn history(&self, query: Query, limit: usize) -> Result<Found, String> {
+    async fn history(&self, query: Query, limit: usize) -> Result<SearchResult, String> {
         let (journal, sessions) = (Arc::clone(&self.journal), Arc::clone(&self.sessions));
         let incidents = Arc::clone(&self.incidents);
         let search = move || {
