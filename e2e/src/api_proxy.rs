@@ -41,7 +41,7 @@ struct OnceBefore {
 
 #[derive(Default)]
 struct Traffic {
-    asked: Vec<RecordedRequest>,
+    requested: Vec<RecordedRequest>,
     before: Vec<OnceBefore>,
 }
 
@@ -95,8 +95,8 @@ impl ApiProxy {
     }
 
     /// All requests so far.
-    pub fn asked(&self) -> Vec<RecordedRequest> {
-        lock(&self.traffic).asked.clone()
+    pub fn requested(&self) -> Vec<RecordedRequest> {
+        lock(&self.traffic).requested.clone()
     }
 }
 
@@ -142,13 +142,13 @@ async fn forward(
     let path = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
     let number = {
         let mut traffic = lock(traffic);
-        traffic.asked.push(RecordedRequest {
+        traffic.requested.push(RecordedRequest {
             method: parts.method.clone(),
             path: path.clone(),
             body: serde_json::from_slice(&body).unwrap_or_default(),
             status: None,
         });
-        traffic.asked.len() - 1
+        traffic.requested.len() - 1
     };
     let then = take_before(traffic, &parts.method, parts.uri.path());
     if let Some(then) = then {
@@ -161,7 +161,7 @@ async fn forward(
     parts.uri = path.parse().context("the path")?;
     parts.version = hyper::Version::HTTP_11;
     let answer = client.send(Request::from_parts(parts, Body::from(body.to_vec()))).await?;
-    lock(traffic).asked[number].status = Some(answer.status());
+    lock(traffic).requested[number].status = Some(answer.status());
     Ok(answer.map(Either::Left))
 }
 

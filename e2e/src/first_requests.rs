@@ -21,13 +21,13 @@ const ORDER: [(&str, &str, &str); 5] = [
 ];
 
 /// A short name of a request; nothing if it has no place in the order, or was refused.
-fn short(asked: &RecordedRequest) -> Option<String> {
-    let (path, query) = asked.path.split_once('?').unwrap_or((&asked.path, ""));
-    if !asked.status.is_some_and(|status| status.is_success()) {
+fn short(requested: &RecordedRequest) -> Option<String> {
+    let (path, query) = requested.path.split_once('?').unwrap_or((&requested.path, ""));
+    if !requested.status.is_some_and(|status| status.is_success()) {
         return None;
     }
     let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
-    let what = match (&asked.method, &*parts) {
+    let what = match (&requested.method, &*parts) {
         (&Method::GET, ["api", "v1", "nodes"]) => "follow node",
         (&Method::POST, ["api", "v1", "nodes"]) => "make node",
         (&Method::GET, ["api", "v1", "pods"]) if query.contains("spec.nodeName") => "follow pods",
@@ -55,7 +55,7 @@ pub fn in_order(agent: Agent) -> Result<()> {
     cluster.wait_ready(&mirror)?;
     let first = |all: &[String], what: &str| all.iter().position(|one| one == what);
     let all = wait::until("all requests were sent", PATIENCE, || {
-        let all: Vec<String> = proxy.asked().iter().filter_map(short).collect();
+        let all: Vec<String> = proxy.requested().iter().filter_map(short).collect();
         let is_there = |what: &str| first(&all, what).is_some();
         let are_there = ORDER.iter().all(|(one, then, _)| is_there(one) && is_there(then));
         Ok(if are_there { Ok(all) } else { Err(format!("{all:?}")) })

@@ -128,10 +128,10 @@ pub fn file(plane: &Plane, name: &str) -> String {
 
 /// Makes a token for the service account with that path, as `spec` says.
 pub fn token(plane: &Plane, account: &str, spec: &Value) -> Result<String> {
-    let ask = json!({
+    let token_request = json!({
         "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec,
     });
-    let made = plane.api().create(&format!("{account}/token"), &ask)?;
+    let made = plane.api().create(&format!("{account}/token"), &token_request)?;
     Ok(made["status"]["token"].as_str().context("a token")?.to_owned())
 }
 

@@ -124,7 +124,7 @@ impl<'a> LogWriter<'a> {
     /// Checks that the log, as the agent reads it, consists of the last lines without a gap, and has most of what may
     /// be kept.
     pub fn check_lines(&self) -> Result<()> {
-        self.check_text(&self.node.ask(&["logs", "writer"])?)
+        self.check_text(&self.node.ferrolet(&["logs", "writer"])?)
     }
 
     /// Like `check_lines`, of a log that was read in another way.

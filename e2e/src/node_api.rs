@@ -49,7 +49,7 @@ pub fn import_tools(node: &Node) -> Result<()> {
     ensure!(output.status.success(), "import {archive}: {stderr}");
     // The CRI plugin sees it a moment later.
     wait::until("the runtime has the tools", PATIENCE, || {
-        let found = node.ask_runtime(async |runtime| Ok(runtime.image_status(TOOLS).await?));
+        let found = node.with_runtime(async |runtime| Ok(runtime.image_status(TOOLS).await?));
         Ok(found?.map(drop).ok_or_else(|| "it has not".to_owned()))
     })
 }

@@ -192,7 +192,7 @@ impl VmNode {
     }
 
     /// Runs a command of the agent's program.
-    pub fn ask(&self, args: &[&str]) -> Result<String> {
+    pub fn ferrolet(&self, args: &[&str]) -> Result<String> {
         let command: Vec<&str> = ["ferrolet"].into_iter().chain(args.iter().copied()).collect();
         self.vm.output(&command, PATIENCE)
     }

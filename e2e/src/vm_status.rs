@@ -9,7 +9,7 @@ use crate::vm_node::VmNode;
 impl VmNode {
     /// The status of a pod; null when the agent does not have the pod.
     pub fn status(&self, pod: &str) -> Result<Value> {
-        let output = self.ask(&["get", "pods", "-o", "json"])?;
+        let output = self.ferrolet(&["get", "pods", "-o", "json"])?;
         let mut list: Value = serde_json::from_str(&output).context("read the list of pods")?;
         let items = list["items"].as_array_mut().context("there are pods")?;
         let name = format!("{pod}-{NODE_NAME}");

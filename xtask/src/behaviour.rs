@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn claim_elsewhere_is_not_above_a_test() {
+    fn claim_in_another_place_is_not_above_a_test() {
         for code in [
             "",
             "fn helper() {",

@@ -120,7 +120,7 @@ impl CheckpointFile {
         !self.writing.is_empty()
     }
 
-    /// Waits until a write has ended, or is due; for ever while there is none.
+    /// Waits until a write has ended, or is due; never returns while there is none.
     pub(crate) async fn written(&mut self) -> CheckpointWrite {
         let Self { file, gathering, writing, .. } = self;
         let ended = async {

@@ -346,7 +346,7 @@ impl AllocationManager {
         self.file.write(record);
     }
 
-    /// Waits for the next event; for ever while there is none.
+    /// Waits for the next event; never returns while there is none.
     pub async fn event(&mut self) -> AllocationEvent {
         let Self { resizes, file, .. } = self;
         // Biased: both come at most once for a change.

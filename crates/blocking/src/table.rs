@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_calls_get_replacement_threads_up_to_the_spare_ones() {
+    fn slow_calls_get_replacement_threads_up_to_a_limit() {
         let (mut table, start) = (Table::default(), Instant::now());
         let slow: Vec<u64> = (0..3).map(|_| begin(&mut table, "/a", start)).collect();
         let (now, late) = (start + LEND_AFTER, start + Duration::from_secs(1));

@@ -117,7 +117,7 @@ fn gone(removed: std::io::Result<()>) -> std::io::Result<()> {
     }
 }
 
-/// Visits a cgroup and all of its descendants. Directories that vanish are skipped.
+/// Visits a cgroup and all its descendants. Directories that vanish are skipped.
 fn visit(directory: &OwnedFd, depth: usize, see: &mut dyn FnMut(&OwnedFd)) {
     see(directory);
     if depth == DEEPEST {

@@ -47,7 +47,7 @@ mod tests {
         };
         let pod_gc = |arg: &str| of(&config::pod_gc::parse([arg]).unwrap_err().into());
         let elsewhere =
-            SelectError::Elsewhere { asked: "a/b".to_owned(), namespace: "c".to_owned() };
+            SelectError::Elsewhere { requested: "a/b".to_owned(), namespace: "c".to_owned() };
         let rows = [
             ("run with an unknown flag", run(&["--nonsense"]), 2),
             ("run with an argument", run(&["pods"]), 2),

@@ -98,7 +98,7 @@ mod tests {
 
     // behaviour: API-32
     #[tokio::test(start_paused = true)]
-    async fn silent_body_times_out() {
+    async fn body_without_data_times_out() {
         let patience = Duration::from_mins(5);
         let mut lines = Lines::new(PendingBody, patience);
         let begin = Instant::now();

@@ -110,8 +110,8 @@ impl TokenRequests for Cluster {
             urls::part(&request.pod.namespace),
             urls::part(&request.service_account)
         );
-        let call = Call::json(Method::POST, path, &asked(request));
-        let answer: ApiTokenRequest = self.caller.ask(call).await?;
+        let call = Call::json(Method::POST, path, &requested(request));
+        let answer: ApiTokenRequest = self.caller.send_decoded(call).await?;
         let status = answer.status.unwrap_or_default();
         let given = answer.spec.and_then(|spec| spec.expiration_seconds);
         let (Some(token), Some(expires)) = (status.token, status.expiration_timestamp) else {
@@ -125,7 +125,7 @@ impl TokenRequests for Cluster {
     }
 }
 
-fn asked(request: &TokenRequest) -> Value {
+fn requested(request: &TokenRequest) -> Value {
     json!({
         "kind": "TokenRequest",
         "apiVersion": "authentication.k8s.io/v1",

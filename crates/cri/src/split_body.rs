@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn field_longer_than_its_answer_is_an_error() {
+    fn field_longer_than_its_response_is_an_error() {
         let long = [0x0a, 3, 1, 2];
         let without_end = [0x0a, 0x80];
         for message in [&long[..], &without_end] {

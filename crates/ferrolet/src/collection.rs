@@ -95,7 +95,7 @@ pub(crate) struct Collection {
     clock: Arc<dyn WallClock>,
     policy: Inputs,
     /// Read by the task that runs the passes.
-    asked: mpsc::Sender<Reader>,
+    requested: mpsc::Sender<Reader>,
 }
 
 #[async_trait]
@@ -124,7 +124,7 @@ impl server::Collector for Collection {
     async fn run(&self) -> BoxStream<'static, GcLine> {
         let (reader, lines) = Reader::new();
         // No result when the agent stops.
-        drop(self.asked.send(reader).await);
+        drop(self.requested.send(reader).await);
         lines
     }
 }
@@ -148,12 +148,12 @@ impl Collection {
         tasks: &mut Tasks,
     ) -> Self {
         let GcHandles { containers, images, volumes, directories } = gc.clone();
-        let (sender, asked) = mpsc::channel(WAITING);
+        let (sender, requested) = mpsc::channel(WAITING);
         let passes = Passes {
             containers: containers.clone(),
             images: images.clone(),
             ledger: Arc::clone(&records.ledger),
-            asked,
+            requested,
         };
         tasks.spawn("garbage collection on request", |stop| passes.run(stop));
         Self {
@@ -164,7 +164,7 @@ impl Collection {
             runtime: ports.runtime.clone(),
             clock: Arc::clone(&ports.clock),
             policy: policy(&settings.container_gc, &settings.images.policy),
-            asked: sender,
+            requested: sender,
         }
     }
 }

@@ -117,7 +117,7 @@ fn pleg_settings(config: &KubeletConfiguration, own: &FerroletConfiguration) -> 
     let pleg = &own.pleg;
     pleg::Settings {
         // Runtime events are enabled by default; without the gate, there are only relists.
-        hints: config.features().asked("EventedPLEG") != Some(false),
+        hints: config.features().explicit_value("EventedPLEG") != Some(false),
         relist_period: pleg.relist_period.to_std(),
         relist_period_with_hints: pleg.relist_period_with_hints.to_std(),
         relist_threshold: pleg.relist_threshold.to_std(),

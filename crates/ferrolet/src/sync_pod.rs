@@ -157,8 +157,9 @@ impl SyncPod {
     /// The status overrides of a pod before any action.
     async fn overrides(&self, pod: &Pod, status: &RuntimePodStatus) -> StatusOverrides {
         let in_progress = self.is_resizing(pod, status).await;
-        let asks = requests_recursive_read_only(pod);
-        let recursive_read_only = asks && self.pod_runtime.mounts_recursively_read_only(pod).await;
+        let requests_any = requests_recursive_read_only(pod);
+        let recursive_read_only =
+            requests_any && self.pod_runtime.mounts_recursively_read_only(pod).await;
         let resize = ResizeState { in_progress, ..ResizeState::default() };
         StatusOverrides { resize, recursive_read_only, ..StatusOverrides::default() }
     }

@@ -67,8 +67,8 @@ impl Fetcher {
     /// A fetcher that accepts any certificate: for containers of this node's pods, which mostly have
     /// self-signed ones. It follows no redirect to another host, because the node may reach hosts
     /// that pods cannot.
-    pub fn trusting_anybody(user_agent: &'static str) -> Self {
-        Self { stays: true, ..Self::with(user_agent, Tls::trusting_anybody()) }
+    pub fn trusting_any_server(user_agent: &'static str) -> Self {
+        Self { stays: true, ..Self::with(user_agent, Tls::trusting_any_server()) }
     }
 
     fn with(user_agent: &'static str, tls: Tls) -> Self {

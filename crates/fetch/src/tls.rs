@@ -40,7 +40,7 @@ enum Trust {
     /// These authorities, as DER certificates.
     These(Vec<Vec<u8>>),
     /// Any certificate.
-    AcceptAnyCertificate,
+    AnyServer,
 }
 
 impl Default for Tls {
@@ -59,13 +59,13 @@ impl Tls {
     }
 
     /// Trusts every server, as the kubelet does with the containers of the node's own pods.
-    pub(crate) fn trusting_anybody() -> Self {
-        Self::new(Trust::Anybody)
+    pub(crate) fn trusting_any_server() -> Self {
+        Self::new(Trust::AnyServer)
     }
 
     /// Accepts every server certificate, and offers HTTP/2.
     pub(crate) fn for_probes() -> Self {
-        Self { offers_http2: true, ..Self::trusting_anybody() }
+        Self { offers_http2: true, ..Self::trusting_any_server() }
     }
 
     /// Establishes TLS to this host.
@@ -84,7 +84,7 @@ impl Tls {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()?;
         let roots = match &self.trust {
-            Trust::Anybody => {
+            Trust::AnyServer => {
                 let mut config = builder
                     .dangerous()
                     .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))

@@ -168,12 +168,12 @@ impl ImageGc {
 
     /// Makes a pass now, even if periodic passes are disabled; or after the one in progress.
     pub async fn run_now(&self) -> PassReport {
-        self.ask(Kind::Ordinary).await
+        self.request(Kind::Ordinary).await
     }
 
     /// Removes every image that may be removed, for any disk usage.
     pub async fn delete_unused(&self) -> PassReport {
-        self.ask(Kind::Everything).await
+        self.request(Kind::Everything).await
     }
 
     /// The images that remain after the last sweep, for consumers that store data per image; `None` before the
@@ -182,7 +182,7 @@ impl ImageGc {
         self.left.clone()
     }
 
-    async fn ask(&self, kind: Kind) -> PassReport {
+    async fn request(&self, kind: Kind) -> PassReport {
         let (answer, answered) = oneshot::channel();
         let stopped = || PassReport { error: Some(ImageGcError::Stopped), ..PassReport::default() };
         match self.requests.send(Request { kind, answer }).await {

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn file_changed_during_a_read_is_read_whole_or_not_at_all() {
+    fn file_changed_during_a_read_is_read_completely_or_not_at_all() {
         const MOST_WRITES: usize = 5000;
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("file");

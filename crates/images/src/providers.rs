@@ -33,7 +33,7 @@ use crate::read_providers::ProviderSettings;
 const LIMIT: Duration = Duration::from_mins(1);
 /// No response is longer.
 const LONGEST: usize = 1 << 20;
-/// How long tokens are to be valid.
+/// The requested validity of tokens.
 const TOKEN_SECONDS: i64 = 3600;
 
 /// Service accounts of the node's pods, and their tokens.
@@ -68,7 +68,7 @@ pub(crate) struct Providers {
     accounts: Option<Arc<dyn ServiceAccounts>>,
 }
 
-/// The credentials that a plugin returned, and where they come from.
+/// The credentials that a plugin returned, and their source.
 #[derive(Debug)]
 pub(crate) struct Provided {
     pub(crate) logins: DockerConfig,

@@ -101,7 +101,7 @@ pub fn pull_records(parts: RecordParts, root_dir: &Path) -> (PullRecords, Record
 
 impl PullRecords {
     /// Sends a request; `None` if the task has ended, which only happens while the agent stops.
-    async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Option<T> {
+    async fn request<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Option<T> {
         let (reply, replied) = oneshot::channel();
         self.requests.send(request(reply)).await.ok()?;
         replied.await.ok()
@@ -110,13 +110,13 @@ impl PullRecords {
     /// The recorded facts about an image; `None` if they cannot be read.
     pub(crate) async fn look(&self, image: &str, image_ref: &str) -> Option<RecordedFacts> {
         let (image, image_ref) = (image.to_owned(), image_ref.to_owned());
-        self.ask(|reply| Request::Look { image, image_ref, reply }).await.flatten()
+        self.request(|reply| Request::Look { image, image_ref, reply }).await.flatten()
     }
 
     /// Writes the intent of a pull.
     pub(crate) async fn begin(&self, image: &str) -> Result<(), FileError> {
         let image = image.to_owned();
-        self.ask(|reply| Request::Begin { image, reply }).await.unwrap_or_else(|| {
+        self.request(|reply| Request::Begin { image, reply }).await.unwrap_or_else(|| {
             let source = std::io::Error::other("the agent stops");
             Err(FileError { operation: "write", path: "image_manager/pulling".into(), source })
         })
@@ -125,22 +125,22 @@ impl PullRecords {
     /// Writes the record of a pull, and removes its intent.
     pub(crate) async fn succeed(&self, image: &str, added: AddedAccess) {
         let image = image.to_owned();
-        self.ask(|reply| Request::Succeed { image, added, reply }).await;
+        self.request(|reply| Request::Succeed { image, added, reply }).await;
     }
 
     /// Removes the intent of a pull.
     pub(crate) async fn fail(&self, image: &str) {
         let image = image.to_owned();
-        self.ask(|reply| Request::Fail { image, reply }).await;
+        self.request(|reply| Request::Fail { image, reply }).await;
     }
 
     /// Adds access to a record.
     pub(crate) async fn add(&self, added: AddedAccess) {
-        self.ask(|reply| Request::Add { added, reply }).await;
+        self.request(|reply| Request::Add { added, reply }).await;
     }
 
     /// Removes the records of images that no longer exist. `began` is the start of the collection,
-    /// `left` are the remaining images.
+    /// `image_refs` are the remaining images.
     pub async fn prune(&self, began: Timestamp, image_refs: BTreeSet<String>) {
         // The next collection prunes again.
         self.requests.send(Request::Prune { began, image_refs }).await.ok();

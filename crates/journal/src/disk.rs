@@ -336,7 +336,7 @@ impl Disk {
             opened => opened,
         };
         if full.reserved > 0 {
-            // Its excess is removed with it later.
+            // If this fails, the space is released with the segment.
             drop(full.segment.reserve(0));
         }
         if state.unsynced.len() == MOST_UNSYNCED {

@@ -54,7 +54,8 @@ const ALONG: usize = 4;
 /// The longest time between the removal of a log and of its container.
 const BEFORE: SignedDuration = SignedDuration::from_secs(60);
 
-/// The position of an entry: its segment, and its place in that. Newer entries are greater.
+/// The position of an entry: its segment, and the position in the segment. Newer entries are
+/// greater.
 type Position = (u64, usize);
 
 /// The segment of entries that are newer than all segments.

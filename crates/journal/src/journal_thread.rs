@@ -104,7 +104,7 @@ impl DiskJournal {
     }
 
     /// Runs a job after all earlier records, and returns its result.
-    fn ask<T: Send + 'static>(
+    fn run_job<T: Send + 'static>(
         &self,
         job: impl FnOnce(&Disk) -> T + Send + 'static,
     ) -> oneshot::Receiver<T> {
@@ -148,7 +148,7 @@ impl DiskJournal {
 
     /// Like `take_unfinished`, without blocking.
     pub(crate) async fn left(&self) -> Vec<UnfinishedRemoval> {
-        self.ask(Disk::take_unfinished).await.unwrap_or_default()
+        self.run_job(Disk::take_unfinished).await.unwrap_or_default()
     }
 
     /// Records the outcome of such a removal, unless this process has removed the same object since.
@@ -217,7 +217,7 @@ impl Journal for DiskJournal {
 
     fn begun(&self, verdict: &Verdict) -> (u64, WhenRecorded) {
         let (number, at, verdict) = (self.disk.next_number(), self.disk.now(), verdict.clone());
-        let noted = self.ask(move |disk| disk.begun(number, &verdict, at));
+        let noted = self.run_job(move |disk| disk.begun(number, &verdict, at));
         // The removal happens even if it cannot be recorded.
         (number, Box::pin(async move { drop(noted.await) }))
     }

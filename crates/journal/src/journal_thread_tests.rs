@@ -170,7 +170,7 @@ async fn removal_is_recorded_before_it_starts() {
 }
 
 #[tokio::test]
-async fn end_of_a_journal_waits_for_its_last_entries() {
+async fn dropped_journal_writes_its_last_entries() {
     let Bench { segments, gate, journal, inner, files } = Bench::new();
     gate.open();
     let verdict = removal(Subject::PodDirectory("/pods/u1".into()));

@@ -8,7 +8,7 @@ pub struct WorkerState {
     /// It was terminated because it is no longer desired, and its status was reported: it was deleted, is known
     /// only to the runtime, or is in no source any more.
     pub deleted: bool,
-    /// Nothing of it runs, and nothing will be started.
+    /// None of its containers runs or will be started.
     pub terminated: bool,
 }
 
@@ -28,7 +28,7 @@ pub enum PodState {
 }
 
 impl PodState {
-    /// The rule by which all of its content may be removed, if it may; upstream's
+    /// The rule by which all its content may be removed, if it may; upstream's
     /// `ShouldPodContentBeRemoved`.
     pub fn content_removable(self) -> Option<&'static str> {
         match self {

@@ -75,7 +75,7 @@ fn other_version_is_an_error() {
 }
 
 #[test]
-fn file_that_is_too_large_or_unreadable_is_useless() {
+fn file_that_is_too_large_or_unreadable_is_an_error() {
     let files = written(&("a".repeat(100), vec![]));
     let error = block_on(kept(&files, Format { limit: 50, ..FORMAT }).read()).unwrap_err();
     assert!(matches!(error, UnusableFile::Unreadable(_)), "{error}");
@@ -88,7 +88,7 @@ fn file_that_is_too_large_or_unreadable_is_useless() {
 
 // behaviour: RSZ-29
 #[tokio::test(start_paused = true)]
-async fn take_over_never_loses_a_file_that_may_be_intact() {
+async fn possibly_intact_file_is_never_overwritten() {
     let files = Arc::new(MemoryFiles::new());
     let checkpoint = kept(&files, FORMAT);
     let taken = checkpoint.take_over().await.unwrap();

@@ -95,7 +95,7 @@ pub(crate) struct Entry {
     /// Increases whenever the known version becomes stale.
     pub(crate) generation: u64,
     /// The last lookup, as time since the creation of the store.
-    pub(crate) asked: Duration,
+    pub(crate) requested: Duration,
     /// When it was last read, if it is not watched.
     read: Option<Duration>,
     /// Its last known version, in case no newer one is available.
@@ -164,7 +164,7 @@ impl ObjectStore {
                 self.shared.changed.notify_one();
             }
             let entry = state.entries.get_mut(key).ok_or_else(|| not_registered(key))?;
-            entry.asked = self.shared.now();
+            entry.requested = self.shared.now();
             entry.known.subscribe()
         };
         let delivered = async {
@@ -307,7 +307,7 @@ impl State {
             known: Arc::new(watch::Sender::new(KnownObject::NotYet)),
             watching,
             generation: self.generations,
-            asked: now,
+            requested: now,
             read: None,
             last: None,
         };

@@ -173,7 +173,7 @@ impl Shared {
             return None;
         }
         let is_known = *entry.known.borrow() != KnownObject::NotYet;
-        if let Idle::LookAt(time) = idle(entry.asked, is_known, self.settings.idle, now) {
+        if let Idle::LookAt(time) = idle(entry.requested, is_known, self.settings.idle, now) {
             return Some(self.at(time));
         }
         entry.watching = Watching::Idle;

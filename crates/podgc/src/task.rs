@@ -174,12 +174,12 @@ impl PodGc {
 
     /// The nodes are read again: the cache may be outdated, and a node that came back runs its pods.
     async fn out_of_service(&self, stop: &CancellationToken) -> Vec<Removal> {
-        let asked = {
+        let requested = {
             let cache = self.cache.lock();
             nodes_to_ask(cache.terminating(), |name| cache.node(name))
         };
         let mut proven = BTreeSet::new();
-        for name in asked {
+        for name in requested {
             if stop.is_cancelled() {
                 return Vec::new();
             }

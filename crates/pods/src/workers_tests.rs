@@ -394,7 +394,7 @@ async fn observation_of_termination_is_used_for_clean_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stop_does_not_wait_for_jobs_and_starts_none() {
+async fn stop_neither_waits_for_nor_starts_jobs() {
     let mut bench = Bench::new();
     bench.script("sync a", [Act::Hangs]);
     bench.create("a").await;
@@ -409,7 +409,7 @@ async fn stop_does_not_wait_for_jobs_and_starts_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn resync_waits_for_a_relist_and_requests_no_observation() {
+async fn resync_waits_for_the_next_relist() {
     let bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn sidecars_run_beside_later_containers() {
+    fn sidecars_keep_running_with_later_containers() {
         let sidecar = "{restartPolicy: Always, resources: {requests: {cpu: 1}}}";
         let init = "{resources: {requests: {cpu: 5}}}";
         let regular = "{resources: {requests: {cpu: 2}}}";

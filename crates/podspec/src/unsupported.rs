@@ -42,8 +42,8 @@ pub fn unsupported(pod: &Pod) -> Vec<String> {
 /// The annotations of a manifest. On a pod of the API they may be added at any time, and have no effect.
 fn annotations(pod: &Pod) -> Vec<String> {
     let names = pod.metadata.annotations.iter().flatten().map(|(name, _)| name);
-    let asked = names.filter(|name| ANNOTATIONS.iter().any(|known| name.starts_with(known)));
-    asked.map(|name| format!("metadata.annotations[{name}]")).collect()
+    let requested = names.filter(|name| ANNOTATIONS.iter().any(|known| name.starts_with(known)));
+    requested.map(|name| format!("metadata.annotations[{name}]")).collect()
 }
 
 fn has_any<T>(list: Option<&Vec<T>>) -> bool {

@@ -90,8 +90,8 @@ impl ProbeManager {
         }
     }
 
-    /// A pod was synced: its probes begin. A pod whose probes run already keeps them, whatever its new specification
-    /// says, like upstream.
+    /// A pod was synced: its probes begin. A pod whose probes run already keeps them, regardless of its new
+    /// specification says, like upstream.
     pub fn add_pod(&self, pod: &Arc<Pod>) {
         self.shared.state().add_pod(pod);
     }
@@ -130,7 +130,7 @@ impl ProbeManager {
         self.shared.state().results(uid)
     }
 
-    /// The state of a pod's probes, for people.
+    /// The state of a pod's probes, for display.
     pub fn reports(&self, uid: &PodUid) -> Vec<ProbeReport> {
         self.shared.state().reports(uid)
     }

@@ -469,7 +469,7 @@ fn passes(verdict: ProbeVerdict) -> bool {
     }
 }
 
-/// An attempt for people.
+/// An attempt for display.
 fn last_attempt(ended: &AttemptResult, now: Timestamp) -> LastAttempt {
     let (verdict, output) = match &ended.returned {
         Ok(output) if passes(output.verdict) && ended.class == Class::Network => {

@@ -86,7 +86,7 @@ pub struct PodCgroups {
     /// writes, so that the latest sum is written last.
     written: tokio::sync::Mutex<Option<i64>>,
     /// Pods of that class that an earlier agent left, with their cgroups, and this one has not synced: their
-    /// requests are not known yet. None before the first look. Never held across an await.
+    /// requests are not known yet. `None` before the first search. Never held across an await.
     unsynced: Mutex<Option<BTreeMap<PodUid, CgroupName>>>,
     /// When this agent started.
     began: Instant,
@@ -105,7 +105,7 @@ struct CgroupState {
     values: Option<CgroupValues>,
 }
 
-/// Returns the rule by which nothing of a pod runs or will run; `None` if something may.
+/// Returns the rule that says that no container of a pod runs or will run; `None` if one may.
 pub type NothingRunsRule<'a> = &'a (dyn Fn(&PodUid) -> Option<&'static str> + Sync);
 
 /// Creates the cgroups of the QoS classes, or updates the values of existing ones.

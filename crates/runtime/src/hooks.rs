@@ -156,9 +156,9 @@ impl HookRunner {
             return Ok(());
         }
         // Only the reported part is assembled.
-        let text = |said: &mut dyn Iterator<Item = &u8>| {
-            let said: Vec<u8> = said.take(MOST_OF_OUTPUT).copied().collect();
-            String::from_utf8_lossy(&said).into_owned()
+        let text = |failure_output: &mut dyn Iterator<Item = &u8>| {
+            let failure_output: Vec<u8> = failure_output.take(MOST_OF_OUTPUT).copied().collect();
+            String::from_utf8_lossy(&failure_output).into_owned()
         };
         let output_text = text(&mut output.stdout.iter().chain(&output.stderr));
         let stderr = text(&mut output.stderr.iter());

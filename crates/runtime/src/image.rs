@@ -297,12 +297,12 @@ impl ImageProvider {
             return Err(StartError::ImagePullBackOff { image: image.to_owned(), until, last });
         }
         report.event(Normal, "Pulling", pull_messages::pulling(image));
-        let asked = Instant::now();
+        let requested = Instant::now();
         let outcome = self.outcome(need, report).await?;
         match outcome {
             Ok(pulled) => {
                 self.backoff().collect(self.parts.clock.now());
-                self.report_pulled(need, &pulled, asked.elapsed(), report);
+                self.report_pulled(need, &pulled, requested.elapsed(), report);
                 Ok(pulled)
             }
             Err(source) => {
@@ -336,15 +336,15 @@ impl ImageProvider {
             },
             is_critical: view::is_critical(need.pod),
         });
-        let asked = Instant::now();
+        let requested = Instant::now();
         loop {
-            let reminder = tokio::time::sleep_until(asked + next_reminder(asked.elapsed()));
+            let reminder = tokio::time::sleep_until(requested + next_reminder(requested.elapsed()));
             tokio::select! {
                 biased;
                 () = need.cancel.cancelled() => return Err(StartError::PodEnds),
                 outcome = pull.outcome() => return Ok(outcome),
                 () = reminder => {
-                    let waited = Duration::from_secs(asked.elapsed().as_secs());
+                    let waited = Duration::from_secs(requested.elapsed().as_secs());
                     let text = pull_messages::still_pulling(need.image, waited, pull.has_begun());
                     report.event(Normal, STILL_PULLING, text);
                 }

@@ -177,7 +177,7 @@ impl Sandboxes {
             let began = Instant::now();
             let ran = self.runtime.sandboxes.run_pod_sandbox(&config).await;
             let (handler, took) = (&config.runtime_handler, began.elapsed());
-            self.metrics.attempts.asked_for_sandbox(handler, took, ran.is_err());
+            self.metrics.attempts.sandbox_requested(handler, took, ran.is_err());
             let error = match ran {
                 Ok(id) => return Ok((id, config)),
                 Err(error) => error,

@@ -98,9 +98,9 @@ impl EventBook {
     /// The events of a pod by name, with any uid, or of all pods; latest last.
     pub fn items(&self, pod: Option<&PodName>) -> Vec<EventItem> {
         let pages = self.pages();
-        let asked =
+        let requested =
             pages.entries.values().filter(|entry| pod.is_none_or(|pod| entry.event.pod == *pod));
-        asked.map(|entry| entry.item()).collect()
+        requested.map(|entry| entry.item()).collect()
     }
 
     fn pages(&self) -> MutexGuard<'_, Pages> {

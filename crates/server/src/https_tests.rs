@@ -260,11 +260,11 @@ impl Reviews for Slow {
 async fn health_is_served_while_reviews_and_idle_connections_hold_slots() {
     let slow = Arc::new(Slow::default());
     let port = Arc::new(Port::reviewed_by(Arc::clone(&slow) as _, Options::default()).await);
-    let mut asking = JoinSet::new();
+    let mut requesting = JoinSet::new();
     for number in 0..MOST_REVIEWED {
         let port = Arc::clone(&port);
         let token = format!("token-{number}");
-        asking.spawn(async move { port.get(Credentials::Token(&token), "/metrics").await.0 });
+        requesting.spawn(async move { port.get(Credentials::Token(&token), "/metrics").await.0 });
     }
     let all = slow.0.subscribe().wait_for(|count| *count == MOST_REVIEWED).await.map(drop);
     all.unwrap();
@@ -290,12 +290,13 @@ async fn authenticated_connections_do_not_count() {
     let slow = Arc::new(Slow::default());
     let port = Arc::new(Port::reviewed_by(Arc::clone(&slow) as _, Options::default()).await);
     let hung = Arc::new(port.authority.client("hung"));
-    let mut asking = JoinSet::new();
+    let mut requesting = JoinSet::new();
     // More connections than there are slots, one after the other: none is closed before it is
     // authenticated.
     for number in 0..=MOST_CONNECTIONS {
         let (port, hung) = (Arc::clone(&port), Arc::clone(&hung));
-        asking.spawn(async move { port.get(Credentials::Certificate(&hung), "/metrics").await.0 });
+        requesting
+            .spawn(async move { port.get(Credentials::Certificate(&hung), "/metrics").await.0 });
         slow.0.subscribe().wait_for(|count| *count > number).await.map(drop).unwrap();
     }
     assert_eq!(port.get(Credentials::Anonymous, "/healthz").await.0, 200);

@@ -211,13 +211,13 @@ impl<'a> SettledNode<'a> {
     fn writes(&self, write: &CgroupWrite) -> Option<String> {
         let CgroupWrite { call, pod, changes } = write;
         let moves = |uid: &PodUid| self.may_end(uid) || self.has_time_again(uid);
-        let asks = |(uid, pod): &(&PodUid, &Arc<PodPlan>)| {
+        let requests_resources = |(uid, pod): &(&PodUid, &Arc<PodPlan>)| {
             let is_over = self.over.contains(*uid) && !self.has_late_removals(uid);
             pod.milli() > 0 && !is_over && moves(uid)
         };
         let may = match pod {
             Some(uid) => moves(uid),
-            None => !changes || self.wanted.iter().any(|pod| asks(&pod)),
+            None => !changes || self.wanted.iter().any(|pod| requests_resources(&pod)),
         };
         (!may).then(|| format!("unexpected {call}"))
     }

@@ -33,7 +33,7 @@ pub(crate) enum Place {
     /// Removals that have ended.
     Journal,
     /// Removals in progress, in separate segments, with the object of each number of this agent.
-    ProgressLine(Arc<dyn Segments>, Arc<Mutex<BTreeMap<u64, (ObjectRef, String)>>>),
+    UnderWay(Arc<dyn Segments>, Arc<Mutex<BTreeMap<u64, (ObjectRef, String)>>>),
     /// Incidents and sessions, in separate segments. No invariant reads them.
     Other(Arc<dyn Segments>),
 }

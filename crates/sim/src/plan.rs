@@ -33,7 +33,7 @@ pub struct Plan {
     pub plain: bool,
     /// The GC settings of the node.
     pub collecting: Collecting,
-    /// The steps, in the order of time.
+    /// The steps, in chronological order.
     pub steps: Vec<Step>,
     /// The time of the last step.
     pub length: Duration,

@@ -91,7 +91,7 @@ pub(crate) struct State {
 /// Whether all volumes of a pod are determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Processing {
-    /// They are to be determined.
+    /// The volumes are not determined yet.
     Needed,
     /// That is under way; `again` if it has to be repeated.
     Running { again: bool },

@@ -44,7 +44,7 @@ struct Starts {
 }
 
 impl VolumeManager {
-    /// Mounts and unmounts until it is stopped. Nothing is unmounted then: containers go on.
+    /// Mounts and unmounts until it is stopped. Nothing is unmounted then: containers keep running.
     pub async fn run(self, stop: CancellationToken) {
         let mut operations = JoinSet::new();
         loop {

@@ -70,7 +70,7 @@ pub(crate) fn version(program: &Path, args: &[&str]) -> Result<String> {
     let output = std::process::Command::new(program)
         .args(args)
         .output()
-        .with_context(|| format!("ask {} for its version", program.display()))?;
+        .with_context(|| format!("get the version of {}", program.display()))?;
     let text = String::from_utf8_lossy(&output.stdout);
     Ok(text.lines().map(str::trim).collect::<Vec<_>>().join(", "))
 }

@@ -77,7 +77,7 @@ fn bare(results: &StatusResults, round: u32) -> Option<f64> {
     Spread::of(bare.seconds.iter().copied()).map(|spread| spread.median)
 }
 
-/// All targets, judged.
+/// The judgement of all targets.
 pub fn verdicts(results: &StatusResults) -> Vec<Verdict> {
     let verdict = |name, limit, row: Row, floor: &dyn Fn(&StatusRun, f64) -> Floor| {
         let pairs = of(results, Agent::Ferrolet).zip(of(results, Agent::Upstream));

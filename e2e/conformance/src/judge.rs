@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn misses_carry_the_result_of_upstream() {
+    fn missed_specs_include_the_result_of_upstream() {
         let run = ["a", "b", "c"].map(|name| (name.to_owned(), Failed)).into();
         let upstream = BTreeMap::from([("a".to_owned(), Passed), ("b".to_owned(), Failed)]);
         let judgement = judge(&run, &Stored { upstream, ..Stored::default() }, true);

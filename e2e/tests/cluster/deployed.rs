@@ -181,8 +181,8 @@ fn orphan_is_deleted(cluster: &ClusterNode, leader: &Value) -> Result<()> {
     ensure!(event["source"]["host"] == leader["metadata"]["name"], "{event:#}");
     let container = cluster.running(name(leader))?.id;
     let why = ["ferrolet", "pod-gc", "why", "shop/orphan"];
-    let ask = ["tasks", "exec", "--exec-id", "why", &container];
-    let output = cluster.node().instance().ctr(&[&ask[..], &why].concat())?;
+    let exec = ["tasks", "exec", "--exec-id", "why", &container];
+    let output = cluster.node().instance().ctr(&[&exec[..], &why].concat())?;
     let (text, error) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let said = "its node goes no longer existed";
@@ -259,7 +259,7 @@ fn nothing_was_forbidden(audit: &Audit) -> Result<()> {
     let calls = audit.calls()?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let about = calls.iter().filter(|call| call["objectRef"].is_object());
-    let asked: BTreeSet<[String; 3]> = about
+    let requested: BTreeSet<[String; 3]> = about
         .map(|call| {
             let object = &call["objectRef"];
             let resource = match object["subresource"].as_str() {
@@ -273,7 +273,7 @@ fn nothing_was_forbidden(audit: &Audit) -> Result<()> {
         .collect();
     let granted = NEEDED.iter().filter(|one| one.verb != "list");
     let granted = granted.map(|one| [one.group, one.resource, one.verb].map(ToOwned::to_owned));
-    assert_eq!(asked, granted.collect());
+    assert_eq!(requested, granted.collect());
     Ok(())
 }
 

@@ -70,10 +70,10 @@ async fn server(kubeconfig: &Path) -> Result<ApiServer> {
 }
 
 /// Polls until the answer is as wanted.
-async fn wait<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> Result<T> {
+async fn wait<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> Result<T> {
     let end = Instant::now() + PATIENCE;
     loop {
-        if let Some(value) = ask().await {
+        if let Some(value) = poll().await {
             return Ok(value);
         }
         ensure!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
@@ -220,8 +220,8 @@ async fn events_are_written(harness: &Harness, tasks: &mut JoinSet<()>) -> Resul
 
 impl Harness {
     /// Calls the API as an administrator.
-    fn api<T>(&self, ask: impl FnOnce(&Api) -> Result<T>) -> Result<T> {
-        tokio::task::block_in_place(|| ask(self.cluster.api()))
+    fn api<T>(&self, poll: impl FnOnce(&Api) -> Result<T>) -> Result<T> {
+        tokio::task::block_in_place(|| poll(self.cluster.api()))
     }
 }
 

@@ -114,7 +114,7 @@ impl Scenario {
         }
         api.create(&self.collection(), &object)?;
         let path = format!("{}/{}", self.collection(), plan.name);
-        // Deleted while it runs: a terminated pod is deleted at once.
+        // Deleted while it runs, because a terminated pod would be deleted at once.
         if plan.is_terminating {
             api.delete(&path)?;
         }

@@ -210,8 +210,8 @@ fn agent_exits_when_its_cgroup_root_is_missing() -> Result<()> {
     let mut node = Node::start()?;
     node.configure("cgroupRoot: /nowhere")?;
     node.start_agent()?;
-    let said = node.wait_for_log(&["cgroupRoot", "/nowhere", "missing"])?;
-    ensure!(said.contains("/sys/fs/cgroup"), "{said}");
+    let output = node.wait_for_log(&["cgroupRoot", "/nowhere", "missing"])?;
+    ensure!(output.contains("/sys/fs/cgroup"), "{output}");
     wait_for_end(&node)?;
     node.stop()
 }
@@ -224,8 +224,8 @@ fn agent_stops_while_it_waits_for_the_cgroup_driver() -> Result<()> {
     proxy.fault("RuntimeConfig=hang")?;
     node.start_agent()?;
     node.explained(wait::until("the runtime gets a request", PATIENCE, || {
-        let asked = proxy.spoilt()?.get("RuntimeConfig").copied();
-        Ok(asked.filter(|count| *count > 0).ok_or_else(|| "not yet".to_owned()))
+        let requested = proxy.spoilt()?.get("RuntimeConfig").copied();
+        Ok(requested.filter(|count| *count > 0).ok_or_else(|| "not yet".to_owned()))
     }))?;
     let begun = std::time::Instant::now();
     let ended = node.stop_agent()?;

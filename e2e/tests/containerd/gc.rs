@@ -115,7 +115,7 @@ fn maximum_dead_containers_per_container_keeps_the_newest_with_logs() -> Result<
 
 // behaviour: GC-17, GC-19, GC-42
 #[test]
-fn maximum_dead_containers_limits_those_of_the_node() -> Result<()> {
+fn maximum_dead_containers_limits_dead_containers_of_the_node() -> Result<()> {
     let mut node = Node::start()?;
     for name in ["a", "b", "c"] {
         let manifest = pod(name, "Never", "[exit, \"0\"]");
@@ -205,7 +205,7 @@ fn ids_besides(node: &Node, pod: &str, sandboxes: bool) -> Result<BTreeSet<Strin
 /// The ids whose removal is in the journal.
 fn on_record(node: &Node, ids: &BTreeSet<String>) -> BTreeSet<String> {
     let was_removed = |id: &&String| {
-        let why = node.ask(&["gc", "why", id]);
+        let why = node.ferrolet(&["gc", "why", id]);
         why.is_ok_and(|why| why.contains("was removed") && why.contains("pod-is-gone"))
     };
     ids.iter().filter(was_removed).cloned().collect()
@@ -238,7 +238,7 @@ fn die_in_the_middle(node: &mut Node, proxy: &CriProxy, fault: &str) -> Result<B
     ensure!(on_disk.is_superset(&known), "{fault}: {on_disk:?} lacks some of {known:?}");
     let unconfirmed = &gone - &on_disk;
     for id in &unconfirmed {
-        let why = node.ask(&["gc", "why", id])?;
+        let why = node.ferrolet(&["gc", "why", id])?;
         ensure!(why.contains("was being removed"), "{fault}: {why}");
     }
     proxy.clear()?;
@@ -287,7 +287,7 @@ fn next_gc_pass_completes_after_any_failed_call() -> Result<()> {
         [("ListPodSandbox=hang", "sandboxes"), ("ListContainers=unavailable", "containers")]
     {
         proxy.fault(&format!("{fault} times=all"))?;
-        let run = node.ask(&["gc", "run"]);
+        let run = node.ferrolet(&["gc", "run"]);
         ensure!(run.is_err(), "{run:?}");
         let failed = format!("failed to list {list}");
         wait_until_met(&node, "Container garbage collection failed", &failed)?;

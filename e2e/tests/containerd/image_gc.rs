@@ -167,14 +167,14 @@ impl SmallNode {
 
     /// The output of a pass that is requested now, even if it fails.
     fn pass_now(&self) -> String {
-        self.node.ask(&["gc", "run"]).unwrap_or_else(|error| format!("{error:#}"))
+        self.node.ferrolet(&["gc", "run"]).unwrap_or_else(|error| format!("{error:#}"))
     }
 
     /// Checks that the journal has the removal of each missing one of these images, for lack of space.
     fn are_on_record(&self, before: &[String]) -> Result<()> {
         let left = self.images()?;
         for gone in before.iter().filter(|name| !left.contains(name)) {
-            let why = self.node.ask(&["gc", "why", gone])?;
+            let why = self.node.ferrolet(&["gc", "why", gone])?;
             let rule = "disk-over-high-threshold";
             ensure!(why.contains("was removed") && why.contains(rule), "{gone}: {why}");
         }
@@ -287,7 +287,8 @@ fn pod(name: &str, image: &str) -> String {
 
 /// Checks the journal's record of an image that was removed for lack of space.
 fn was_needed(small: &SmallNode, called: &str, wanted: u64) -> Result<()> {
-    let why: Value = serde_json::from_str(&small.node.ask(&["gc", "why", called, "-o", "json"])?)?;
+    let why: Value =
+        serde_json::from_str(&small.node.ferrolet(&["gc", "why", called, "-o", "json"])?)?;
     let entry = &why["entries"][0];
     let of = |name: &str| entry["detail"][name].as_u64().unwrap_or_default();
     ensure!(entry["rule"] == "disk-over-high-threshold", "{why:#}");
@@ -300,7 +301,7 @@ fn was_needed(small: &SmallNode, called: &str, wanted: u64) -> Result<()> {
 
 /// The rule by which an image stays, or would be removed.
 fn rule_of(small: &SmallNode, name: &str) -> Result<String> {
-    let plan: Value = serde_json::from_str(&small.node.ask(&["gc", "plan", "-o", "json"])?)?;
+    let plan: Value = serde_json::from_str(&small.node.ferrolet(&["gc", "plan", "-o", "json"])?)?;
     let mut items = plan["items"].as_array().into_iter().flatten();
     let item = items.find(|item| item["name"] == tagged(name));
     let item = item.with_context(|| format!("no {name} in {plan:#}"))?;

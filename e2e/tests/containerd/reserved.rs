@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::containerd;
 use e2e::node::{NODE_NAME, Node};
 
-use crate::admission::{asking, failed, is_untouched, processors};
+use crate::admission::{failed, is_untouched, processors, requesting};
 use crate::cgroups::{Value, has, is_v2, wait_for_end};
 use crate::container::{lines, pod};
 
@@ -139,9 +139,9 @@ fn reserved_cgroups_and_pods_are_limited() -> Result<()> {
     check_reports(&node, left)?;
 
     // A pod with all of it is admitted; the next one is rejected.
-    node.write_manifest("all.yaml", &asking("all", "", &format!("{}m", left.milli)))?;
+    node.write_manifest("all.yaml", &requesting("all", "", &format!("{}m", left.milli)))?;
     node.wait_running("all")?;
-    node.write_manifest("more.yaml", &asking("more", "", "1m"))?;
+    node.write_manifest("more.yaml", &requesting("more", "", "1m"))?;
     let status = failed(&node, "more", "UnexpectedAdmissionError")?;
     let message = status["message"].as_str().unwrap_or_default();
     ensure!(

@@ -63,7 +63,7 @@ pub(crate) fn wait_for_status(
 ) -> Result<()> {
     let name = format!("{pod}-{NODE_NAME}");
     node.explained(wait::until(what, PATIENCE, || {
-        let output = node.ask(&["get", "pods", "-A", "-o", "json"])?;
+        let output = node.ferrolet(&["get", "pods", "-A", "-o", "json"])?;
         let list: Value = serde_json::from_str(&output).context("read the pod list")?;
         let mut pods = list["items"].as_array().into_iter().flatten();
         let status = pods.find(|pod| pod["metadata"]["name"] == name).map(|pod| &pod["status"]);
@@ -179,7 +179,7 @@ fn sandboxes(node: &Node) -> Result<Vec<String>> {
 /// Checks the annotations of an instance of the container of the pod `marked`.
 fn is_marked(node: &Node, id: &str, number: u32) -> Result<()> {
     let mut found =
-        node.ask_runtime(async |runtime| Ok(runtime.container_status(&id.into()).await?))?;
+        node.with_runtime(async |runtime| Ok(runtime.container_status(&id.into()).await?))?;
     ensure!(*found.log_path == *log("marked", "main", number), "{}", found.log_path);
     found.annotations.remove(labels::CONTAINER_SIZE).context("it has no size")?;
     let number = number.to_string();
@@ -258,7 +258,7 @@ fn sandbox_annotations(node: &Node, id: &str) -> Result<BTreeMap<String, String>
 
 /// Removes all containers of the pod `marked`.
 fn forget_containers(node: &Node) -> Result<()> {
-    node.ask_runtime(async |runtime| {
+    node.with_runtime(async |runtime| {
         let filter = ContainerFilter { pod_uid: Some(UID.into()), ..ContainerFilter::default() };
         for one in runtime.list_containers(&filter).await? {
             runtime.remove_container(&wanted::removal(Subject::Container(one.id))).await?;

@@ -44,7 +44,7 @@ fn pods_and_their_statuses_are_the_same_with_both_agents() -> Result<()> {
 }
 
 #[test]
-fn controllers_and_scheduler_get_the_same_with_both_agents() -> Result<()> {
+fn controllers_and_scheduler_see_equal_results_with_both_agents() -> Result<()> {
     same(OF_A_NODE, |agent| of_controllers(agent, ClusterNode::seen))
 }
 

@@ -29,9 +29,9 @@ fn rejected_configurations_name_the_same_fields_as_the_kubelet() {
 
 fn compare(place: &Place, stored: &Path) -> Result<()> {
     let case = place.lay_out(stored)?;
-    let said = place.refusal(&case)?;
-    let theirs =
-        blamed(&said).with_context(|| format!("upstream's error names no field:\n{said}"))?;
+    let reported_text = place.refusal(&case)?;
+    let theirs = blamed(&reported_text)
+        .with_context(|| format!("upstream's error names no field:\n{reported_text}"))?;
     let output = place.check(&case, &["-o", "json"])?;
     let stderr = String::from_utf8_lossy(&output.stderr);
     ensure!(
@@ -46,7 +46,7 @@ fn compare(place: &Place, stored: &Path) -> Result<()> {
     };
     let same = theirs.iter().all(|theirs| ours.iter().any(|ours| ours.is(theirs)))
         && ours.iter().all(|ours| theirs.iter().any(|theirs| ours.is(theirs)));
-    ensure!(same, "ours {ours:?}, theirs {theirs:?}\n{stderr}{said}");
+    ensure!(same, "ours {ours:?}, theirs {theirs:?}\n{stderr}{reported_text}");
     Ok(())
 }
 

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn other_protocol_is_not_answered() {
+    fn requests_in_another_protocol_get_no_response() {
         let mut output = Vec::new();
         let request = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
         assert!(answer(request.as_slice(), &mut output).is_err());

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn long_waits_are_shortened_and_blinks_left_out() {
+    fn long_waits_are_shortened_and_short_frames_left_out() {
         let frames = [
             frame(&["a"], &[], 5),
             frame(&["b"], &[], 60_000),

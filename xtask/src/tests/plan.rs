@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_are_listed_by_name() {
+    fn tests_are_read_from_a_list_without_benchmarks() {
         assert_eq!(names("a::b: test\nc: benchmark\nd: test\n\n2 tests\n"), ["a::b", "d"]);
     }
 

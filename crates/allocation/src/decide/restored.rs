@@ -82,7 +82,7 @@ mod tests {
         read_manifest(manifest.as_bytes(), &origin, "node").unwrap().pods.remove(0)
     }
 
-    fn asking(cpu: &str) -> Pod {
+    fn requesting(cpu: &str) -> Pod {
         pod(&format!(
             "containers: [{{name: main, image: i, resources: {{requests: {{cpu: {cpu}}}}}}}]"
         ))
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn checkpoint_takes_precedence_over_containers_and_those_over_requests() {
         use ContainerState::{Exited, Running};
-        let record = Allocation::of(&asking("400m"));
+        let record = Allocation::of(&requesting("400m"));
         let none = Sizes::new();
         let changed = Sizes::from([(ContainerId::from("c1"), Actual::from(size(300)))]);
         let unsure = Actual { size: size(300), unsure: Some(size(350)) };
@@ -127,7 +127,7 @@ mod tests {
             (None, None, &changed, 100),
         ];
         for (row, (record, observed, sizes, expected)) in rows.into_iter().enumerate() {
-            let given = restored(&asking("100m"), record, observed.as_ref(), sizes);
+            let given = restored(&requesting("100m"), record, observed.as_ref(), sizes);
             assert_eq!(given.containers["main"], size(expected), "row {row}");
         }
         let whole = pod("resources: {requests: {cpu: 2}}, containers: [{name: main, image: i}]");
@@ -188,7 +188,7 @@ mod tests {
     // behaviour: RSZ-5
     #[test]
     fn running_containers_may_still_have_more_than_allocated() {
-        let given = Allocation::of(&asking("100m"));
+        let given = Allocation::of(&requesting("100m"));
         let sizes = Sizes::from([(ContainerId::from("c1"), Actual::from(size(300)))]);
         let runs = observed(ContainerState::Running, None);
         let had = still_has(&given, None, Some(&runs), &sizes);

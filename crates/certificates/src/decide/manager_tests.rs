@@ -192,7 +192,7 @@ fn client_is_lost_after_five_minutes_without_certificate_while_the_server_refuse
 proptest! {
     // behaviour: CERT-9
     #[test]
-    fn rotation_is_due_after_70_to_90_percent_of_any_life(
+    fn rotation_is_due_after_70_to_90_percent_of_any_validity(
         life in 1u64..4_000_000_000,
         fraction in 0.0f64..=1.0,
     ) {

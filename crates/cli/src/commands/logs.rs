@@ -86,14 +86,14 @@ fn query(args: &Args) -> Result<String> {
 }
 
 /// The container to read.
-pub(crate) fn container<'a>(pod: &'a Pod, asked: Option<&'a str>) -> Result<&'a str> {
+pub(crate) fn container<'a>(pod: &'a Pod, requested: Option<&'a str>) -> Result<&'a str> {
     let name = view::pod_name(pod);
     let all: Vec<&str> = names(pod).collect();
-    if let Some(asked) = asked {
-        if !all.contains(&asked) {
-            bail!("pod {name} has no container {asked:?}; it has {}", all.join(", "));
+    if let Some(requested) = requested {
+        if !all.contains(&requested) {
+            bail!("pod {name} has no container {requested:?}; it has {}", all.join(", "));
         }
-        return Ok(asked);
+        return Ok(requested);
     }
     let default = pod.metadata.annotations.as_ref().and_then(|all| all.get(DEFAULT_CONTAINER));
     if let Some(default) = default.filter(|default| all.contains(&default.as_str())) {

@@ -76,7 +76,7 @@ pub async fn why(
     bail!("{}", unknown(&format!("nothing is recorded about {what:?}"), &answer, &there))
 }
 
-/// The answer for people: a line for each fact.
+/// The output as text: a line for each fact.
 fn text(answer: &WhyAnswer, limit: usize, now: Timestamp) -> String {
     let mut lines = facts(&answer.found.entries, now);
     let more = is_more(&mut lines, limit) || answer.found.more;

@@ -298,8 +298,8 @@ async fn watch_shows_changes_and_reconnects_to_a_new_agent() {
 async fn why(node: &Node, line: &str) -> Result<String, String> {
     let mut out = Vec::new();
     let args = WhyOutput::parse_from(words(line)).args;
-    let asked = gc::why::why(&node.client(), &args, node.clock.now(), &mut out).await;
-    asked.map_err(|error| format!("{error:#}"))?;
+    let requested = gc::why::why(&node.client(), &args, node.clock.now(), &mut out).await;
+    requested.map_err(|error| format!("{error:#}"))?;
     Ok(String::from_utf8(out).unwrap())
 }
 
@@ -346,8 +346,9 @@ async fn gc_why_shows_removals_or_existing_items() {
 async fn history(node: &Node, line: &str) -> Result<String, String> {
     let mut out = Vec::new();
     let args = History::parse_from(words(line)).args;
-    let asked = cli::commands::why::why(&node.client(), &args, node.clock.now(), &mut out).await;
-    asked.map_err(|error| format!("{error:#}"))?;
+    let requested =
+        cli::commands::why::why(&node.client(), &args, node.clock.now(), &mut out).await;
+    requested.map_err(|error| format!("{error:#}"))?;
     Ok(String::from_utf8(out).unwrap())
 }
 

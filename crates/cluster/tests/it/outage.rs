@@ -196,6 +196,6 @@ async fn feeds_back_off_during_an_outage_and_resume_once() {
     let after = server.wait("all is followed again", |seen| seen.watches == 2 * FEEDS).await;
     println!("all is followed again after {:?}", begun.elapsed());
     // The feed reads the server's version, then resumes the watch.
-    let asked = after.requests - before.requests;
-    assert!(asked <= 2 * FEEDS + 2, "{asked}");
+    let requested = after.requests - before.requests;
+    assert!(requested <= 2 * FEEDS + 2, "{requested}");
 }

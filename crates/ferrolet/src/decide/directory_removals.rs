@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn few_removals_run_at_a_time_and_one_of_each_pod() {
+    fn removals_are_limited_in_total_and_to_one_per_pod() {
         let mut queue = queue(&["a", "b", "c", "d", "e", "f"]);
         assert_eq!(queue.start(|_| true), uids(&["a", "b", "c", "d"]));
         queue.request("a".into());
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_of_a_pod_that_came_back_stays_until_the_pod_is_gone_again() {
+    fn directory_of_a_recreated_pod_stays_until_the_pod_is_removed() {
         let mut queue = queue(&["a", "b"]);
         assert_eq!(queue.start(|uid| uid.as_str() == "b"), uids(&["b"]));
         assert_eq!(queue.running().iter().cloned().collect::<Vec<_>>(), uids(&["b"]));

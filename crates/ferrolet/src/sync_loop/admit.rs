@@ -46,7 +46,8 @@ pub(super) struct PreemptionResult {
 }
 
 impl Preemptions {
-    /// Waits until the grace periods of a pod's victims are over; for ever without any. `None` if a wait was lost.
+    /// Waits until the grace periods of a pod's victims are over; never returns without any. `None` if a wait was
+    /// lost.
     pub(super) async fn next_result(&mut self) -> Option<PreemptionResult> {
         match self.0.join_next().await {
             Some(Ok(room)) => Some(room),

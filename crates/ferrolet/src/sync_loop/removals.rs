@@ -42,7 +42,7 @@ impl DirectoryRemovals {
         self.queue.running()
     }
 
-    /// Waits until a task has ended; for ever while there is none.
+    /// Waits until a task has ended; never returns while there is none.
     pub(super) async fn ended(&mut self) -> RemovalEvent {
         loop {
             match self.tasks.join_next().await {

@@ -74,8 +74,9 @@ async fn pod_restarts_all_containers_by_a_restart_rule() {
         let uid = &harness.runtime.sandboxes()[0].pod_uid;
         harness.files.write(format!("/var/log/pods/default_over-node_{uid}/{log}"), "words");
     }
-    let asks = harness.runtime.containers().into_iter().find(|one| &*one.name == "asks").unwrap();
-    harness.runtime.kill_container(&asks.id, 42);
+    let triggering =
+        harness.runtime.containers().into_iter().find(|one| &*one.name == "asks").unwrap();
+    harness.runtime.kill_container(&triggering.id, 42);
     until_containers(&harness, &[("asks", 1, true), ("init", 1, false), ("other", 1, true)]).await;
     assert_eq!(harness.runtime.sandboxes().len(), 1);
 }

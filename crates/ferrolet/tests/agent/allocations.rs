@@ -14,7 +14,7 @@ use testkit::runtime::{EventFault, EventRule, Fault, Method, Rule};
 use testkit::wanted::removal;
 
 use crate::harness::Harness;
-use crate::resize_api::{asking, cpu, named};
+use crate::resize_api::{cpu, named, requesting};
 
 const IMAGE: &str = "ferrolet.test/workload:1";
 const STATE: &str = "/var/lib/kubelet/ferrolet/state";
@@ -189,7 +189,7 @@ async fn reboot(harness: &Harness) {
 async fn pod_with_a_larger_request_is_admitted_again_after_a_reboot() {
     let (harness, api) = Harness::in_cluster();
     let harness = small(harness);
-    api.make(asking("web", "1"));
+    api.make(requesting("web", "1"));
     let agent = harness.start();
     let first = runs(&harness, "web").await;
     api.update(&named("web"), |pod| {

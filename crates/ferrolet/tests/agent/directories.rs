@@ -104,7 +104,7 @@ async fn pod_that_comes_back_starts_after_its_directory_is_removed() {
 
 // behaviour: ACT-307, ACT-308
 #[tokio::test(start_paused = true)]
-async fn directories_left_by_an_earlier_agent_are_listed_again_after_a_failure() {
+async fn failed_list_of_leftover_directories_is_retried() {
     let harness = Harness::new();
     let left = PathBuf::from("/var/lib/kubelet/pods/long-gone");
     harness.files.write(left.join("etc-hosts"), "text");
@@ -144,7 +144,7 @@ async fn cancelled_removal_that_succeeds_is_recorded_as_gone() {
     };
     let failed = |harness: &Harness| (outcomes(harness) == [EntryOutcome::Failed]).then_some(());
     harness.until("the removal was given up", failed).await;
-    // The abandoned removal goes on, and succeeds.
+    // The abandoned removal continues, and succeeds.
     harness.files.repair(&left);
     harness.files.remove(&left);
     let gone = |harness: &Harness| outcomes(harness).contains(&EntryOutcome::Gone).then_some(());

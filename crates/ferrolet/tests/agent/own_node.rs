@@ -120,8 +120,8 @@ async fn not_ready_node_syncs_no_pod_and_checks_the_runtime_every_five_seconds()
     sleep(Duration::from_secs(30)).await;
     harness.runtime.forget_calls();
     sleep(Duration::from_mins(1)).await;
-    let asked = harness.runtime.count(Method::Status);
-    assert!((11..=13).contains(&asked), "{asked}");
+    let requested = harness.runtime.count(Method::Status);
+    assert!((11..=13).contains(&requested), "{requested}");
 
     let begin = Instant::now();
     harness.runtime.set_runtime_ready(false);

@@ -207,13 +207,13 @@ impl History {
 
     fn write(&mut self) {
         let name = self.random.pick(&NAMES);
-        let asks = match self.wanted.get(name) {
+        let size = match self.wanted.get(name) {
             Some(before) => before.changed(&mut self.random),
             None => Requests::any(&mut self.random),
         };
-        self.log(format!("{name} requests {asks:?}"));
-        self.wanted.insert(name, asks);
-        self.harness.files.write(format!("/manifests/{name}.yaml"), asks.manifest(name));
+        self.log(format!("{name} requests {size:?}"));
+        self.wanted.insert(name, size);
+        self.harness.files.write(format!("/manifests/{name}.yaml"), size.manifest(name));
     }
 
     fn remove(&mut self) {
@@ -279,8 +279,8 @@ impl History {
     fn is_settled(&self) {
         for name in NAMES {
             let steps = &self.steps;
-            let (asks, runs) = (self.wanted.get(name), self.harness.running(name).len());
-            let Some(asks) = asks.filter(|_| !self.has_failed(name)) else {
+            let (size, runs) = (self.wanted.get(name), self.harness.running(name).len());
+            let Some(size) = size.filter(|_| !self.has_failed(name)) else {
                 assert!(!self.lives(name), "{name} lives: {steps:#?}");
                 continue;
             };
@@ -290,8 +290,8 @@ impl History {
                 self.status(name).and_then(|reported| reported.conditions).unwrap_or_default();
             let of = |kind: &str| conditions.iter().find(|one| one.type_ == kind);
             let waits = of("PodResizePending").is_some();
-            let has = given == (asks.milli, asks.mebibytes);
-            assert!(has != waits, "{name} requests {asks:?} and has {given:?}: {steps:#?}");
+            let has = given == (size.milli, size.mebibytes);
+            assert!(has != waits, "{name} requests {size:?} and has {given:?}: {steps:#?}");
             assert_eq!(of("PodResizeInProgress"), None, "{name}: {steps:#?}");
             let shares = self.harness.cgroups.all()[&cgroup(name)].cpu_shares;
             assert_eq!(shares, Some(cpu::shares(given.0)), "{name}: {steps:#?}");

@@ -17,8 +17,8 @@ use super::survey::PODS_ALONE;
 use super::{Changed, PassError, Report, Request, Shared, Step, act, survey};
 use crate::decide::containers::ExitTimes;
 use crate::decide::schedule::{
-    GATHERING, LONGEST_HOLD, LastPass, WHOLE_PASSES_APART, asks_the_runtime, is_held,
-    looks_at_files, ripens_in,
+    GATHERING, LONGEST_HOLD, LastPass, WHOLE_PASSES_APART, is_held, looks_at_files,
+    reads_the_runtime, ripens_in,
 };
 use crate::plan::Fate;
 
@@ -36,7 +36,7 @@ pub struct ContainerGcTask {
     files: Option<survey::Versions>,
     /// Whether the last pass failed, so that the next success is logged.
     failed: bool,
-    /// Since when the collection of gone pods waits for terminating pods.
+    /// The time since when the collection of gone pods waits for terminating pods.
     held: Option<Instant>,
     /// When a regular pass is due early: a container reaches the minimum age.
     ripens: Option<Instant>,
@@ -126,7 +126,7 @@ impl ContainerGcTask {
         let changed = std::mem::take(&mut *self.shared.changed());
         let counts_all = self.shared.parts.policy.in_all.is_some() && !changed.pods.is_empty();
         let all = changed.all || counts_all || changed.pods.len() > PODS_ALONE;
-        if asks_the_runtime(self.last, all) {
+        if reads_the_runtime(self.last, all) {
             let report = self.whole(false, &|_| {}).await;
             self.log_result(&report);
             return;

@@ -41,7 +41,7 @@ pub fn removed_by(state: PodState, sources_ready: bool, any_terminating: bool) -
     }
 }
 
-/// Whether a pod has nothing to collect: it has one sandbox, and all of its objects live.
+/// Whether a pod has nothing to collect: it has one sandbox, and all its objects live.
 pub fn is_whole(status: &RuntimePodStatus) -> bool {
     let lives = |sandbox: &SandboxStatus| sandbox.state == SandboxState::Ready;
     status.sandboxes.len() == 1
@@ -117,7 +117,7 @@ pub struct LastPass {
 
 /// Whether a regular pass lists the runtime: after changes that concern more than a few pods, after a pass that
 /// left something to do, or after enough skipped passes.
-pub fn asks_the_runtime(last: LastPass, changed: bool) -> bool {
+pub fn reads_the_runtime(last: LastPass, changed: bool) -> bool {
     changed || !last.settled || last.passed_over >= PASSED_OVER_AT_MOST
 }
 
@@ -219,7 +219,7 @@ mod tests {
             (last(false, 0), false, true),
         ];
         for (last, changed, expected) in rows {
-            assert_eq!(asks_the_runtime(last, changed), expected, "{last:?} {changed}");
+            assert_eq!(reads_the_runtime(last, changed), expected, "{last:?} {changed}");
         }
     }
 

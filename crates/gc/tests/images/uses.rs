@@ -19,7 +19,7 @@ async fn mounted_image_stays_and_a_vanished_container_is_not_an_error() {
     let unused = harness.image("unused", 10);
     let known = harness.container("known", &run, Some(&volume)).await;
     harness.pods.mounts.lock().unwrap().insert(known, vec![volume.clone()]);
-    let asked = harness.container("asked", &run, Some(&unused)).await;
+    let requested = harness.container("asked", &run, Some(&unused)).await;
     let running = harness.started(30).await;
     harness.runtime.forget_calls();
     let report = running.gc.delete_unused().await;
@@ -27,7 +27,7 @@ async fn mounted_image_stays_and_a_vanished_container_is_not_an_error() {
     assert_eq!(harness.runtime.count(Method::ContainerStatus), 1, "known mounts are not requested");
     assert_eq!(fates(&report.plan).len(), 3);
     let rule = Rule::on(Method::ContainerStatus, Fault::error(Code::NotFound));
-    harness.runtime.inject(rule.object(asked.as_str()));
+    harness.runtime.inject(rule.object(requested.as_str()));
     tokio::time::sleep(Duration::from_secs(1)).await;
     let report = running.gc.delete_unused().await;
     assert!(report.error.is_none(), "{report:?}");
@@ -203,7 +203,7 @@ async fn images_pinned_by_the_operator_stay() {
     let fault = Rule::on(Method::ImageStatus, Fault::error(Code::Internal)).object(&unread);
     harness.runtime.inject(fault);
     let running = harness.started(1 << 40).await;
-    let asked = harness.runtime.count(Method::ImageStatus);
+    let requested = harness.runtime.count(Method::ImageStatus);
     let mut fates = fates(&running.gc.delete_unused().await.plan);
     fates.sort();
     let expected = [
@@ -215,7 +215,7 @@ async fn images_pinned_by_the_operator_stay() {
     ];
     assert_eq!(fates, expected);
     // Labels are requested once; a removed image is inspected before its removal.
-    assert_eq!(harness.runtime.count(Method::ImageStatus), asked + 2);
+    assert_eq!(harness.runtime.count(Method::ImageStatus), requested + 2);
 }
 
 // behaviour: IMG-53

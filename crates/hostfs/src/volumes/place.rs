@@ -129,7 +129,7 @@ pub(super) fn child(parent: impl AsFd, name: &OsStr, mode: u32) -> io::Result<Ow
     let flags = NAMED | OFlags::DIRECTORY;
     let directory = openat2(&parent, name, flags, Mode::empty(), BENEATH)?;
     if is_new {
-        // Whatever the process's umask made of it.
+        // Regardless of the umask of the process.
         chmod(path_of(&directory), Mode::from_raw_mode(mode))?;
     }
     Ok(directory)

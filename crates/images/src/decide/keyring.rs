@@ -161,7 +161,7 @@ mod tests {
     proptest! {
         // behaviour: PULL-22
         #[test]
-        fn order_of_different_keys_does_not_depend_on_the_order_of_adding(
+        fn order_of_different_keys_does_not_depend_on_insertion_order(
             keys in proptest::collection::btree_set("r\\.io(/[ab]{1,2}){0,2}", 0..6),
         ) {
             let forward: Vec<&str> = keys.iter().map(String::as_str).collect();

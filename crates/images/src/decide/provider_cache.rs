@@ -173,7 +173,7 @@ mod tests {
 
     // behaviour: PULL-43
     #[test]
-    fn entry_is_used_until_its_time_or_the_default_is_over() {
+    fn entry_is_used_until_its_own_or_the_default_duration_is_over() {
         let rows = [
             (None, 99, true),
             (None, 100, false),

@@ -36,7 +36,7 @@ impl Default for Row {
 
 // behaviour: ROT-3, ROT-4
 #[test]
-fn next_look_follows_from_growth() {
+fn next_check_time_follows_from_growth() {
     use NextLook::{After, OnWrite, Rotate};
     let rows = [
         Row { name: "quiet for an interval", expected: OnWrite, ..Row::default() },
@@ -95,7 +95,7 @@ fn next_look_follows_from_growth() {
 }
 
 #[test]
-fn log_without_limit_is_looked_at_every_interval_while_it_grows() {
+fn log_without_limit_is_checked_every_interval_while_it_grows() {
     let limits = Limits { size: None, ..LIMITS };
     let mut growth = Growth::quiet(0);
     growth.delay = limits.interval;

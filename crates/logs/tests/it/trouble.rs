@@ -85,7 +85,7 @@ async fn full_disk_loses_no_line_and_files_stay_bounded() {
 
 // behaviour: ROT-4
 #[tokio::test(start_paused = true)]
-async fn log_that_cannot_be_watched_is_looked_at_once_an_interval() {
+async fn log_that_cannot_be_watched_is_checked_once_an_interval() {
     let harness = Harness::new(small());
     harness.files.refuse_watches(ErrorKind::StorageFull);
     harness.run("web", &["main"]);
@@ -135,7 +135,7 @@ async fn undeletable_file_stops_only_rotation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn runtime_that_writes_no_logs_is_rarely_asked() {
+async fn runtime_without_logs_is_rarely_called() {
     let harness = Harness::new(small());
     harness.containers.write_no_files();
     harness.run("web", &["main"]);

@@ -74,7 +74,7 @@ pub enum HttpError {
     /// A step failed.
     #[error("{step} {server}")]
     Failed {
-        /// The step: `connect to`, `ask`, …
+        /// The step: `connect to`, `request`, …
         step: &'static str,
         /// Host and port.
         server: String,

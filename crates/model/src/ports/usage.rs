@@ -18,7 +18,7 @@ pub struct UsageError {
     pub message: String,
 }
 
-/// Measures resource usage. Readers that come at once share a measurement.
+/// Measures resource usage. Concurrent readers share a measurement.
 #[async_trait]
 pub trait UsageSource: Debug + Send + Sync {
     /// The usage of the node and all pods. A measurement younger than `max_age` is reused; zero always measures.

@@ -129,7 +129,7 @@ fn condition_times_are_last_heartbeat_and_last_transition() {
 
 // behaviour: NODE-11
 #[test]
-fn own_conditions_overwrite_changes_by_others() {
+fn agent_conditions_overwrite_changes_by_other_clients() {
     let (mut all, _) = conditions(&[], &Health::default(), at(1));
     for condition in &mut all {
         condition.status = "Unknown".to_owned();

@@ -94,7 +94,7 @@ fn apply(object: &mut Value, patch: &Value) {
 
 proptest! {
     #[test]
-    fn map_patch_leads_from_old_to_new(old in any_map(), new in any_map()) {
+    fn map_patch_converts_old_to_new_map(old in any_map(), new in any_map()) {
         let changes = Value::Object(map_changes(&old, &new));
         let mut after = old.clone();
         apply(&mut after, &changes);

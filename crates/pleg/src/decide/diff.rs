@@ -44,7 +44,7 @@ impl From<SandboxState> for ObjectState {
 pub struct PodRecord(Box<[(ObjectId, ObjectState)]>);
 
 impl PodRecord {
-    /// Whether the runtime has nothing of the pod.
+    /// Whether the runtime has no container or sandbox of the pod.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

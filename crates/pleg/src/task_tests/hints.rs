@@ -71,7 +71,7 @@ async fn starts_and_removals_of_an_in_flight_pod_are_inspected_once_within_a_sec
 
 // behaviour: PLEG-52
 #[tokio::test(start_paused = true)]
-async fn event_costs_no_call_when_the_actor_has_already_inspected() {
+async fn event_causes_no_call_after_the_actor_inspected_the_pod() {
     let runtime = runtime();
     let node = Node::with(&runtime, Settings::default());
     node.at(seconds(10)).await;

@@ -115,7 +115,7 @@ async fn relist_that_began_before_an_action_is_not_newer() {
 
 // behaviour: PLEG-24
 #[tokio::test(start_paused = true)]
-async fn overtaken_relist_does_not_roll_the_pod_back() {
+async fn outdated_relist_does_not_revert_the_pod() {
     let Watched { runtime, mut node, main, .. } = web().await;
     runtime.inject(late_relist(500));
     node.at(millis(1200)).await;
@@ -128,7 +128,7 @@ async fn overtaken_relist_does_not_roll_the_pod_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn overtaken_relist_does_not_bring_a_removed_pod_back() {
+async fn outdated_relist_does_not_restore_a_removed_pod() {
     let Watched { runtime, mut node, web, main } = web().await;
     runtime.inject(late_relist(500));
     node.at(millis(1200)).await;

@@ -88,7 +88,7 @@ impl Pace {
         }
     }
 
-    /// The server failed. Requests go on without a pause: the failure may concern one pod only.
+    /// The server failed. Requests continue without a pause: the failure may concern one pod only.
     fn strained(&mut self, now: Duration) {
         self.well = 0;
         if now >= self.lowered_until {
@@ -116,7 +116,7 @@ mod tests {
 
     // behaviour: PGC-75, PGC-81
     #[test]
-    fn answers_are_classified_by_server_load() {
+    fn responses_are_classified_by_server_load() {
         let refused = |code| ApiError::Refused { code, message: String::new() };
         let retry_after = Some(SECOND);
         let rows = [

@@ -46,7 +46,7 @@ fn due_node_name_waits_again() {
 
 // behaviour: PGC-132
 #[test]
-fn node_name_with_deferred_pods_is_due_again_at_once() {
+fn node_name_with_deferred_pods_is_immediately_due_again() {
     let mut quarantine = Quarantine::default();
     due(&mut quarantine, &["n", "m"], 0);
     assert_eq!(quarantine.waited(seconds(39)).count(), 0);

@@ -156,7 +156,7 @@ proptest! {
 
 // behaviour: PGC-2
 #[test]
-fn no_rule_selects_no_pods() {
+fn policy_without_rules_selects_no_pods() {
     let pod = PodRecord { phase: PodPhase::Failed, uid: "u".into(), ..PodRecord::default() };
     for threshold in [0, -1, i64::MIN] {
         assert_eq!(chosen(&cache(std::slice::from_ref(&pod)), &policy(threshold)), []);
@@ -178,7 +178,7 @@ const ENDED_FIRST: PodView<'static> = PodView {
     finished: 1,
     order: 0,
     deletion: Deletion::None,
-    is_asked: false,
+    is_deletion_requested: false,
 };
 
 impl TerminatedPods for Quiet {

@@ -28,7 +28,7 @@ const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);
 struct HistoryState {
     /// The nodes that exist.
     nodes: BTreeMap<String, NodeRecord>,
-    /// Since when the current controller may miss a node.
+    /// The time since when the current controller may miss a node.
     missing: BTreeMap<String, Timestamp>,
     /// The nodes that it may have missed since the last cycle began.
     missed: BTreeSet<String>,
@@ -128,7 +128,7 @@ fn trouble(random: &mut Random, cluster: &MemoryCluster) {
         }
         6 => cluster.hold_lists(feed, None),
         _ => {
-            let ask = random.pick(&[ApiCall::Node, ApiCall::FailPod, ApiCall::RemovePod]);
+            let call = random.pick(&[ApiCall::Node, ApiCall::FailPod, ApiCall::RemovePod]);
             let trouble = match random.below(6) {
                 0 => CallFault::Unreachable,
                 1 => CallFault::AnswerLost,
@@ -137,7 +137,7 @@ fn trouble(random: &mut Random, cluster: &MemoryCluster) {
                 4 => CallFault::Throttled(Some(Duration::from_secs(random.below(5)))),
                 _ => CallFault::Late(Duration::from_secs(random.below(30))),
             };
-            cluster.inject_fault(ask, trouble, 1 + u32::try_from(random.below(3)).unwrap());
+            cluster.inject_fault(call, trouble, 1 + u32::try_from(random.below(3)).unwrap());
         }
     }
 }
@@ -146,8 +146,12 @@ fn trouble(random: &mut Random, cluster: &MemoryCluster) {
 fn lawful(removed: &RemovedPod, known: &HistoryState, seed: u64) {
     let pod = &removed.record;
     let context = || format!("seed {seed}: {removed:?}");
-    let asked = (&removed.target.uid, removed.target.version);
-    assert!(pod.version.0.is_some() && asked == (&pod.uid, pod.version), "as seen: {}", context());
+    let requested = (&removed.target.uid, removed.target.version);
+    assert!(
+        pod.version.0.is_some() && requested == (&pod.uid, pod.version),
+        "as seen: {}",
+        context()
+    );
     assert!(pod.phase.is_final(), "marked as failed before: {}", context());
     match removed.verdict.rule {
         Rule::OVER_THRESHOLD => {

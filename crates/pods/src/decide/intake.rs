@@ -62,7 +62,7 @@ pub struct IntakeContext<'a> {
 }
 
 impl Intake {
-    /// Processes an event; returns the commands in the order in which they are to be executed.
+    /// Processes an event; returns the commands in the order in which they must be executed.
     pub fn step(&mut self, event: IntakeEvent, around: &IntakeContext<'_>) -> Vec<IntakeCommand> {
         let (mut commands, uid) = (Vec::new(), event.uid().cloned());
         match event {

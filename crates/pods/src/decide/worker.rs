@@ -232,7 +232,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Processes an event; returns the commands in the order in which they are to be executed.
+    /// Processes an event; returns the commands in the order in which they must be executed.
     pub fn step(&mut self, event: Event) -> Vec<Command> {
         let mut commands = Vec::new();
         match event {

@@ -46,7 +46,7 @@ fn recreated_pod_waits_for_leftovers_of_its_earlier_instance() {
 
 // behaviour: WRK-18, WRK-35
 #[test]
-fn static_pod_waits_for_remains_of_another_of_its_name() {
+fn static_pod_waits_for_leftovers_of_another_pod_of_its_name() {
     let (old, new) = (static_pod("old"), static_pod("new"));
     let mut workers = Workers::default();
     play(&mut workers, finishes(&old));

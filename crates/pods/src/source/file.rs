@@ -68,7 +68,7 @@ pub struct FileSource {
     last_good: LastGood,
     watching: Watching,
     /// The last content of each file: a file is decoded only when it changed, and a file that became unreadable
-    /// keeps its pod. Boxed: a map has room for more than it holds.
+    /// keeps its pod. Boxed, because a map reserves space for more entries than it has.
     known: BTreeMap<PathBuf, Box<Manifest>>,
     /// A problem with the path itself.
     problem: Problem,

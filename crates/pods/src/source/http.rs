@@ -121,7 +121,7 @@ pub fn http_source(
 impl HttpSource {
     /// Polls until `stop` is cancelled.
     pub async fn run(mut self, stop: CancellationToken) {
-        let asking = async {
+        let requesting = async {
             self.last_good.forget_others(std::slice::from_ref(&self.origin)).await;
             loop {
                 self.poll().await;
@@ -133,7 +133,7 @@ impl HttpSource {
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            () = asking => {}
+            () = requesting => {}
         }
     }
 

@@ -31,7 +31,7 @@ pub struct Worker {
     timing: Timing,
     instance: Option<ContainerId>,
     counted: ProbeCount,
-    /// Equal verdicts in a row, for people.
+    /// Equal verdicts in a row, for display.
     run_length: u32,
     /// The due time of the last failure that counted while the period was shortened.
     counted_at: Option<Duration>,

@@ -15,7 +15,7 @@ pub fn stop_grace(
     pod: &Pod,
     container: Option<&Container>,
     why: Option<KillReason>,
-    asked: Option<Duration>,
+    requested: Option<Duration>,
 ) -> Duration {
     let seconds = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
     let deletion = pod.metadata.deletion_grace_period_seconds.map(seconds);
@@ -28,7 +28,7 @@ pub fn stop_grace(
     let of_probe = |probe: &Probe| probe.termination_grace_period_seconds;
     // Like upstream: a probe's grace period replaces that of the pod, but not a missing one.
     let specified = specified.map(|specified| probe.and_then(of_probe).unwrap_or(specified));
-    asked.or(deletion).or(specified.map(seconds)).unwrap_or(LEAST_GRACE)
+    requested.or(deletion).or(specified.map(seconds)).unwrap_or(LEAST_GRACE)
 }
 
 /// The rest of a grace period. Hooks and the wait of sidecars are subtracted, in whole
@@ -87,11 +87,15 @@ mod tests {
             (None, Some(0), Some(30), 2),
             (None, Some(-1), None, 2),
         ];
-        for (asked, deletion, specified, expected) in rows {
+        for (requested, deletion, specified, expected) in rows {
             let pod = with(deletion, specified);
-            let grace = stop_grace(&pod, None, None, asked.map(Duration::from_secs));
+            let grace = stop_grace(&pod, None, None, requested.map(Duration::from_secs));
             let sent = GraceBudget::new(grace).for_runtime();
-            assert_eq!(sent, Duration::from_secs(expected), "{asked:?} {deletion:?} {specified:?}");
+            assert_eq!(
+                sent,
+                Duration::from_secs(expected),
+                "{requested:?} {deletion:?} {specified:?}"
+            );
         }
     }
 

@@ -75,7 +75,7 @@ mod tests {
 
     // behaviour: ACT-90
     #[test]
-    fn termination_message_path_is_that_of_the_mounted_file() {
+    fn termination_message_path_is_the_path_of_the_mounted_file() {
         let source = message_source(&ended("File", 1, "Error")).unwrap();
         assert_eq!(source, MessageSource { file: Some("/words".to_owned()), or_log: false });
         let mut loosely = ended("File", 1, "Error");

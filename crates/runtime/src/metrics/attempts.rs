@@ -63,7 +63,7 @@ impl Attempts {
     }
 
     /// The creation of a sandbox took this long.
-    pub(crate) fn asked_for_sandbox(&self, handler: &str, took: Duration, failed: bool) {
+    pub(crate) fn sandbox_requested(&self, handler: &str, took: Duration, failed: bool) {
         self.sandboxes.with_label_values(&[handler]).observe(took.as_secs_f64());
         if failed {
             self.sandbox_errors.with_label_values(&[handler]).inc();

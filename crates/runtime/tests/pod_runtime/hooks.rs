@@ -91,8 +91,11 @@ async fn next_container_starts_after_the_post_start_hook() {
     let url = format!("http://{address}:8080/hook");
     harness.web.put(&url, Page::Answer(500, b"any answer will do".to_vec()));
     harness.synced(&pod).await;
-    let asked = harness.web.request_headers(&url);
-    assert!(asked[0].0.iter().any(|(_, value)| value == &["kube-lifecycle/1.36"]), "{asked:?}");
+    let requested = harness.web.request_headers(&url);
+    assert!(
+        requested[0].0.iter().any(|(_, value)| value == &["kube-lifecycle/1.36"]),
+        "{requested:?}"
+    );
 }
 
 // behaviour: ACT-83, ACT-126

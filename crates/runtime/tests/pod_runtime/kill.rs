@@ -16,15 +16,15 @@ use crate::harness::{Harness, IMAGE, forever, seconds, web};
 #[tokio::test(start_paused = true)]
 async fn grace_period_is_from_the_kill_then_deletion_then_spec() {
     let rows = [(Some(7), None, 7), (Some(1), None, 2), (None, Some(5), 5), (None, None, 30)];
-    for (asked, deletion, grace) in rows {
+    for (requested, deletion, grace) in rows {
         let harness = Harness::new();
         let mut pod = web().container("deaf", IMAGE, ["ignore", "TERM"]).build();
         harness.synced(&pod).await;
         pod.metadata.deletion_grace_period_seconds = deletion;
         let status = harness.status(&pod).await;
         let begun = Instant::now();
-        harness.pods.kill(&pod, &status, asked.map(seconds), PodEnd::Deleted).await.unwrap();
-        assert_eq!(begun.elapsed(), seconds(grace), "{asked:?} {deletion:?}");
+        harness.pods.kill(&pod, &status, requested.map(seconds), PodEnd::Deleted).await.unwrap();
+        assert_eq!(begun.elapsed(), seconds(grace), "{requested:?} {deletion:?}");
         assert_eq!(harness.instances("deaf"), [(0, Exited)]);
     }
 }

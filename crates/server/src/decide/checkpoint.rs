@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timeout_is_the_last_one() {
+    fn last_timeout_is_used() {
         let rows = [
             (None, Some(0)),
             (Some("x=1"), Some(0)),

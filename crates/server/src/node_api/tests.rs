@@ -77,7 +77,7 @@ async fn refusals_have_upstreams_texts() {
 
 // behaviour: SRV-12
 #[tokio::test]
-async fn nothing_is_served_while_the_api_server_is_away() {
+async fn nothing_is_served_while_the_api_server_is_unavailable() {
     let mut options = Options::default();
     options.reviewer.is_away = true;
     let port = Port::open(options).await;

@@ -299,7 +299,12 @@ impl Harness {
     }
 
     /// Status and content of a finite response.
-    pub(crate) async fn ask(&self, method: &str, path: &str, body: &str) -> (StatusCode, String) {
+    pub(crate) async fn send_text(
+        &self,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> (StatusCode, String) {
         let answer = self.send(method, path, body).await;
         let status = answer.status();
         let content = tokio::time::timeout(PATIENCE, answer.into_body().collect()).await;
@@ -308,12 +313,12 @@ impl Harness {
     }
 
     pub(crate) async fn get(&self, path: &str) -> (StatusCode, String) {
-        self.ask("GET", path, "").await
+        self.send_text("GET", path, "").await
     }
 
     /// Status and message of an error response.
     pub(crate) async fn problem(&self, method: &str, path: &str) -> (u16, String) {
-        let (status, content) = self.ask(method, path, "").await;
+        let (status, content) = self.send_text(method, path, "").await;
         let problem: Problem = serde_json::from_str(&content)
             .unwrap_or_else(|error| panic!("{path}: {error}: {content}"));
         (status.as_u16(), problem.message)

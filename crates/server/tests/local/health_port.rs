@@ -27,7 +27,7 @@ impl Port {
     }
 
     async fn get(&self, path: &str) -> String {
-        let asking = async {
+        let requesting = async {
             let mut stream = TcpStream::connect(self.address).await.unwrap();
             let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
             stream.write_all(request.as_bytes()).await.unwrap();
@@ -35,7 +35,7 @@ impl Port {
             stream.read_to_string(&mut answer).await.unwrap();
             answer
         };
-        timeout(PATIENCE, asking).await.expect("an answer in time")
+        timeout(PATIENCE, requesting).await.expect("an answer in time")
     }
 }
 

@@ -22,7 +22,7 @@ const NEXT: Duration = Duration::from_secs(1);
 
 /// A sidecar gets what the others leave of the grace, and a container with a hook what the hook leaves, which
 /// may be more at the next attempt: then the full grace counts again. A restart of the whole pod has no grace,
-/// whatever its containers get at their end.
+/// regardless of its containers get at their end.
 #[derive(Debug, Default)]
 pub(super) struct GraceShrinks {
     pods: BTreeMap<PodUid, Arc<PodPlan>>,
@@ -136,7 +136,7 @@ impl Invariant for GraceShrinks {
                     containers.get(id).is_none_or(|one| unwanted.contains(&one.uid))
                 });
             }
-            // Then it is another attempt.
+            // A stop after that belongs to another attempt.
             Event::StopFailed(_) | Event::ReadFaultBegan => {
                 self.before_sidecars.clear();
             }

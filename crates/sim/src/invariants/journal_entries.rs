@@ -27,7 +27,7 @@ pub(super) struct JournalEntries {
     failed: BTreeSet<(ObjectRef, String)>,
     /// A removal whose result the agent has just got.
     answered: Option<ObjectRef>,
-    /// Since when an agent lives.
+    /// The time since when an agent lives.
     since: Option<Duration>,
 }
 

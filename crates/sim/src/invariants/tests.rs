@@ -419,13 +419,17 @@ fn finds_restart_without_back_off() {
     assert_eq!(fourth([0, 1, 12, 33]), None);
     assert_eq!(fourth([0, 1, 12, 32]), sentence);
     assert_eq!(fourth([0, 1, 700, 702]), None);
-    let asks = |revision| {
-        let asking = PodPlan { keeps_uid: true, revision, ..(*pod(Policy::Always)).clone() };
-        Event::Wanted("u".into(), Arc::new(asking))
+    let wanted_event = |revision| {
+        let requesting = PodPlan { keeps_uid: true, revision, ..(*pod(Policy::Always)).clone() };
+        Event::Wanted("u".into(), Arc::new(requesting))
     };
     let resized = |first, then| {
         let done = initialized().into_iter().chain(life(0, 0));
-        let lives = [asks(first)].into_iter().chain(done).chain(life(1, 1)).chain([asks(then)]);
+        let lives = [wanted_event(first)]
+            .into_iter()
+            .chain(done)
+            .chain(life(1, 1))
+            .chain([wanted_event(then)]);
         broken(lives.chain(life(2, 3)))
     };
     assert_eq!(resized(0, 1), None, "a resize resets the back-off");

@@ -415,8 +415,8 @@ impl PlanBuilder {
         }
     }
 
-    /// An action on a manifest. Steps are not built in the order of time, so the effect of an action is
-    /// determined when it is executed.
+    /// An action on a manifest. Steps are not built in chronological order, so the effect of an action
+    /// is determined when it is executed.
     fn manifest_action(&mut self, at: Duration) {
         let count = u64::try_from(self.pods.len()).unwrap_or(1);
         if count < 10 && self.random.chance(15) {

@@ -9,9 +9,9 @@ use model::ids::{PodUid, SandboxId};
 use crate::history::{Event, Record};
 use crate::outside::Outside;
 
-/// Since when each pod is wanted, and when its sandboxes were created. The first sandbox may be removed long
-/// before its pod; and if the clock was set back, the start time may be that of a later sandbox, of a later
-/// life.
+/// The time since when each pod is wanted, and when its sandboxes were created. The first sandbox may be
+/// removed long before its pod; and if the clock was set back, the start time may be that of a later
+/// sandbox, of a later life.
 #[derive(Debug, Default)]
 pub(super) struct PodStarts {
     wanted: BTreeMap<PodUid, Duration>,

@@ -29,7 +29,7 @@ struct FoundLog {
 }
 
 impl MemoryFiles {
-    /// The inode of a file: a writer that has it open writes there, whatever its name.
+    /// The inode of a file: a writer that has it open writes there, regardless of its name.
     pub fn inode(&self, path: impl AsRef<Path>) -> Option<u64> {
         self.tree().placed(path.as_ref()).map(|placed| placed.inode)
     }

@@ -278,7 +278,7 @@ impl Images {
         layers.values().sum()
     }
 
-    /// Removes an image with all of its names.
+    /// Removes an image with all its names.
     pub(super) fn remove(&mut self, reference: &str) {
         let Some(id) = self.resolve(reference).map(|(id, _)| id.to_owned()) else {
             return;

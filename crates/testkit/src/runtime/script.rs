@@ -21,7 +21,7 @@ pub enum OnTerm {
     Exit {
         /// Its exit code.
         code: i32,
-        /// How long it still goes on.
+        /// The remaining duration.
         delay: Duration,
     },
     /// Ignores it.

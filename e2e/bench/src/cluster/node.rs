@@ -22,7 +22,8 @@ use crate::usage::{self, Sleeper};
 /// The timeout of one pod, or a node, and of each of many.
 const AT_LEAST: Duration = Duration::from_mins(2);
 const EACH: Duration = Duration::from_secs(3);
-/// How long no request about removed pods may come until the last is taken as the last, and how long that may take.
+/// After this time without a request about removed pods, the latest counts as the last one; and the limit of that
+/// wait.
 const SILENCE: Duration = Duration::from_secs(1);
 const NOISE: Duration = Duration::from_mins(1);
 

@@ -118,14 +118,14 @@ pub(super) fn exchange(
     mut stream: impl Read + Write,
     log: &dyn Fn(&str),
 ) -> io::Result<()> {
-    let (asked, answer, with_body) = match Request::read(&mut stream)? {
+    let (requested, answer, with_body) = match Request::read(&mut stream)? {
         Ok(request) => {
-            let asked = format!("{} {}", request.method, request.path);
-            (asked, registry.answer(&request), request.method != Method::Head)
+            let requested = format!("{} {}", request.method, request.path);
+            (requested, registry.answer(&request), request.method != Method::Head)
         }
         Err(problem) => ("?".to_owned(), Answer::to_bad(problem), true),
     };
-    log(&format!("{asked} {}", answer.status.code()));
+    log(&format!("{requested} {}", answer.status.code()));
     stream.write_all(head(&answer).as_bytes())?;
     if with_body {
         send(&mut stream, &answer.body, registry.pace)?;

@@ -114,8 +114,8 @@ fn nearest(mut pods: Vec<&Arc<Pod>>, mut needs: Needs) -> Vec<&Arc<Pod>> {
 }
 
 fn requests_more(pod: &Pod, other: &Pod) -> bool {
-    let asked = |pod: &Pod| (freed_by(pod, MEMORY), freed_by(pod, CPU));
-    asked(pod) > asked(other)
+    let requested = |pod: &Pod| (freed_by(pod, MEMORY), freed_by(pod, CPU));
+    requested(pod) > requested(other)
 }
 
 /// Whether one pod may preempt another.

@@ -54,7 +54,7 @@ async fn panic_in_a_removal_keeps_its_pod_for_the_next_pass() {
 
 // behaviour: WRK-38
 #[tokio::test(start_paused = true)]
-async fn panic_in_a_decision_keeps_all_of_its_pod() {
+async fn panic_in_a_decision_keeps_all_objects_of_its_pod() {
     let mut bench = Bench::new(Pods::ready(), keep(0));
     let (panics, guard) = KeptPanics::guard();
     bench.parts.panics = guard;

@@ -445,9 +445,9 @@ async fn pod_that_comes_back_during_a_stop_keeps_its_container() {
         (Method::ContainerStatus, Method::RemoveContainer),
         (Method::StopPodSandbox, Method::RemovePodSandbox),
     ];
-    for (asked, removal) in rows {
+    for (requested, removal) in rows {
         let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
-        if asked == Method::ContainerStatus {
+        if requested == Method::ContainerStatus {
             // The status of an exited container is not requested when all logs of its pod are removed.
             let sandbox = bench.sandbox("web", 0).await;
             let id = bench.container("web", &sandbox, 0).await;
@@ -456,9 +456,9 @@ async fn pod_that_comes_back_during_a_stop_keeps_its_container() {
             bench.dead_pod("web", 0).await;
         }
         bench.runtime.forget_calls();
-        bench.parts.pods = Arc::new(ReturningPod(Arc::clone(&bench.runtime), asked));
+        bench.parts.pods = Arc::new(ReturningPod(Arc::clone(&bench.runtime), requested));
         let report = bench.pass(false).await;
-        assert_eq!(bench.runtime.count(asked), 1);
+        assert_eq!(bench.runtime.count(requested), 1);
         assert_eq!(bench.runtime.count(removal), 0, "{removal:?}");
         assert_eq!((report.removed(), report.failed()), (0, 0), "it stays without a failure");
         assert!(!report.is_complete(), "it is checked again: {report:?}");

@@ -65,7 +65,7 @@ pub enum Observed {
     No,
 }
 
-/// An image that may be removed, for all of its handlers.
+/// An image that may be removed, for all its handlers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// Its id, by which it is removed.

@@ -19,7 +19,7 @@ const THREADS: usize = 4;
 /// From this number of files on, a tree is large.
 const LARGE: u64 = 500;
 
-/// Progress is reported after so many files.
+/// Progress is reported after this number of files.
 const REPORTED: u64 = 1000;
 
 /// How many errors of single files are logged.

@@ -137,7 +137,7 @@ impl Entry {
         self.pod().filter(|pod| view::is_static(pod)).map(|pod| view::pod_name(pod))
     }
 
-    /// Whether it is to run.
+    /// Whether it should run.
     pub(super) fn is_desired(&self) -> bool {
         self.pod().is_some() && !self.state.is_rejected()
     }

@@ -63,7 +63,7 @@ pub enum IntakeEvent {
     PodChanged {
         /// The pod.
         uid: PodUid,
-        /// What is wrong with it.
+        /// The problem.
         checks: PodChecks,
     },
     /// A source removed a pod.
@@ -92,7 +92,7 @@ pub enum IntakeEvent {
     WorkerForgotten {
         /// The pod.
         uid: PodUid,
-        /// What is wrong with it, if a source lists it.
+        /// The problem, if a source lists it.
         checks: PodChecks,
     },
     /// All pods are compared with the runtime.

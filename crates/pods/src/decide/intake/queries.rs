@@ -40,12 +40,12 @@ impl Intake {
         self.pods.get(uid).is_some_and(|entry| entry.state.has_worker())
     }
 
-    /// Whether a pod is to run.
+    /// Whether a pod should run.
     pub fn is_desired(&self, uid: &PodUid) -> bool {
         self.pods.get(uid).is_some_and(Entry::is_desired)
     }
 
-    /// The pods that are to run.
+    /// The pods that should run.
     pub fn desired(&self) -> BTreeSet<PodUid> {
         let desired = self.pods.iter().filter(|(_, entry)| entry.is_desired());
         desired.map(|(uid, _)| uid.clone()).collect()

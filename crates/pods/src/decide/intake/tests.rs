@@ -176,7 +176,7 @@ fn decided(decision: AdmissionDecision) -> IntakeEvent {
 
 // behaviour: ADM-18
 #[test]
-fn decision_counts_only_for_a_pod_that_awaits_it() {
+fn decision_is_ignored_unless_the_pod_awaits_it() {
     let pod = api_pod(UID);
     let admit = |occupies| decided(AdmissionDecision::Admit { occupies });
     check(&pod, &admit(true), &[(EARLIER, WORKING, "create"), (REFRESHED, WORKING, "create")]);
@@ -235,7 +235,7 @@ fn plan(victims: &[&str]) -> Preemption {
 
 // behaviour: ADM-19
 #[test]
-fn critical_pod_starts_once_its_victims_had_their_time() {
+fn critical_pod_starts_when_the_time_of_its_victims_is_over() {
     let made = Room { uid: uid(), victims: vec!["b".into(), "c".into()] };
     for room in [Some(made), None] {
         let mut intake = started([

@@ -128,7 +128,7 @@ impl Manifest {
         self.unkept.is_some()
     }
 
-    /// Called when its pod got its name: stores the text.
+    /// Stores the text. Called when its pod has got its name.
     pub(super) async fn granted(&mut self, disk: &LastGood) {
         self.contested.clear();
         self.holds = self.pod.as_deref().map(view::pod_name);

@@ -320,7 +320,7 @@ fn unusable_persistent_volumes_are_refused_with_upstream_texts() {
 
 // behaviour: VOL-36
 #[test]
-fn claim_volumes_become_their_persistent_volume() {
+fn claim_volumes_resolve_to_their_persistent_volume() {
     let mut bound = bound();
     let record = volume(&mut bound);
     record.access_modes = vec!["ReadWriteOncePod".to_owned()];
