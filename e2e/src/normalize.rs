@@ -100,7 +100,7 @@ impl Normalizer {
     }
 }
 
-/// Times are equal unless one is missing.
+/// Replaces a time: all times are equal, except a missing one.
 fn when(time: &str) -> &'static str {
     if time.starts_with("1970-01-01") { "the epoch" } else { "a time" }
 }

@@ -13,7 +13,7 @@ use crate::node::{NODE_NAME, program};
 
 /// An emulated CPU on a busy machine is slow.
 pub const PATIENCE: Duration = Duration::from_mins(8);
-/// The pause between two looks. Each takes the machine some time.
+/// The pause between two checks. A check costs the machine some time.
 const PAUSE: Duration = Duration::from_millis(250);
 
 const MANIFESTS: &str = "/etc/kubernetes/manifests";
@@ -75,7 +75,7 @@ pub struct VmOptions {
     pub systemd_cgroups: bool,
     /// Further parameters of its kernel.
     pub parameters: &'static str,
-    /// Further modules of its kernel.
+    /// Additional modules of its kernel.
     pub modules: Vec<&'static str>,
 }
 

@@ -26,7 +26,7 @@ fn manager(files: &Arc<MemoryFiles>) -> AllocationManager {
     let chain = AdmissionChain {
         sysctls: AllowedSysctls::new((6, 1), &[]),
         apparmor: false,
-        restart_rules: true,
+        invalid_restart_rules_have_upstream_errors: true,
         node: Node::default(),
     };
     let parts = AllocationParts {

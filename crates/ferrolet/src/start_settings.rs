@@ -73,7 +73,7 @@ impl Settings {
             node: inputs.node.clone(),
             host_ips: inputs.host_ips.clone(),
             admission: Node { runtime: runtime.features, ..inputs.admission.clone() },
-            restart_rules: gates.enabled("ContainerRestartRules"),
+            invalid_restart_rules_have_upstream_errors: gates.enabled("ContainerRestartRules"),
             resets_on_restart: gates.enabled("ChangeContainerStatusOnKubeletRestart"),
             unsafe_sysctls: config.allowed_unsafe_sysctls.clone(),
             restart_backoff: BackoffLimits { base: back_off.initial, max: back_off.max },

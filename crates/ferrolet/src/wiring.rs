@@ -458,7 +458,8 @@ fn admission_chain(settings: &Settings) -> AdmissionChain {
     AdmissionChain {
         sysctls,
         apparmor: machine.apparmor,
-        restart_rules: settings.restart_rules,
+        invalid_restart_rules_have_upstream_errors: settings
+            .invalid_restart_rules_have_upstream_errors,
         node: settings.admission.clone(),
     }
 }

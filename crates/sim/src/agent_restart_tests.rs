@@ -151,7 +151,7 @@ fn finds_new_agent_that_resizes_stops_or_pulls() {
         (make("a"), true),
         (make("b"), false),
         (pull(image, true), true),
-        // For the container that ended.
+        // The image of the container that ended.
         (pull(image, false), false),
         (pull("other", false), true),
     ];

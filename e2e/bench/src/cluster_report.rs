@@ -28,7 +28,7 @@ pub struct Metric {
 pub enum Number {
     /// A time, which bare calls have, too.
     Time(fn(&Times) -> Option<f64>),
-    /// A cost of quiet minutes, which a sleeping process has, too: the minutes, and the cost.
+    /// A cost of quiet minutes that a sleeping process has too: the minutes, and the cost.
     Quiet(fn(&Costs) -> &Quiet, fn(Usage) -> f64),
     /// A cost that only agents have.
     Cost(fn(&Costs, &ClusterPlan) -> f64),

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_one_round_are_one_round() {
+    fn turns_of_one_round_count_as_one_round() {
         let all: Vec<Measured> = (0..6).map(|turn| round(1 + turn / 3, 0.1, 0.2)).collect();
         assert_eq!(judge(0.3, &all), not_judged("2 of 3 rounds with a load below 1 before"));
     }

@@ -117,7 +117,7 @@ mod tests {
         let chain = AdmissionChain {
             sysctls: AllowedSysctls::new((6, 1), &[]),
             apparmor: false,
-            restart_rules: true,
+            invalid_restart_rules_have_upstream_errors: true,
             node: Node { allocatable: allocatable.into(), ..Node::default() },
         };
         let selecting = |zone: Option<&str>| {

@@ -18,7 +18,7 @@ pub struct AdmissionChain {
     /// Whether the machine has `AppArmor`.
     pub apparmor: bool,
     /// Whether containers may have their own restart policies and rules.
-    pub restart_rules: bool,
+    pub invalid_restart_rules_have_upstream_errors: bool,
     /// The node itself.
     pub node: Node,
 }
@@ -30,7 +30,7 @@ impl AdmissionChain {
             return None;
         }
         let mut ignored = unsupported(pod);
-        if !self.restart_rules {
+        if !self.invalid_restart_rules_have_upstream_errors {
             ignored.extend(podspec::restart::own_rules(pod));
         }
         let message = || format!("not supported: {}", ignored.join(", "));
@@ -115,7 +115,7 @@ mod tests {
         AdmissionChain {
             sysctls: AllowedSysctls::new((6, 1), &[]),
             apparmor: false,
-            restart_rules: true,
+            invalid_restart_rules_have_upstream_errors: true,
             node: roomy(),
         }
     }
@@ -221,7 +221,7 @@ mod tests {
         let spec = "initContainers: [{name: i, image: i, restartPolicy: OnFailure}, \
                     {name: s, image: i, restartPolicy: Always}]";
         assert_eq!(rules().unsupported(&pod(spec)), None);
-        let gated = AdmissionChain { restart_rules: false, ..rules() };
+        let gated = AdmissionChain { invalid_restart_rules_have_upstream_errors: false, ..rules() };
         let refusal = gated.unsupported(&pod(spec)).map(|refusal| refusal.message);
         let expected = "not supported: spec.initContainers[0].restartPolicy";
         assert_eq!(refusal.as_deref(), Some(expected));

@@ -29,7 +29,7 @@ fn shortened(refused: &RefusedManifest, manifest: &str) -> String {
     let Some((cut, _)) = message.char_indices().nth(BRIEF) else {
         return written(refused, manifest, &message);
     };
-    // Between words, unless a word is longer than the limit.
+    // Cuts between words, unless a single word is longer than the limit.
     let end = message[..cut].rfind(' ').unwrap_or(cut);
     let name = Path::new(&refused.manifest).file_name().and_then(|name| name.to_str());
     let name = name.unwrap_or(&refused.manifest);

@@ -106,7 +106,7 @@ pub struct Settings {
     /// The node as admission sees it.
     pub admission: Node,
     /// Whether containers may have their own restart policies and rules.
-    pub restart_rules: bool,
+    pub invalid_restart_rules_have_upstream_errors: bool,
     /// Sysctls that pods may set in addition to the safe ones.
     pub unsafe_sysctls: Vec<String>,
     /// The back-off of failing containers.
@@ -162,7 +162,7 @@ impl Settings {
             node,
             host_ips: Vec::new(),
             admission: unlimited_node(node_name),
-            restart_rules: true,
+            invalid_restart_rules_have_upstream_errors: true,
             unsafe_sysctls: Vec::new(),
             restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
             resets_on_restart: false,

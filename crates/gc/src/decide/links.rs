@@ -18,7 +18,7 @@ pub enum LinkTarget {
     State(ContainerState),
     /// The runtime answered without a status.
     Nothing,
-    /// The runtime does not have it.
+    /// The runtime does not have the container.
     NotThere,
     /// The runtime returned an error.
     Failed,

@@ -77,7 +77,7 @@ mod tests {
 
     // behaviour: ACT-60, WRK-25
     #[test]
-    fn most_specific_grace_counts_and_the_runtime_gets_at_least_two_seconds() {
+    fn most_specific_grace_is_used_and_the_runtime_gets_at_least_two_seconds() {
         let rows = [
             (None, None, None, 2),
             (None, None, Some(30), 30),

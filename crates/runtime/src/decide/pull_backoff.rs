@@ -31,9 +31,9 @@ struct Entry {
 /// A pull that must wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullWait {
-    /// When it may be tried.
+    /// The time of the next attempt.
     pub until: Timestamp,
-    /// Why the last one failed.
+    /// The failure of the last pull.
     pub last: PullFailure,
 }
 

@@ -178,7 +178,7 @@ fn finds_work_for_an_orphan_that_is_being_removed() {
         (60, "pod-is-gone", SENTENCE),
         (60, "pod-deleted", SENTENCE),
         (60, "sandbox-older", None),
-        // The agent may have begun before, and observed since that it is wanted again.
+        // The agent may have begun the removal before it observed that the pod is wanted again.
         (10, "pod-is-gone", None),
     ] {
         let history = || {

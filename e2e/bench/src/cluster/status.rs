@@ -87,7 +87,7 @@ pub struct StatusRun {
     pub round: u32,
     /// The agent.
     pub agent: Agent,
-    /// Readiness changes of all pods at once.
+    /// The measured changes of readiness; in each, all pods change at the same time.
     pub flips: Vec<Flip>,
     /// Containers that were killed.
     pub exits: Vec<Exit>,

@@ -3,7 +3,7 @@
 use super::{METADATA, check_rows, problems_of, with_container, with_spec};
 
 #[test]
-fn amount_rules() {
+fn invalid_resource_amounts_have_upstream_errors() {
     const LIMITS: &str = "spec.containers[0].resources.limits";
     const REQUESTS: &str = "spec.containers[0].resources.requests";
     check_rows(
@@ -106,7 +106,7 @@ fn amount_rules() {
 }
 
 #[test]
-fn pod_level_rules() {
+fn invalid_pod_level_resources_have_upstream_errors() {
     let problems = |spec: &str| problems_of(METADATA, spec);
     let requesting = |cpu: &str| {
         format!("containers: [{{name: c, image: i, resources: {{requests: {{cpu: {cpu}}}}}}}]")
@@ -173,7 +173,7 @@ fn pod_level_rules() {
 }
 
 #[test]
-fn claim_rules() {
+fn invalid_resource_claims_have_upstream_errors() {
     let problems = |claims: &str, used: &str| {
         let spec = format!(
             "resourceClaims: [{claims}], containers: [{{name: c, image: i, resources: {{claims: \
