@@ -78,19 +78,19 @@ util-linux     | util-linux         | command -v unshare
 mount          | util-linux         | command -v mount
 '
 
-# The same, for the virtual machine: its emulator, and programs that are copied into it.
+# Packages for the virtual machine: its emulator, and programs that are copied into it.
 VM_PACKAGES='
 qemu-system-x86 | qemu-system-x86-core | command -v qemu-system-x86_64
 binutils        | binutils             | command -v strip
 '
 
-# The same, for a virtual machine that runs systemd (`make soak PART=vm`).
+# Packages for a virtual machine that runs systemd (`make soak PART=vm`).
 SYSTEMD_PACKAGES='
 systemd         | systemd              | test -x /lib/systemd/systemd
 dbus-daemon     | dbus-daemon          | command -v dbus-daemon
 '
 
-# The same, for the images of the end-to-end suite. busybox with its libraries: a static one cannot look up host names.
+# Packages for the images of the end-to-end suite. busybox with its libraries: a static one cannot look up host names.
 CONFORMANCE_PACKAGES='
 bash            | bash                 | command -v bash
 busybox         | busybox              | command -v busybox

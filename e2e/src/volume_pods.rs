@@ -259,7 +259,7 @@ impl ClusterNode {
         pods.iter().try_for_each(|pod| self.wait_ready_at_last(&Self::pod_path(pod.name)).map(drop))
     }
 
-    /// Removes pods, and waits until none of their directories and mounts is left.
+    /// Removes pods, and waits until all their directories and mounts are gone.
     pub fn remove_volume_pods(&self, pods: &[VolumePod]) -> Result<()> {
         let mut uids = Vec::new();
         for pod in pods {

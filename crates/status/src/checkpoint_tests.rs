@@ -166,7 +166,7 @@ async fn with_an_api_server_only_static_pods_are_saved() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn saved_status_stays_until_the_sources_lack_its_pod() {
+async fn saved_status_stays_until_no_source_lists_its_pod() {
     let files = Arc::new(MemoryFiles::new());
     let agent = Agent::start(&files, SavedPods::All).await;
     let pods = ["kept", "gone"].map(static_pod);

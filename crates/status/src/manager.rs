@@ -35,7 +35,7 @@ pub struct StatusParts {
     pub node: NodeFacts,
     /// The node's addresses.
     pub host_ips: Arc<dyn HostIps>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// Metrics of pods.
     pub metrics: PodMetrics,
@@ -95,7 +95,7 @@ impl PodStatusManager {
         self.changed();
     }
 
-    /// The pod is being terminated: it gets a deletion timestamp, as a deleted pod of the API has.
+    /// Marks a pod as terminating: sets a deletion timestamp, like on a deleted pod of the API.
     pub fn terminating(&self, pod: &Pod) {
         let mut pod = pod.clone();
         pod.metadata.deletion_timestamp.get_or_insert(Time(self.parts.clock.now()));

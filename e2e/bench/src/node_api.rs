@@ -81,7 +81,7 @@ pub struct NodeApiRun {
     pub exec_seconds: Vec<f64>,
     /// Memory of the agent without followers.
     pub quiet_rss_bytes: u64,
-    /// The same with them.
+    /// The resident memory with followers.
     pub followed_rss_bytes: u64,
 }
 

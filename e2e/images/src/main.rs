@@ -38,7 +38,8 @@ struct Access {
 enum Task {
     /// Write the images around a workload into a directory.
     Write { workload: PathBuf, into: PathBuf },
-    /// Write the images of upstream's end-to-end suite, from what `make conformance` built into the testbed.
+    /// Write the images of upstream's end-to-end suite, from the programs that `make conformance` built into
+    /// the testbed.
     WriteConformance { testbed: PathBuf, workload: PathBuf, into: PathBuf },
     /// Serve the images of a directory to programs on this machine; port 0 takes any free port.
     Serve { from: PathBuf, port: u16, access: Access },

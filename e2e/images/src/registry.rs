@@ -44,7 +44,7 @@ pub struct Registry {
     blobs: BTreeMap<String, Vec<u8>>,
     /// How many bytes of a body are sent in a tenth of a second; without it, all at once.
     pace: Option<NonZeroUsize>,
-    /// The only value of `Authorization` that is accepted; none without authentication.
+    /// The only value of `Authorization` that is accepted; `None` without authentication.
     authorization: Option<String>,
     /// The token service, with which clients exchange their login for the token.
     tokens: Option<Tokens>,
@@ -88,13 +88,13 @@ impl Registry {
         Ok(registry)
     }
 
-    /// The same, with bodies that are sent slowly: so many bytes in a tenth of a second.
+    /// Sends bodies slowly: this many bytes in a tenth of a second.
     #[must_use]
     pub fn paced(self, pace: Option<NonZeroUsize>) -> Self {
         Self { pace, ..self }
     }
 
-    /// The same for clients with this user name and password alone: `NAME:PASSWORD`.
+    /// Requires this user name and password: `NAME:PASSWORD`.
     #[must_use]
     pub fn with_login(self, login: &str) -> Self {
         Self { authorization: Some(format!("Basic {}", STANDARD.encode(login))), ..self }

@@ -1,4 +1,4 @@
-//! Pull secrets of the API server, and who may use what they pulled.
+//! Pull secrets of the API server, and which pods may use the pulled images.
 
 use anyhow::{Result, ensure};
 use e2e::cluster_node::{ClusterNode, PODS};

@@ -16,7 +16,7 @@ use testbed::{Cache, ControlPlaneOptions, wait};
 
 const IMAGES: usize = 20;
 const POD_COUNT: usize = 50;
-/// The size of the layer that each image has alone.
+/// The size of the layer that each image does not share.
 const PADDING: usize = 1 << 20;
 /// The timeout until all pods run.
 const STARTED: Duration = Duration::from_mins(5);

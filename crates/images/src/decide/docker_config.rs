@@ -39,7 +39,7 @@ impl fmt::Debug for Login {
 /// Credentials by registry, as written.
 pub type DockerConfig = Vec<(String, Login)>;
 
-/// Why a text is no docker configuration. Nothing of the text is in it.
+/// Why a text is not a docker configuration. It does not contain the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DockerConfigError {
     /// It is not JSON.
@@ -140,7 +140,7 @@ mod tests {
 
     // behaviour: PULL-20
     #[test]
-    fn auth_overrides_user_name_and_password_padded_or_not() {
+    fn auth_field_overrides_user_name_and_password() {
         let rows = [
             (r#"{"username":"u","password":"p","email":"e"}"#, ["u", "p", "e"]),
             (r#"{"auth":"dTpw"}"#, ["u", "p", ""]),

@@ -11,7 +11,7 @@ pub struct RegistryPattern {
 }
 
 impl RegistryPattern {
-    /// Reads a pattern without a scheme; none if it is no host with a path.
+    /// Parses a pattern without a scheme; `None` if it is not a host with a path.
     pub fn parse(text: &str) -> Option<Self> {
         let end = text.find(['?', '#']).unwrap_or(text.len());
         let text = &text[..end];
@@ -41,7 +41,7 @@ pub fn matches_image(pattern: &str, image: &str) -> bool {
 }
 
 /// Host and port. Brackets may only enclose an IPv6 address, so there are no character classes. An IPv6 address without
-/// a port is refused, as upstream.
+/// a port is refused, like upstream.
 fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
     let (host, port) = authority.rsplit_once(':').unwrap_or((authority, ""));
     let host = match host.strip_prefix('[') {
@@ -62,7 +62,7 @@ fn is_host(host: &str) -> bool {
     host.bytes().all(|byte| !byte.is_ascii() || byte.is_ascii_alphanumeric() || is_mark(byte))
 }
 
-/// The path with `%` escapes resolved; none if one is malformed.
+/// The path with `%` escapes resolved; `None` if one is malformed.
 fn percent_decoded(path: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.bytes();
@@ -159,7 +159,7 @@ mod tests {
     proptest! {
         // behaviour: PULL-21
         #[test]
-        fn host_matches_itself_and_what_is_below_it(
+        fn host_matches_itself_and_its_subdomains(
             host in "[a-z]{1,5}(\\.[a-z]{1,5}){0,3}(:[0-9]{1,4})?",
             path in "(/[a-z]{1,3}){0,3}",
         ) {

@@ -45,7 +45,7 @@ impl fmt::Display for Method {
     }
 }
 
-/// Why the input is no request.
+/// Why the input is not a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadRequest {
     #[error("the head of a request has at most {HEAD_LIMIT} bytes")]
