@@ -3,7 +3,7 @@
 //! Purpose: creates cgroups, writes their limits, and removes them with all processes in them.
 //!
 //! Inputs: the mounted hierarchies, found once ([`Tree::of_machine`]); names and values of the model. Outputs:
-//! directories and control files of either version of cgroups.
+//! directories and control files of either version of cgroups; the usage that the kernel accounts.
 //!
 //! Invariants:
 //! - a name never leads out of a hierarchy: paths are resolved below its root, without links;
@@ -27,6 +27,7 @@ mod mountinfo;
 mod remove;
 mod systemd;
 mod tree;
+mod usage;
 mod write;
 
 #[cfg(test)]
@@ -37,3 +38,4 @@ mod tests;
 pub use host::HostCgroups;
 pub use systemd::{Manager, SystemdCgroups};
 pub use tree::Tree;
+pub use usage::UsageReader;

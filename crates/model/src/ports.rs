@@ -2,6 +2,7 @@
 //! test kit in memory; both pass the same contract tests.
 
 pub mod addresses;
+pub mod cgroup_usage;
 pub mod cgroups;
 pub mod clock;
 pub mod cluster;
@@ -15,6 +16,7 @@ pub mod journal;
 pub mod log_files;
 pub mod logs;
 pub mod node_api;
+pub mod node_usage;
 pub mod objects;
 pub mod packet_filter;
 pub mod pod_api;

@@ -32,6 +32,7 @@ pub mod logged;
 pub mod logs;
 #[cfg(feature = "hollow")]
 mod methods;
+pub mod node_usage;
 pub mod objects;
 pub mod observed;
 pub mod packet_filter;
