@@ -14,6 +14,16 @@ pub(crate) fn sleep(time: Option<Duration>, code: i32) -> io::Result<i32> {
     Ok(ended_by.map_or(code, Signal::exit_code))
 }
 
+/// Takes memory, reports it and sleeps for ever; a terminating signal ends the wait.
+pub(crate) fn hold(mebibytes: usize) -> io::Result<i32> {
+    // Pages of zeros would not be taken before they are written.
+    let held = vec![1_u8; mebibytes << 20];
+    say(&format!("holding {} MiB", std::hint::black_box(&held).len() >> 20))?;
+    let code = sleep(None, 0)?;
+    drop(std::hint::black_box(held));
+    Ok(code)
+}
+
 /// Waits for one of the trapped signals, prints it, and waits again for the delay.
 pub(crate) fn trap(trap: &Trap) -> io::Result<i32> {
     let inbox = Inbox::catching(&ENDING.into_iter().chain(trap.signals.clone()).collect())?;
