@@ -38,6 +38,7 @@ pub mod own_settings;
 pub mod plane;
 pub mod registry;
 pub mod scenarios;
+pub mod statistics;
 pub mod terminal;
 pub mod tidy;
 pub mod vm_limits;
