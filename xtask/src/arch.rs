@@ -48,6 +48,7 @@ const LAYERS: &[(Layer, &[&str])] = &[
             "runtime",
             "gc",
             "probes",
+            "stats",
             "status",
             "volumes",
             "images",

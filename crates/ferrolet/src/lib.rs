@@ -46,6 +46,7 @@ pub mod runtime_note;
 mod runtime_state;
 mod served_pods;
 mod start_settings;
+mod statistics;
 mod streams;
 mod stuck_calls;
 pub mod supported_settings;

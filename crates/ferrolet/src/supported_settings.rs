@@ -127,6 +127,7 @@ const FIELDS: &[&str] = &[
     #[cfg(feature = "otel")]
     "tracing",
     "userNamespaces",
+    "volumeStatsAggPeriod",
 ];
 
 /// The gates that switch a whole stage, which includes gates with an effect.

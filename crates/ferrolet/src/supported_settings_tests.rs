@@ -139,7 +139,7 @@ const IDLE: &[(&str, &[&str])] = &[
     ("there are no profiles", &["enableContentionProfiling", "enableProfilingHandler"]),
     ("there are no hidden metrics", &["showHiddenMetricsForVersion"]),
     ("the API server is spoken to in JSON", &["contentType"]),
-    ("there are no volumes", &["volumePluginDir", "volumeStatsAggPeriod"]),
+    ("there are no plugins for volumes", &["volumePluginDir"]),
     (
         "nothing is handed out to single pods",
         &[

@@ -8,6 +8,7 @@ mod logs;
 pub mod node_api;
 mod probes;
 mod servers;
+mod statistics;
 mod volumes;
 
 use std::sync::Arc;
@@ -53,6 +54,8 @@ use self::logs::start_log_rotation;
 use self::node_api::NodeApiPorts;
 use self::probes::{probe_manager, start_probes};
 use self::servers::{ServerInputs, start_servers};
+pub use self::statistics::StatisticsRules;
+use self::statistics::{StatisticsInputs, start_statistics};
 use self::volumes::{VolumeInputs, start_volumes};
 use crate::adopt::Adoption;
 use crate::cgroup_metrics::register_cgroup_version;
@@ -73,6 +76,7 @@ use crate::panic_reports::panic_guard;
 use crate::pleg_statuses::PlegStatuses;
 use crate::pod_index::PodIndex;
 pub use crate::pod_resources::PodResourcesSocket;
+pub use crate::statistics::UsagePorts;
 use crate::pulse::Pulse;
 use crate::runtime_state::runtime_state;
 use crate::served_pods::{PodWaits, ServedPods};
@@ -231,6 +235,8 @@ impl Agent {
         }
         let agent = AgentHealth { sync_loop: pulse };
         let health: Arc<dyn HealthChecks> = Arc::new(agent.clone());
+        let inputs = StatisticsInputs { cache: &pleg.cache, volumes: &volumes.manager };
+        let statistics = start_statistics(settings, &ports, inputs, &mut tasks);
         let shown = NodeHealth { agent, pleg: pleg.health, stuck: stuck_calls(&ports) };
         let inputs = ServerInputs {
             pods: Arc::clone(&served),
@@ -242,6 +248,7 @@ impl Agent {
             agent_health: &health,
             records: &records,
             collector: &collector,
+            statistics,
         };
         start_servers(local, ports, inputs, &mut tasks);
         tasks.spawn("journal", |stop| records.keep(stop));

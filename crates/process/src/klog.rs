@@ -85,6 +85,7 @@ const OURS: &[&str] = &[
     "proto",
     "runtime",
     "server",
+    "stats",
     "status",
     "volumes",
 ];

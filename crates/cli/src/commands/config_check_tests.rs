@@ -95,14 +95,14 @@ fn printed_configuration_is_yaml_that_loads_to_the_same_values() {
 // behaviour: CFG-93
 #[test]
 fn only_values_without_effect_are_marked() {
-    let fields = "volumeStatsAggPeriod: 2m\nserializeImagePulls: true\nmaxPods: 7\n\
+    let fields = "cpuManagerReconcilePeriod: 2m\nserializeImagePulls: true\nmaxPods: 7\n\
                   featureGates: {MemoryQoS: true, ContainerStopSignals: true}\n";
     let files = Files::new(&[("kubelet.yaml", &format!("{HEADER}{fields}"))]);
     let file = files.path("kubelet.yaml");
     let yaml = checked(&[&file], CgroupVersion::V2);
     assert_eq!(yaml.outcome, Ok(()), "{}", yaml.notes);
     for line in [
-        "volumeStatsAggPeriod: 2m0s  # no effect yet",
+        "cpuManagerReconcilePeriod: 2m0s  # no effect yet",
         "registryPullQPS: 5",
         "containerLogMaxFiles: 5",
         "  memory.available: 100Mi  # kept back from pods; no eviction yet",
@@ -118,10 +118,10 @@ fn only_values_without_effect_are_marked() {
     // JSON has no comments; it is the document of /configz.
     let json = checked(&[&file, "-o", "json"], CgroupVersion::V2);
     let document: Value = serde_json::from_str(&json.out).unwrap();
-    assert_eq!(document["volumeStatsAggPeriod"], "2m0s");
+    assert_eq!(document["cpuManagerReconcilePeriod"], "2m0s");
     let (_, listed) =
         json.notes.trim_end().split_once("without effect, or with a partial one: ").unwrap();
-    for field in ["volumeStatsAggPeriod", "evictionHard.memory.available"] {
+    for field in ["cpuManagerReconcilePeriod", "evictionHard.memory.available"] {
         assert!(listed.split(", ").any(|path| path == field), "{field}: {listed}");
     }
 }

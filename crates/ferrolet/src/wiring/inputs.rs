@@ -32,6 +32,8 @@ use crate::decide::node::unlimited_node;
 use crate::image_access_settings::ImageAccessSettings;
 use crate::image_gc::ImageRules;
 use crate::node_cgroups::NodeCgroups;
+use crate::statistics::UsagePorts;
+use crate::wiring::statistics::StatisticsRules;
 
 /// The ports of the agent.
 #[derive(Debug, Clone)]
@@ -66,6 +68,8 @@ pub struct Ports {
     pub disks: Arc<dyn Disks>,
     /// The host's cgroups; none if the agent manages none.
     pub cgroups: Option<Arc<dyn Cgroups>>,
+    /// Measures the machine and its cgroups; none without a real machine.
+    pub usage: Option<UsagePorts>,
     /// The packet filter; none if the agent maintains no chains.
     pub packet_filter: Option<Arc<dyn PacketFilter>>,
     /// The API server; none without a cluster.
@@ -135,6 +139,8 @@ pub struct Settings {
     pub objects: objects::Settings,
     /// Which certificates projected volumes support.
     pub projections: Projections,
+    /// What statistics measure.
+    pub statistics: StatisticsRules,
 }
 
 /// Which certificates projected volumes support. Upstream's feature gates are off by default.
@@ -177,6 +183,7 @@ impl Settings {
             own_node: None,
             objects: objects::Settings::default(),
             projections: Projections::default(),
+            statistics: StatisticsRules::default(),
         }
     }
 

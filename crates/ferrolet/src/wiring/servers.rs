@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pods::source::api::ApiCopies;
 use process::tasks::Tasks;
 use server::{EventBook, HealthChecks};
+use stats::Statistics;
 
 use super::node_api::{self, AgentParts};
 use super::{Local, Ports};
@@ -39,6 +40,8 @@ pub(super) struct ServerInputs<'a> {
     pub(super) records: &'a Records,
     /// Garbage collection.
     pub(super) collector: &'a Arc<Collection>,
+    /// Resource usage.
+    pub(super) statistics: Option<Statistics>,
 }
 
 /// Starts the servers, if the agent has any.
@@ -62,6 +65,7 @@ pub(super) fn start_servers(
         cache: &inputs.cache,
         health: inputs.agent_health,
         streams: &streams,
+        statistics: inputs.statistics.as_ref(),
     };
     node_api::start(&mut local, &shown, tasks);
     let Local { listener, verbosity, pod_resources, .. } = local;

@@ -199,6 +199,7 @@ impl Harness {
             node_events: Arc::clone(&self.node_events) as _,
             disks: Arc::clone(&self.disk) as _,
             cgroups: Some(cgroups),
+            usage: None,
             packet_filter: None,
             cluster: self.through.clone().or_else(|| self.cluster_ports()),
             pools: Vec::new(),
