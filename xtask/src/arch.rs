@@ -57,6 +57,7 @@ const LAYERS: &[(Layer, &[&str])] = &[
             "server",
             "podgc",
             "events",
+            "eviction",
             "objects",
             "certificates",
         ],

@@ -24,6 +24,7 @@ const PATH: &str = "/state/allocated-resources.json";
 fn manager(files: &Arc<MemoryFiles>) -> AllocationManager {
     let registry = Registry::new();
     let chain = AdmissionChain {
+        pressure: Pressure::default(),
         sysctls: AllowedSysctls::new((6, 1), &[]),
         apparmor: false,
         restart_rules: true,

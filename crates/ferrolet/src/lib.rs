@@ -17,6 +17,7 @@ mod cluster_mode;
 pub mod collection;
 mod collection_rules;
 mod decide;
+mod eviction;
 mod feature_metrics;
 mod gc_notifier;
 mod health_checks;

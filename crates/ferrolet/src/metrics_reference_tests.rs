@@ -127,6 +127,7 @@ fn agents_metrics() -> Registry {
     drop(node::Metrics::new(&registry).unwrap());
     drop(runtime::Metrics::new(&registry).unwrap());
     drop(events::Metrics::new(&registry).unwrap());
+    drop(eviction::EvictionMetrics::new(&registry).unwrap());
     drop(logs::LogMetrics::new(&registry).unwrap());
     drop(allocation::ResizeMetrics::new(&registry).unwrap());
     drop(allocation::AdmissionMetrics::new(&registry).unwrap());

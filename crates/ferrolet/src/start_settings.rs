@@ -9,6 +9,7 @@ use images::ProviderSettings;
 use model::ports::http::Headers;
 use model::ports::runtime::RuntimeFeatures;
 use runtime::decide::{BackoffLimits, NodeSettings};
+use eviction::EvictionSettings;
 use server::EventLimits;
 use tracing::{error, warn};
 
@@ -100,6 +101,7 @@ impl Settings {
                 trust_bundles: gates.enabled("ClusterTrustBundleProjection"),
             },
             statistics: statistics_rules(config),
+            eviction: EvictionSettings::new(config),
         }
     }
 }

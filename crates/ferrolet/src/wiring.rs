@@ -2,6 +2,7 @@
 
 mod container_gc;
 mod decorated;
+mod eviction;
 mod image_access;
 mod inputs;
 mod logs;
@@ -16,10 +17,12 @@ use std::sync::Arc;
 pub use allocation::decide::admission::Node;
 use allocation::decide::{AdmissionChain, AllowedSysctls};
 use allocation::{AdmissionMetrics, AllocationManager, AllocationParts, ResizeMetrics, Resizes};
+use ::eviction::EvictionHandle;
 use gc::containers::ContainerGc;
 use gc::images::ImageGc;
 use model::image_claims::ImageClaims;
 use model::panics::PanicGuard;
+use model::pressure::Pressure;
 use model::ports::addresses::HostIps;
 use model::ports::image_access::ImageAccess;
 use model::ports::incidents::IncidentRecord;
@@ -48,6 +51,7 @@ use tokio::sync::watch;
 
 use self::container_gc::{ContainerGcInputs, start_container_gc};
 use self::decorated::DecoratedPorts;
+use self::eviction::{EvictionInputs, start_eviction};
 use self::image_access::{AccessInputs, start_image_access};
 pub use self::inputs::{ManifestUrl, Ports, Projections, Settings};
 use self::logs::start_log_rotation;
@@ -205,6 +209,18 @@ impl Agent {
         };
         let logs = start_log_rotation(settings, &ports, &panics, &mut tasks);
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
+        let inputs = StatisticsInputs { cache: &pleg.cache, volumes: &volumes.manager };
+        let statistics = start_statistics(settings, &ports, inputs, &mut tasks);
+        let inputs = EvictionInputs {
+            usage: statistics.as_ref(),
+            statuses: status.reader(),
+            workers: &workers_handle,
+            resizes: &resizes,
+            gc: &gc,
+            incidents: Arc::clone(&records.incidents) as _,
+            node: node.as_ref(),
+        };
+        let eviction = start_eviction(settings, &ports, inputs, &mut tasks);
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources,
             pleg: pleg.health.clone(),
@@ -227,6 +243,7 @@ impl Agent {
             pod_runtime: Some(pod_runtime),
             statics,
             node,
+            pressure: eviction.as_ref().map(EvictionHandle::pressure),
             metrics: sync_metrics(settings, &ports),
             panics,
         });
@@ -235,8 +252,6 @@ impl Agent {
         }
         let agent = AgentHealth { sync_loop: pulse };
         let health: Arc<dyn HealthChecks> = Arc::new(agent.clone());
-        let inputs = StatisticsInputs { cache: &pleg.cache, volumes: &volumes.manager };
-        let statistics = start_statistics(settings, &ports, inputs, &mut tasks);
         let shown = NodeHealth { agent, pleg: pleg.health, stuck: stuck_calls(&ports) };
         let inputs = ServerInputs {
             pods: Arc::clone(&served),
@@ -248,6 +263,7 @@ impl Agent {
             agent_health: &health,
             records: &records,
             collector: &collector,
+            eviction,
             statistics,
         };
         start_servers(local, ports, inputs, &mut tasks);
@@ -467,6 +483,7 @@ fn admission_chain(settings: &Settings) -> AdmissionChain {
         apparmor: machine.apparmor,
         restart_rules: settings.restart_rules,
         node: settings.admission.clone(),
+        pressure: Pressure::default(),
     }
 }
 

@@ -28,7 +28,7 @@ use tracing::{debug, error, warn};
 
 use crate::decide::pod_retries::PodRetries;
 use crate::decide::requeue::{Retry, requeue_after};
-use crate::decide::worker::{Command, Event, Job, Outcome, Target, Update, Workers};
+use crate::decide::worker::{Command, Event, Job, Outcome, Termination, Update, Workers};
 use crate::metrics::Metrics;
 use crate::states::WorkerStates;
 
@@ -61,9 +61,8 @@ pub trait PodSyncer: Debug + Send + Sync {
     /// started again with a shorter grace period.
     async fn terminate(
         &self,
-        target: &Target,
+        termination: &Termination,
         status: &RuntimePodStatus,
-        grace: Duration,
     ) -> Outcome;
     /// Reports that the pod cannot be synced, because its status is unknown.
     fn status_unknown(&self, pod: &Pod, error: &RuntimeError);
@@ -484,11 +483,11 @@ async fn run(
             drop(guard);
             return JobResult::from(synced);
         }
-        Job::Terminate(target, grace) => {
+        Job::Terminate(termination) => {
             return tokio::select! {
                 biased;
                 () = cancel.cancelled() => JobResult::from(SyncResult { acted: true, ..cancelled }),
-                ran = terminate(parts, &target, &status, grace) => ran,
+                ran = terminate(parts, &termination, &status) => ran,
             };
         }
         Job::CleanUp(pod) => tokio::select! {
@@ -505,11 +504,10 @@ async fn run(
 /// taken, or have survived. A pod has terminated only if nothing of it runs.
 async fn terminate(
     parts: &WorkerParts,
-    target: &Target,
+    termination: &Termination,
     status: &RuntimePodStatus,
-    grace: Duration,
 ) -> JobResult {
-    let outcome = parts.syncer.terminate(target, status, grace).await;
+    let outcome = parts.syncer.terminate(termination, status).await;
     if outcome != Outcome::Done {
         return SyncResult { outcome, acted: true }.into();
     }

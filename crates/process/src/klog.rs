@@ -65,6 +65,7 @@ const OURS: &[&str] = &[
     "config",
     "cri",
     "events",
+    "eviction",
     "ferrolet",
     "fetch",
     "gc",

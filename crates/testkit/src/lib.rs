@@ -49,5 +49,6 @@ pub mod segments;
 pub mod signing;
 #[cfg(feature = "hollow")]
 pub mod socket;
+pub mod usage_source;
 pub mod volumes;
 pub mod wanted;

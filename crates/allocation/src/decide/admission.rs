@@ -24,6 +24,7 @@ use podspec::view;
 
 pub use features::features;
 pub(super) use features::undeclared;
+pub(super) use taints::tolerates_memory_pressure;
 pub use node::{Ability, Node};
 pub use occupancy::Occupancy;
 use preemption::{VictimSelection, victims};

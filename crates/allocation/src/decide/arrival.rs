@@ -98,6 +98,7 @@ pub fn in_order(mut came: Vec<(Arc<Pod>, Standing)>) -> Vec<(Arc<Pod>, Standing)
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
+    use model::pressure::Pressure;
     use k8s_openapi::api::core::v1;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use testkit::pods::pod;
@@ -119,6 +120,7 @@ mod tests {
             apparmor: false,
             restart_rules: true,
             node: Node { allocatable: allocatable.into(), ..Node::default() },
+            pressure: Pressure::default(),
         };
         let selecting = |zone: Option<&str>| {
             let selector = zone.map(|zone| [("zone".to_owned(), zone.to_owned())].into());

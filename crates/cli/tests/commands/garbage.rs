@@ -84,3 +84,11 @@ impl Collector for Garbage {
         stream::iter(std::mem::take(&mut *self.lines.lock().unwrap())).boxed()
     }
 }
+
+#[async_trait]
+impl EvictionView for Garbage {
+    async fn plan(&self) -> EvictPlan {
+        let problems = self.problems.lock().unwrap().clone();
+        EvictPlan { layout: Some("split".to_owned()), problems, ..EvictPlan::default() }
+    }
+}

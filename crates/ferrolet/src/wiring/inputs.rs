@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use allocation::decide::admission::Node;
+use eviction::EvictionSettings;
 use gc::policy::ContainerPolicy;
 use hostfs::Pool;
 use journal::SMALLEST;
@@ -127,6 +128,8 @@ pub struct Settings {
     pub container_gc: ContainerPolicy,
     /// The rules of image garbage collection.
     pub images: ImageRules,
+    /// When pods are evicted.
+    pub eviction: EvictionSettings,
     /// Credentials of pulls, and which pods may use which images.
     pub image_access: ImageAccessSettings,
     /// The cgroups of the node.
@@ -177,6 +180,7 @@ impl Settings {
             journal_bytes: SMALLEST,
             container_gc: ContainerPolicy::default(),
             images: ImageRules::default(),
+            eviction: EvictionSettings::default(),
             image_access: ImageAccessSettings::default(),
             cgroups: NodeCgroups::default(),
             healthz: None,

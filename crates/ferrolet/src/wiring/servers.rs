@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use eviction::EvictionHandle;
 use pods::source::api::ApiCopies;
 use process::tasks::Tasks;
 use server::{EventBook, HealthChecks};
@@ -10,6 +11,7 @@ use stats::Statistics;
 use super::node_api::{self, AgentParts};
 use super::{Local, Ports};
 use crate::collection::Collection;
+use crate::eviction::EvictionPlans;
 use crate::metrics_text::Metrics;
 use crate::pod_index::PodIndex;
 use crate::pod_resources::PodResourceView;
@@ -40,6 +42,8 @@ pub(super) struct ServerInputs<'a> {
     pub(super) records: &'a Records,
     /// Garbage collection.
     pub(super) collector: &'a Arc<Collection>,
+    /// The eviction manager.
+    pub(super) eviction: Option<EvictionHandle>,
     /// Resource usage.
     pub(super) statistics: Option<Statistics>,
 }
@@ -81,6 +85,10 @@ pub(super) fn start_servers(
         metrics: Arc::new(Metrics(ports.metrics)),
         removals: Arc::new(JournalView::new(inputs.records)),
         collector: Arc::clone(inputs.collector) as _,
+        eviction: Arc::new(EvictionPlans {
+            manager: inputs.eviction,
+            clock: Arc::clone(&ports.clock),
+        }),
         streams: Some(streams),
         verbosity,
         clock: ports.clock,
