@@ -207,6 +207,12 @@ impl EvictionTask {
 
     /// Makes a round; returns the evicted pods.
     async fn round(&mut self) -> Vec<PodUid> {
+        let EvictionSettings { thresholds, local_limits, .. } = &self.shared.settings;
+        let pods = self.shared.parts.pods.candidates();
+        let has_limits = *local_limits && pods.iter().any(|pod| has_limit(pod));
+        if thresholds.is_empty() && !has_limits {
+            return Vec::new();
+        }
         let Some(layout) = self.find_layout().await else { return Vec::new() };
         let node = match self.shared.parts.usage.node().await {
             Ok(node) => node,
@@ -220,9 +226,6 @@ impl EvictionTask {
         self.throttle.recovered(Instant::now().into_std());
         let round = self.evaluate(observations(&node));
         self.report(&round);
-        let pods = self.shared.parts.pods.candidates();
-        let has_limits =
-            self.shared.settings.local_limits && pods.iter().any(|pod| has_limit(pod));
         if !has_limits && round.active.is_empty() {
             return Vec::new();
         }

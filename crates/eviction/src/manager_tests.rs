@@ -344,6 +344,14 @@ async fn pods_are_not_measured_while_nothing_is_short() {
     assert_eq!((bench.usage.nodes(), bench.usage.summaries()), (7, 0));
 }
 
+// behaviour: EVI-28
+#[tokio::test(start_paused = true)]
+async fn nothing_is_measured_without_thresholds_and_limits() {
+    let bench = Setup { pods: three(), ..Setup::default() }.start();
+    sleep(seconds(65)).await;
+    assert_eq!((bench.usage.nodes(), bench.usage.summaries()), (0, 0));
+}
+
 // behaviour: EVI-15, EVI-34
 #[tokio::test(start_paused = true)]
 async fn condition_is_published_when_a_threshold_is_met_and_kept_for_the_transition_period() {

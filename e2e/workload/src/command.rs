@@ -50,6 +50,10 @@ pub(crate) enum Command {
     Hold {
         mebibytes: usize,
     },
+    Fill {
+        file: OsString,
+        mebibytes: usize,
+    },
     Serve {
         port: u16,
     },
@@ -91,6 +95,9 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Command, Error> {
         Some("remove") => Command::Remove { file: parser.value()? },
         Some("write") => write(&mut parser)?,
         Some("hold") => Command::Hold { mebibytes: parser.value()?.parse()? },
+        Some("fill") => {
+            Command::Fill { file: parser.value()?, mebibytes: parser.value()?.parse()? }
+        }
         Some("serve") => Command::Serve { port: parser.value()?.parse()? },
         Some("grpc") => Command::Grpc { port: parser.value()?.parse()? },
         Some("terminal") => Command::Terminal,

@@ -1,7 +1,9 @@
 //! Commands that wait for time to pass or a signal to arrive.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::{self, Write};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::command::Trap;
@@ -22,6 +24,18 @@ pub(crate) fn hold(mebibytes: usize) -> io::Result<i32> {
     let code = sleep(None, 0)?;
     drop(std::hint::black_box(held));
     Ok(code)
+}
+
+/// Writes a file of this size, reports it and sleeps for ever; a terminating signal ends the wait.
+pub(crate) fn fill(file: &Path, mebibytes: usize) -> io::Result<i32> {
+    let mut written = File::create(file)?;
+    let block = vec![1_u8; 1 << 20];
+    for _ in 0..mebibytes {
+        written.write_all(&block)?;
+    }
+    written.sync_all()?;
+    say(&format!("filled {mebibytes} MiB"))?;
+    sleep(None, 0)
 }
 
 /// Waits for one of the trapped signals, prints it, and waits again for the delay.
