@@ -15,8 +15,8 @@ use process::{TraceSettings, klog, version};
 
 use crate::commands::output::Output;
 use crate::commands::{
-    self, completion, config_check, describe, events, evict_plan, exec, gc, get_node, get_pods, image_why,
-    logs, node_clean, pod_gc, port_forward, why,
+    self, completion, config_check, describe, events, evict_plan, exec, gc, get_node, get_pods,
+    image_why, logs, node_clean, pod_gc, port_forward, why,
 };
 use crate::{all_commands, exit_code, run_help};
 

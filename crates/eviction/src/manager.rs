@@ -108,7 +108,8 @@ impl EvictionHandle {
     /// The signals and rankings now. Changes nothing.
     pub async fn plan(&self) -> EvictionPlan {
         let Shared { parts, begun, .. } = &*self.shared;
-        let mut plan = EvictionPlan { pressure: *self.pressure.borrow(), ..EvictionPlan::default() };
+        let mut plan =
+            EvictionPlan { pressure: *self.pressure.borrow(), ..EvictionPlan::default() };
         let summary = match parts.usage.summary(Duration::ZERO).await {
             Ok(summary) => summary,
             Err(error) => {

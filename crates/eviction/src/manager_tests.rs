@@ -195,7 +195,8 @@ impl Setup {
         let devices = Ok(Devices { root: 1, images: 1, containers: 1 });
         let devices = if self.no_devices { Err("unknown".to_owned()) } else { devices };
         let disks = Arc::new(Disks(Mutex::new(devices)));
-        let (events, node_events) = (Arc::<KeptEvents>::default(), Arc::<KeptNodeEvents>::default());
+        let (events, node_events) =
+            (Arc::<KeptEvents>::default(), Arc::<KeptNodeEvents>::default());
         let (incidents, registry) = (Arc::<KeptIncidents>::default(), Registry::new());
         let parts = EvictionParts {
             usage: Arc::clone(&usage) as _,
@@ -480,8 +481,13 @@ async fn critical_pod_is_never_evicted() {
 // behaviour: EVI-37, EVI-42
 #[tokio::test(start_paused = true)]
 async fn clean_up_of_a_pod_is_awaited_for_half_a_minute() {
-    let setup =
-        Setup { thresholds: disk(), pods: three(), stay: true, never_cleaned: true, ..Setup::default() };
+    let setup = Setup {
+        thresholds: disk(),
+        pods: three(),
+        stay: true,
+        never_cleaned: true,
+        ..Setup::default()
+    };
     let bench = setup.start();
     bench.set_pods(&USED);
     bench.usage.set(|summary| set_disk(summary, 1));

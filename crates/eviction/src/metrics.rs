@@ -23,8 +23,7 @@ impl EvictionMetrics {
             "kubelet_eviction_stats_age_seconds",
             "Age of the statistics when a pod is evicted for them, by eviction signal.",
         );
-        let stats_age =
-            HistogramVec::new(opts.buckets(DEFAULT_BUCKETS.to_vec()), &[SIGNAL])?;
+        let stats_age = HistogramVec::new(opts.buckets(DEFAULT_BUCKETS.to_vec()), &[SIGNAL])?;
         registry.register(Box::new(evictions.clone()))?;
         registry.register(Box::new(stats_age.clone()))?;
         Ok(Self { evictions, stats_age })

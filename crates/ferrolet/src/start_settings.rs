@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use config::{FerroletConfiguration, GoDuration, KubeletConfiguration};
+use eviction::EvictionSettings;
 use images::ProviderSettings;
 use model::ports::http::Headers;
 use model::ports::runtime::RuntimeFeatures;
 use runtime::decide::{BackoffLimits, NodeSettings};
-use eviction::EvictionSettings;
 use server::EventLimits;
 use tracing::{error, warn};
 

@@ -343,11 +343,7 @@ impl PodSyncer for SyncPod {
         self.act(Act { pod, status, overrides: &overrides, restart_all, deadline }, cancel).await
     }
 
-    async fn terminate(
-        &self,
-        termination: &Termination,
-        status: &RuntimePodStatus,
-    ) -> Outcome {
+    async fn terminate(&self, termination: &Termination, status: &RuntimePodStatus) -> Outcome {
         let Termination { target, grace, failure } = termination;
         let pod = match target {
             Target::Pod(pod) => Arc::clone(pod),

@@ -59,11 +59,7 @@ pub trait PodSyncer: Debug + Send + Sync {
     ) -> SyncResult;
     /// Stops everything of the pod that runs; `Done` when nothing does. May be dropped to be
     /// started again with a shorter grace period.
-    async fn terminate(
-        &self,
-        termination: &Termination,
-        status: &RuntimePodStatus,
-    ) -> Outcome;
+    async fn terminate(&self, termination: &Termination, status: &RuntimePodStatus) -> Outcome;
     /// Reports that the pod cannot be synced, because its status is unknown.
     fn status_unknown(&self, pod: &Pod, error: &RuntimeError);
     /// Cleans up after a terminated pod.

@@ -107,7 +107,8 @@ fn pod_that_holds_most_memory_is_evicted() -> Result<()> {
     cluster.api().create(e2e::cluster_node::PODS, &modest("modest"))?;
     cluster.wait_ready(&ClusterNode::pod_path("modest"))?;
     let container = cluster.running("modest")?;
-    let plan = cluster.node().wait_for_answer(&["evict", "plan"], "The node is not under pressure")?;
+    let plan =
+        cluster.node().wait_for_answer(&["evict", "plan"], "The node is not under pressure")?;
     ensure!(plan.contains("allocatableMemory.available"), "{plan}");
     cluster.make_pod("greedy", &["hold", "230"])?;
     let message = "The node was low on resource: memory. Threshold quantity: 100Mi, available: ";

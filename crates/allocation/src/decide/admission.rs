@@ -24,11 +24,11 @@ use podspec::view;
 
 pub use features::features;
 pub(super) use features::undeclared;
-pub(super) use taints::tolerates_memory_pressure;
 pub use node::{Ability, Node};
 pub use occupancy::Occupancy;
 use preemption::{VictimSelection, victims};
 use resources::{Insufficient, insufficient};
+pub(super) use taints::tolerates_memory_pressure;
 
 /// The operating system of all containers.
 const OS: &str = "linux";

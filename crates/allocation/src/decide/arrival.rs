@@ -98,9 +98,9 @@ pub fn in_order(mut came: Vec<(Arc<Pod>, Standing)>) -> Vec<(Arc<Pod>, Standing)
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
-    use model::pressure::Pressure;
     use k8s_openapi::api::core::v1;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use model::pressure::Pressure;
     use testkit::pods::pod;
 
     use super::*;

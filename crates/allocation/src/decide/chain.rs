@@ -252,12 +252,17 @@ mod tests {
             ("hostIPC: true".to_owned(), "NodeShutdown"),
         ];
         rules.node.abilities.clear();
-        let under_pressure =
-            AdmissionChain { pressure: Pressure { disk: true, ..Pressure::default() }, ..self::rules() };
+        let under_pressure = AdmissionChain {
+            pressure: Pressure { disk: true, ..Pressure::default() },
+            ..self::rules()
+        };
         let mut of_api = pod(&rows[0].0);
         of_api.metadata.annotations = None;
         let decision = under_pressure.decide(&of_api, &Occupancy::default());
-        assert!(matches!(&decision, Decision::Reject(why) if why.reason == "Evicted"), "{decision:?}");
+        assert!(
+            matches!(&decision, Decision::Reject(why) if why.reason == "Evicted"),
+            "{decision:?}"
+        );
         for (spec, expected) in rows {
             match rules.decide(&pod(&spec), &Occupancy::default()) {
                 Decision::Reject(rejection) => assert_eq!(rejection.reason, expected, "{spec}"),

@@ -98,7 +98,10 @@ mod tests {
     #[test]
     fn rejection_names_the_conditions() {
         let rows = [
-            (Pressure { disk: true, ..Pressure::default() }, "The node had condition: [DiskPressure]. "),
+            (
+                Pressure { disk: true, ..Pressure::default() },
+                "The node had condition: [DiskPressure]. ",
+            ),
             (
                 Pressure { memory: true, disk: false, pid: true },
                 "The node had condition: [MemoryPressure PIDPressure]. ",

@@ -13,7 +13,8 @@ use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodName;
 use serde::de::DeserializeOwned;
 use server::wire::{
-    EventItem, EventItems, EvictPlan, GcLine, GcPlan, PodItems, Problem, SOCKET, Version, WatchLine, WhyAnswer,
+    EventItem, EventItems, EvictPlan, GcLine, GcPlan, PodItems, Problem, SOCKET, Version,
+    WatchLine, WhyAnswer,
 };
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;

@@ -119,8 +119,7 @@ fn only_values_without_effect_are_marked() {
     let json = checked(&[&file, "-o", "json"], CgroupVersion::V2);
     let document: Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!(document["cpuManagerReconcilePeriod"], "2m0s");
-    let (_, listed) =
-        json.notes.trim_end().split_once("without effect: ").unwrap();
+    let (_, listed) = json.notes.trim_end().split_once("without effect: ").unwrap();
     let is_listed = |field: &str| listed.split(", ").any(|path| path == field);
     assert!(is_listed("cpuManagerReconcilePeriod"), "{listed}");
     assert!(!is_listed("evictionHard.memory.available"), "{listed}");

@@ -174,11 +174,8 @@ mod tests {
             met: true,
             met_for: None,
         };
-        let soft = EvictSignal {
-            grace_period: text("1m0s"),
-            met_for: text("12s"),
-            ..signal.clone()
-        };
+        let soft =
+            EvictSignal { grace_period: text("1m0s"), met_for: text("12s"), ..signal.clone() };
         let silent = EvictSignal {
             signal: "pid.available".to_owned(),
             threshold: None,

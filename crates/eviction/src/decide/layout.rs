@@ -82,7 +82,8 @@ impl DiskLayout {
 
     /// The thresholds with those of `containerfs` that the layout implies, instead of configured ones.
     pub fn with_container_fs(self, thresholds: &[Threshold]) -> Vec<Threshold> {
-        let is_derived = |signal: Signal| CONTAINER_FS.iter().any(|(derived, ..)| *derived == signal);
+        let is_derived =
+            |signal: Signal| CONTAINER_FS.iter().any(|(derived, ..)| *derived == signal);
         let mut all: Vec<Threshold> =
             thresholds.iter().filter(|one| !is_derived(one.signal)).cloned().collect();
         for (derived, of_node, of_images) in CONTAINER_FS {
@@ -119,8 +120,7 @@ impl DiskLayout {
 
     /// What is removed for a signal before a pod is evicted.
     pub fn reclaim(self, signal: Signal) -> NodeReclaim {
-        let (both, none) =
-            (NodeReclaim { containers: true, images: true }, NodeReclaim::default());
+        let (both, none) = (NodeReclaim { containers: true, images: true }, NodeReclaim::default());
         match (self, disk_of(signal)) {
             (_, None) | (Self::DedicatedImageFs, Some(Disk::Node)) => none,
             (Self::Single, _) | (Self::DedicatedImageFs, _) => both,
@@ -201,7 +201,8 @@ mod tests {
             DiskLayout::replaced(&configured),
             [Signal::ContainerFsAvailable, Signal::ContainerFsInodesFree]
         );
-        let of_node = [(Signal::ContainerFsAvailable, 0.1, 0), (Signal::ContainerFsAvailable, 0.4, 60)];
+        let of_node =
+            [(Signal::ContainerFsAvailable, 0.1, 0), (Signal::ContainerFsAvailable, 0.4, 60)];
         let of_images =
             [(Signal::ContainerFsAvailable, 0.2, 0), (Signal::ContainerFsInodesFree, 0.3, 0)];
         for layout in ALL {

@@ -5,7 +5,9 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use testkit::pods::{PodBuilder, pod};
 
 use super::*;
-use crate::decide::test_stats::{container as of_container, no_stats, used, volume, with_resources};
+use crate::decide::test_stats::{
+    container as of_container, no_stats, used, volume, with_resources,
+};
 
 fn with_volume(builder: PodBuilder, name: &str, limit: Option<&str>) -> PodBuilder {
     let size_limit = limit.map(|limit| ApiQuantity(limit.to_owned()));
@@ -82,8 +84,7 @@ fn pod_is_evicted_for_the_first_limit_that_it_exceeds() {
 #[test]
 fn writable_layer_counts_for_a_container_unless_it_is_on_another_disk() {
     let pod = limited(Some("1000")).build();
-    let stats =
-        PodStats { containers: vec![of_container("main", 900, 200)], ..no_stats(&pod) };
+    let stats = PodStats { containers: vec![of_container("main", 900, 200)], ..no_stats(&pod) };
     let rows = [
         (DiskLayout::Single, true),
         (DiskLayout::DedicatedImageFs, false),

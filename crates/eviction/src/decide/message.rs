@@ -69,7 +69,11 @@ fn add_consumer(
 }
 
 /// The memory of a pod with pod-level requests, and that request.
-fn pod_level_memory(pod: &Pod, resource: Resource, stats: &PodStats) -> Option<(Quantity, Quantity)> {
+fn pod_level_memory(
+    pod: &Pod,
+    resource: Resource,
+    stats: &PodStats,
+) -> Option<(Quantity, Quantity)> {
     let memory = stats.memory.as_ref().filter(|_| resource == Resource::Memory)?;
     let request = *requests_of_whole(pod).get(MEMORY)?;
     Some((bytes(number(memory.working_set_bytes.unwrap_or(0))), request))
@@ -81,7 +85,9 @@ fn excess(pod: &Pod, resource: Resource, stats: &ContainerStats) -> Option<(Quan
     let mut containers = view::containers(pod).iter().chain(view::init_containers(pod));
     let container = containers.find(|container| container.name == stats.name)?;
     let (used, request) = match resource {
-        Resource::Memory => (stats.memory.as_ref()?.working_set_bytes?, requested(container, MEMORY)),
+        Resource::Memory => {
+            (stats.memory.as_ref()?.working_set_bytes?, requested(container, MEMORY))
+        }
         Resource::EphemeralStorage => {
             let bytes = |fs: &Option<FsStats>| fs.as_ref()?.used_bytes;
             let used = bytes(&stats.rootfs)?.saturating_add(bytes(&stats.logs)?);

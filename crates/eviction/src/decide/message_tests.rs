@@ -13,8 +13,7 @@ use crate::decide::test_stats::{amounts, container, memory, no_stats, with_resou
 use crate::decide::threshold::{Level, Threshold};
 
 fn crossed(signal: Signal, level: Level, available: i64) -> Crossed {
-    let threshold =
-        Threshold { signal, level, grace: Duration::ZERO, minimum_reclaim: None };
+    let threshold = Threshold { signal, level, grace: Duration::ZERO, minimum_reclaim: None };
     let observed = Observed { available, capacity: 1 << 30, at: Timestamp::UNIX_EPOCH };
     Crossed { threshold, observed }
 }
@@ -98,8 +97,7 @@ fn message_names_the_resource_and_the_containers_beyond_their_requests() {
 fn pod_without_statistics_has_a_message_without_annotations() {
     let crossed = crossed(Signal::PidAvailable, level("100"), 7);
     let found = message(&two_containers(), &crossed, None);
-    let expected =
-        "The node was low on resource: pids. Threshold quantity: 100, available: 7. ";
+    let expected = "The node was low on resource: pids. Threshold quantity: 100, available: 7. ";
     assert_eq!((found.text.as_str(), found.annotations.len()), (expected, 0));
 }
 

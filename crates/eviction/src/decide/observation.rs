@@ -47,8 +47,14 @@ pub fn observations(node: &NodeStats) -> Observations {
         ),
     ];
     for (space, inodes, fs) in file_systems {
-        let Some(FsStats { time, available_bytes, capacity_bytes, inodes_free, inodes: all_inodes, .. }) =
-            fs
+        let Some(FsStats {
+            time,
+            available_bytes,
+            capacity_bytes,
+            inodes_free,
+            inodes: all_inodes,
+            ..
+        }) = fs
         else {
             continue;
         };

@@ -87,9 +87,9 @@ pub fn rankings(
     for plan in signals {
         let signal = plan.threshold.signal;
         let (resource, counted) = (Resource::of(signal), layout.counted(signal));
-        let same = all.iter_mut().find(|(parts, ranking)| {
-            *parts == counted && ranking.resource == resource
-        });
+        let same = all
+            .iter_mut()
+            .find(|(parts, ranking)| *parts == counted && ranking.resource == resource);
         if let Some((_, ranking)) = same {
             if !ranking.signals.contains(&signal) {
                 ranking.signals.push(signal);
@@ -178,10 +178,8 @@ mod tests {
         ];
         for (layout, expected) in rows {
             let found = rankings(&plans, layout, &pods, PodUsage::new(&summary));
-            let found: Vec<_> = found
-                .iter()
-                .map(|one| (one.signals.clone(), &*one.pods[0].name.name))
-                .collect();
+            let found: Vec<_> =
+                found.iter().map(|one| (one.signals.clone(), &*one.pods[0].name.name)).collect();
             assert_eq!(found, expected, "{layout:?}");
         }
     }

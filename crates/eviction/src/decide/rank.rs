@@ -148,9 +148,8 @@ fn disk_usage(
     counted: CountedParts,
     measure: fn(&FsStats) -> Option<u64>,
 ) -> i64 {
-    let used = |fs: Option<&FsStats>, counts: bool| {
-        fs.filter(|_| counts).and_then(measure).unwrap_or(0)
-    };
+    let used =
+        |fs: Option<&FsStats>, counts: bool| fs.filter(|_| counts).and_then(measure).unwrap_or(0);
     let containers = stats.containers.iter().map(|container| {
         let rootfs = used(container.rootfs.as_ref(), counted.rootfs);
         rootfs.saturating_add(used(container.logs.as_ref(), counted.logs))
@@ -166,10 +165,14 @@ fn disk_usage(
 
 /// Whether the volume is on the disk of the node. Others are in memory, or elsewhere.
 fn is_local(volume: &Volume) -> bool {
-    let on_disk = volume.empty_dir.as_ref().is_some_and(|source| {
-        source.medium.as_deref().unwrap_or_default().is_empty()
-    });
-    on_disk || volume.host_path.is_some() || volume.config_map.is_some() || volume.git_repo.is_some()
+    let on_disk = volume
+        .empty_dir
+        .as_ref()
+        .is_some_and(|source| source.medium.as_deref().unwrap_or_default().is_empty());
+    on_disk
+        || volume.host_path.is_some()
+        || volume.config_map.is_some()
+        || volume.git_repo.is_some()
 }
 
 #[cfg(test)]

@@ -75,7 +75,8 @@ fn memory_is_ranked_by_excess_then_priority_then_amount_beyond_the_request() {
 // behaviour: EVI-19
 #[test]
 fn pids_are_ranked_by_priority_then_number() {
-    let rows = [("few", 0, Some(2)), ("many", 0, Some(20)), ("low", -1, Some(1)), ("silent", 0, None)];
+    let rows =
+        [("few", 0, Some(2)), ("many", 0, Some(20)), ("low", -1, Some(1)), ("silent", 0, None)];
     let built: Vec<Arc<Pod>> =
         rows.iter().map(|(name, priority, _)| requesting(name, Some(*priority), &[])).collect();
     let stats = built.iter().zip(&rows).filter_map(|(pod, (.., count))| {
@@ -200,8 +201,7 @@ fn static_and_high_priority_pods_are_critical() {
     ];
     for (pod, expected) in rows {
         let empty = summary(Vec::new());
-        let ranked =
-            rank(Signal::PidAvailable, DiskLayout::Single, &[pod], PodUsage::new(&empty));
+        let ranked = rank(Signal::PidAvailable, DiskLayout::Single, &[pod], PodUsage::new(&empty));
         assert_eq!(ranked[0].critical, expected);
     }
 }

@@ -22,9 +22,9 @@ impl Resource {
     pub fn of(signal: Signal) -> Self {
         match signal {
             Signal::MemoryAvailable | Signal::AllocatableMemoryAvailable => Self::Memory,
-            Signal::NodeFsAvailable
-            | Signal::ImageFsAvailable
-            | Signal::ContainerFsAvailable => Self::EphemeralStorage,
+            Signal::NodeFsAvailable | Signal::ImageFsAvailable | Signal::ContainerFsAvailable => {
+                Self::EphemeralStorage
+            }
             Signal::NodeFsInodesFree
             | Signal::ImageFsInodesFree
             | Signal::ContainerFsInodesFree => Self::Inodes,

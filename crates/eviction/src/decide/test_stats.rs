@@ -12,7 +12,8 @@ use testkit::pods::PodBuilder;
 pub(crate) fn amounts(
     pairs: &[(&str, &str)],
 ) -> Option<std::collections::BTreeMap<String, Quantity>> {
-    let amounts = pairs.iter().map(|(name, text)| ((*name).to_owned(), Quantity((*text).to_owned())));
+    let amounts =
+        pairs.iter().map(|(name, text)| ((*name).to_owned(), Quantity((*text).to_owned())));
     (!pairs.is_empty()).then(|| amounts.collect())
 }
 

@@ -103,7 +103,8 @@ pub fn thresholds(config: &KubeletConfiguration) -> Vec<Threshold> {
         threshold(*signal, amount, grace.map(|grace| grace.to_std()).unwrap_or_default())
     }));
     if config.enforce_node_allocatable.contains(&NodeAllocatableEnforcement::Pods) {
-        let memory = all.iter().filter(|one| one.signal == Signal::MemoryAvailable && one.is_hard());
+        let memory =
+            all.iter().filter(|one| one.signal == Signal::MemoryAvailable && one.is_hard());
         let of_pods: Vec<Threshold> = memory
             .map(|one| Threshold { signal: Signal::AllocatableMemoryAvailable, ..one.clone() })
             .collect();

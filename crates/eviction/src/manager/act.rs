@@ -113,8 +113,8 @@ impl EvictionTask {
         if images {
             removed += reclaimer.delete_unused_images().await;
         }
-        let is_resolved =
-            (containers || images) && self.settle(signal, crossed.observed.available, removed).await;
+        let is_resolved = (containers || images)
+            && self.settle(signal, crossed.observed.available, removed).await;
         if is_resolved {
             info!(%resource, "Eviction manager: able to reduce resource pressure without evicting pods");
         }
@@ -155,7 +155,9 @@ impl EvictionTask {
     ) -> Vec<PodUid> {
         let Some(crossed) = round.active.first() else { return Vec::new() };
         if pods.is_empty() {
-            error!("Eviction manager: eviction thresholds have been met, but no pods are active to evict");
+            error!(
+                "Eviction manager: eviction thresholds have been met, but no pods are active to evict"
+            );
             return Vec::new();
         }
         let usage = PodUsage::new(summary);
@@ -194,7 +196,8 @@ impl EvictionTask {
 
     /// Evicts a pod and waits until nothing of it runs. A pod that takes too long counts as evicted.
     async fn evict(&self, eviction: Eviction) -> PodUid {
-        let Eviction { pod, signal, grace, message, annotations, is_disruption, incident } = eviction;
+        let Eviction { pod, signal, grace, message, annotations, is_disruption, incident } =
+            eviction;
         let parts = &self.shared.parts;
         let (uid, name) = (view::uid(&pod), view::pod_name(&pod));
         info!(pod = %name, %uid, signal, ?grace, %message, "Eviction manager: evicting pod");

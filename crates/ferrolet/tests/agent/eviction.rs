@@ -71,9 +71,8 @@ async fn under_pressure(harness: &Harness, expected: bool) -> NodeCondition {
 }
 
 async fn failed(harness: &Harness, api: &MemoryPods, name: &str) -> PodStatus {
-    let failed = |_: &Harness| {
-        status(api, name).filter(|status| status.phase.as_deref() == Some("Failed"))
-    };
+    let failed =
+        |_: &Harness| status(api, name).filter(|status| status.phase.as_deref() == Some("Failed"));
     harness.until(&format!("{name} has failed"), failed).await
 }
 

@@ -7,7 +7,8 @@ use allocation::decide::admission::Ability;
 use config::KubeletConfiguration;
 use eviction::EvictionSettings;
 use ferrolet::wiring::{
-    Agent, ClusterPorts, ImageRules, ManifestUrl, NodeCgroups, Ports, Registry, Settings, UsagePorts,
+    Agent, ClusterPorts, ImageRules, ManifestUrl, NodeCgroups, Ports, Registry, Settings,
+    UsagePorts,
 };
 use gc::policy::ContainerPolicy;
 use model::cgroup::CgroupName;

@@ -42,7 +42,10 @@ fn update(pod: &Pod) -> Event {
 
 fn kill(pod: &Pod, grace: Option<u64>) -> Event {
     let target = Target::Pod(Arc::new(pod.clone()));
-    Event::Updated(view::uid(pod), Update::Kill { target, grace: grace.map(seconds), failure: None })
+    Event::Updated(
+        view::uid(pod),
+        Update::Kill { target, grace: grace.map(seconds), failure: None },
+    )
 }
 
 fn ended(uid: &str, outcome: Outcome) -> Event {

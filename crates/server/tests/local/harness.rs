@@ -20,10 +20,12 @@ use model::ids::{ContainerId, PodName, PodUid};
 use model::ports::events::{EventType, Events, PodEvent};
 use model::ports::files::FileError;
 use model::ports::logs::{ContainerLogs, Ended, LogRequest, LogText};
-use server::wire::{EvictPlan, GcDone, GcItem, GcLine, GcPlan, GcSource, Problem, RefusedManifest, Version};
+use server::wire::{
+    EvictPlan, GcDone, GcItem, GcLine, GcPlan, GcSource, Problem, RefusedManifest, Version,
+};
 use server::{
-    Check, Collector, EventBook, EventLimits, EvictionView, HealthChecks, LogPaths, MetricsText, Parts,
-    PodAndStatus, PodView, Removals, Verbosity,
+    Check, Collector, EventBook, EventLimits, EvictionView, HealthChecks, LogPaths, MetricsText,
+    Parts, PodAndStatus, PodView, Removals, Verbosity,
 };
 use testkit::clock::VirtualClock;
 use testkit::events::KeptEvents;
