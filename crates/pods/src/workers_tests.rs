@@ -458,8 +458,7 @@ fn periodic_syncs_are_aligned_within_their_window() {
 }
 
 async fn evict(bench: &Bench, grace: u64) -> Result<(), ExceededGracePeriod> {
-    let message = "low on memory".to_owned();
-    let failure = PodFailure { reason: "Evicted", message, disruption: None };
+    let failure = PodFailure { reason: "Evicted", message: String::new(), disruption: None };
     bench.handle.evict_and_wait("a".into(), Bench::target("a"), seconds(grace), failure).await
 }
 
