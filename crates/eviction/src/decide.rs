@@ -13,4 +13,4 @@ pub mod threshold;
 pub mod tracker;
 
 #[cfg(test)]
-pub(crate) mod test_stats;
+pub(crate) mod test_pods;

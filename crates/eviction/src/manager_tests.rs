@@ -18,7 +18,7 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::decide::layout::Devices;
-use crate::decide::test_stats::{container, memory, no_stats, volume};
+use crate::decide::test_pods::{container, memory, no_stats, volume};
 use crate::decide::threshold::{Level, Threshold};
 use crate::metrics::EvictionMetrics;
 use crate::parts::{EvictError, EvictionPods, FileSystems, NodeReclaimer};

@@ -5,9 +5,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use testkit::pods::{PodBuilder, pod};
 
 use super::*;
-use crate::decide::test_stats::{
-    container as of_container, no_stats, used, volume, with_resources,
-};
+use crate::decide::test_pods::{container as of_container, no_stats, used, volume, with_resources};
 
 fn with_volume(builder: PodBuilder, name: &str, limit: Option<&str>) -> PodBuilder {
     let size_limit = limit.map(|limit| ApiQuantity(limit.to_owned()));

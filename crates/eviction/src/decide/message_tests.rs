@@ -9,7 +9,7 @@ use testkit::pods::pod;
 use super::*;
 use crate::decide::observation::Observed;
 use crate::decide::signal::Signal;
-use crate::decide::test_stats::{amounts, container, memory, no_stats, with_resources};
+use crate::decide::test_pods::{amounts, container, memory, no_stats, with_resources};
 use crate::decide::threshold::{Level, Threshold};
 
 fn crossed(signal: Signal, level: Level, available: i64) -> Crossed {

@@ -121,7 +121,7 @@ mod tests {
     use testkit::pods::pod;
 
     use super::*;
-    use crate::decide::test_stats::{container, memory, no_stats, summary};
+    use crate::decide::test_pods::{container, memory, no_stats, summary};
     use crate::decide::threshold::Level;
     use model::stats::PodStats;
 

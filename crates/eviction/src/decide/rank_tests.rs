@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use testkit::pods::pod;
 
 use super::*;
-use crate::decide::test_stats::{
+use crate::decide::test_pods::{
     amounts, container, memory, no_stats, processes, summary, volume, with_resources,
 };
 
