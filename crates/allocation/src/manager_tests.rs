@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use model::pressure::Pressure;
 use podspec::Allocation;
 use prometheus::Registry;
 use testkit::clock::VirtualClock;

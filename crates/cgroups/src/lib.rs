@@ -16,6 +16,7 @@
     reason = "this is where the agent reads and writes control files"
 )]
 
+mod alarm;
 mod beneath;
 mod files;
 mod host;
@@ -35,6 +36,7 @@ mod fake;
 #[cfg(test)]
 mod tests;
 
+pub use alarm::MemoryAlarms;
 pub use host::HostCgroups;
 pub use systemd::{Manager, SystemdCgroups};
 pub use tree::Tree;

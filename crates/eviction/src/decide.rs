@@ -3,6 +3,7 @@
 pub mod layout;
 pub mod local_storage;
 pub mod message;
+pub mod notify;
 pub mod observation;
 pub mod plan;
 pub mod rank;

@@ -25,9 +25,11 @@ pub mod decide;
 mod manager;
 mod metrics;
 mod parts;
+mod triggers;
 
 pub use manager::{EvictionHandle, EvictionTask, eviction};
 pub use metrics::EvictionMetrics;
 pub use parts::{
     EvictError, EvictionParts, EvictionPods, EvictionSettings, FileSystems, NodeReclaimer,
 };
+pub use triggers::{TriggerRules, watch_memory};

@@ -13,6 +13,7 @@ use tracing::{error, info, warn};
 
 use model::ids::PodUid;
 use model::log_throttle::LogThrottle;
+use model::ports::usage::UsageSource;
 
 use crate::decide::layout::DiskLayout;
 use crate::decide::local_storage::has_limit;
@@ -20,6 +21,7 @@ use crate::decide::observation::{Observations, observations};
 use crate::decide::plan::{EvictionPlan, rankings, signals, violations};
 use crate::decide::rank::PodUsage;
 use crate::decide::signal::Signal;
+use crate::decide::threshold::Threshold;
 use crate::decide::tracker::{Round, Tracker};
 use crate::parts::{EvictionParts, EvictionSettings};
 
@@ -103,6 +105,16 @@ impl EvictionHandle {
     /// Begins the next round now, because something reports that memory is short.
     pub fn begin_round(&self) {
         self.shared.requested.notify_one();
+    }
+
+    /// The configured thresholds.
+    pub(crate) fn thresholds(&self) -> &[Threshold] {
+        &self.shared.settings.thresholds
+    }
+
+    /// Measures usage.
+    pub(crate) fn usage(&self) -> &dyn UsageSource {
+        &*self.shared.parts.usage
     }
 
     /// The signals and rankings now. Changes nothing.
@@ -287,4 +299,4 @@ impl EvictionTask {
 
 #[cfg(test)]
 #[path = "manager_tests.rs"]
-mod tests;
+pub(crate) mod tests;

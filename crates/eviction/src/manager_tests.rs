@@ -131,16 +131,17 @@ fn set_disk(summary: &mut Summary, mebibytes: u64) {
 }
 
 /// Sets what is available of 1,000 MiB of memory.
-fn set_memory(summary: &mut Summary, mebibytes: u64) {
+pub(crate) fn set_memory(summary: &mut Summary, mebibytes: u64) {
     summary.node.memory = Some(MemoryStats {
         available_bytes: Some(mebibytes * MIB),
         working_set_bytes: Some((1000 - mebibytes) * MIB),
+        usage_bytes: Some((1000 - mebibytes) * MIB),
         ..MemoryStats::default()
     });
 }
 
 /// A running eviction manager and its surroundings.
-struct Bench {
+pub(crate) struct Bench {
     usage: Arc<SetUsage>,
     pods: Arc<Pods>,
     reclaimer: Arc<Reclaimer>,
@@ -161,19 +162,19 @@ impl Drop for Bench {
 
 /// What differs between tests.
 #[derive(Default)]
-struct Setup {
-    thresholds: Vec<Threshold>,
-    pods: Vec<Pod>,
-    removes: u64,
-    frees: Option<(Duration, u64)>,
-    stay: bool,
-    never_cleaned: bool,
-    no_devices: bool,
+pub(crate) struct Setup {
+    pub(crate) thresholds: Vec<Threshold>,
+    pub(crate) pods: Vec<Pod>,
+    pub(crate) removes: u64,
+    pub(crate) frees: Option<(Duration, u64)>,
+    pub(crate) stay: bool,
+    pub(crate) never_cleaned: bool,
+    pub(crate) no_devices: bool,
 }
 
 impl Setup {
     #[expect(clippy::disallowed_methods, reason = "the task under test")]
-    fn start(self) -> Bench {
+    pub(crate) fn start(self) -> Bench {
         let usage = Arc::new(SetUsage::default());
         usage.set(|summary| {
             set_disk(summary, 500);
@@ -214,6 +215,7 @@ impl Setup {
             transition: Duration::from_mins(5),
             most_grace: seconds(20),
             local_limits: true,
+            memcg_notification: false,
         };
         let (task, handle) = eviction(parts, settings);
         let stop = CancellationToken::new();
@@ -234,6 +236,23 @@ impl Setup {
 }
 
 impl Bench {
+    pub(crate) fn handle(&self) -> EvictionHandle {
+        self.handle.clone()
+    }
+
+    pub(crate) fn stop(&self) -> CancellationToken {
+        self.stop.clone()
+    }
+
+    pub(crate) fn set(&self, change: impl FnOnce(&mut Summary)) {
+        self.usage.set(change);
+    }
+
+    /// How often the node was measured.
+    pub(crate) fn rounds(&self) -> usize {
+        self.usage.nodes()
+    }
+
     /// The names of evicted pods, each with the second.
     fn evicted(&self) -> Vec<(u64, String)> {
         let evicted = self.pods.evicted.lock().unwrap();
@@ -274,7 +293,7 @@ impl Bench {
     }
 }
 
-fn threshold(signal: Signal, mebibytes: u64, grace: u64) -> Threshold {
+pub(crate) fn threshold(signal: Signal, mebibytes: u64, grace: u64) -> Threshold {
     let level = Level::Amount(format!("{mebibytes}Mi").parse().unwrap());
     Threshold { signal, level, grace: seconds(grace), minimum_reclaim: None }
 }

@@ -90,6 +90,8 @@ pub struct EvictionSettings {
     pub most_grace: Duration,
     /// `localStorageCapacityIsolation`: whether limits of local storage are enforced.
     pub local_limits: bool,
+    /// `kernelMemcgNotification`: whether the kernel notifies about thresholds of memory, on cgroup v1.
+    pub memcg_notification: bool,
 }
 
 impl EvictionSettings {
@@ -101,6 +103,7 @@ impl EvictionSettings {
             transition: config.eviction_pressure_transition_period.to_std(),
             most_grace: Duration::from_secs(most_grace),
             local_limits: config.local_storage_capacity_isolation,
+            memcg_notification: config.kernel_memcg_notification,
         }
     }
 

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use async_trait::async_trait;
-use cgroups::{Tree, UsageReader};
+use cgroups::{MemoryAlarms, Tree, UsageReader};
 use hostfs::{Host, HostUsage, Pool};
 use model::observed::RuntimePodStatus;
 use model::ports::cgroup_usage::CgroupUsage;
+use model::ports::memory_alarm::MemoryAlarm;
 use model::ports::node_usage::NodeUsage;
 use model::ports::usage::{UsageError, UsageSource as _};
 use model::stats::{ClaimReference, Summary};
@@ -30,16 +31,19 @@ pub struct UsagePorts {
     pub cgroups: Arc<dyn CgroupUsage>,
     /// Reads network traffic and tasks.
     pub node: Arc<dyn NodeUsage>,
+    /// Reports that memory is short; none in some tests.
+    pub alarm: Option<Arc<dyn MemoryAlarm>>,
 }
 
 impl UsagePorts {
     /// Measures this machine. Its threads are added to the pools.
     pub(crate) fn of_machine(host: &Host, pools: &mut Vec<Pool>) -> Result<Self> {
         let tree = Tree::of_machine().context("find the cgroups of this machine")?;
+        let alarm = Arc::new(MemoryAlarms::new(tree.clone()));
         let cgroups = UsageReader::new(tree);
         pools.extend([cgroups.pool().clone(), host.walk_pool().clone()]);
         let node = Arc::new(HostUsage::new(host.clone()));
-        Ok(Self { cgroups: Arc::new(cgroups), node })
+        Ok(Self { cgroups: Arc::new(cgroups), node, alarm: Some(alarm) })
     }
 }
 

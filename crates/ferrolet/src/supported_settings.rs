@@ -78,6 +78,7 @@ const FIELDS: &[&str] = &[
     "imageMinimumGCAge",
     "imagePullCredentialsVerificationPolicy",
     "imageServiceEndpoint",
+    "kernelMemcgNotification",
     "kind",
     "kubeAPIBurst",
     "kubeAPIQPS",

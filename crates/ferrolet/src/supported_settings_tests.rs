@@ -155,7 +155,6 @@ const IDLE: &[(&str, &[&str])] = &[
     ),
     ("no pod uses swap", &["memorySwap"]),
     ("processes outside pods stay in their cgroups", &["kubeletCgroups", "systemCgroups"]),
-    ("memory pressure is polled", &["kernelMemcgNotification"]),
     (
         "a shutdown of the machine is not waited for",
         &[

@@ -3,7 +3,6 @@
 mod records;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use allocation::{Resizes, resize_message};
 use async_trait::async_trait;

@@ -15,6 +15,7 @@ pub mod incidents;
 pub mod journal;
 pub mod log_files;
 pub mod logs;
+pub mod memory_alarm;
 pub mod node_api;
 pub mod node_usage;
 pub mod objects;

@@ -30,6 +30,7 @@ pub mod http;
 pub mod incidents;
 pub mod logged;
 pub mod logs;
+pub mod memory_alarm;
 #[cfg(feature = "hollow")]
 mod methods;
 pub mod node_usage;

@@ -10,8 +10,8 @@ use journal::{DiskJournal, Found, IncidentJournal, Inputs, Query, SMALLEST, find
 use model::ports::incidents::{Incident, IncidentRecord as _};
 use model::ports::journal::{Journal as _, Outcome};
 use model::verdict::Verdict;
-use server::wire::{GcItem, GcLine, GcPlan, GcSource, GcVerdict};
-use server::{Collector, Removals};
+use server::wire::{EvictPlan, GcItem, GcLine, GcPlan, GcSource, GcVerdict};
+use server::{Collector, EvictionView, Removals};
 use testkit::clock::VirtualClock;
 use testkit::segments::MemorySegments;
 

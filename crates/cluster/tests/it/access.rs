@@ -79,7 +79,7 @@ async fn ask_everything(cluster: &Cluster) {
     };
     let (message, at) = (String::new(), Timestamp::UNIX_EPOCH);
     let reason = "PodGC".into();
-    let event = ClusterEvent { about, is_warning: false, reason, message, first: at, at, count: 1 };
+    let event = ClusterEvent::new(about, false, reason, message, at);
     drop(cluster.write_event(&event).await);
     // A refused stream becomes a list.
     let while_asking = Duration::from_secs(3);

@@ -25,13 +25,24 @@ pub struct Observed {
 /// The observed signals. A signal that could not be measured is absent.
 pub type Observations = BTreeMap<Signal, Observed>;
 
+/// The memory that a signal measures.
+pub(crate) fn memory_stats(signal: Signal, node: &NodeStats) -> Option<&MemoryStats> {
+    match signal {
+        Signal::MemoryAvailable => node.memory.as_ref(),
+        Signal::AllocatableMemoryAvailable => {
+            let pods = node.system_containers.iter().find(|group| group.name == ALL_PODS);
+            pods?.memory.as_ref()
+        }
+        _ => None,
+    }
+}
+
 /// The signals of the node's usage.
 pub fn observations(node: &NodeStats) -> Observations {
     let mut all = Observations::new();
-    all.extend(memory(Signal::MemoryAvailable, node.memory.as_ref()));
-    let pods = node.system_containers.iter().find(|group| group.name == ALL_PODS);
-    let pods = pods.and_then(|group| group.memory.as_ref());
-    all.extend(memory(Signal::AllocatableMemoryAvailable, pods));
+    for signal in [Signal::MemoryAvailable, Signal::AllocatableMemoryAvailable] {
+        all.extend(memory(signal, memory_stats(signal, node)));
+    }
     let of_runtime = node.runtime.as_ref();
     let file_systems = [
         (Signal::NodeFsAvailable, Signal::NodeFsInodesFree, node.fs.as_ref()),

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use allocation::Resizes;
-use eviction::{EvictionHandle, EvictionMetrics, EvictionParts, eviction};
+use eviction::{
+    EvictionHandle, EvictionMetrics, EvictionParts, TriggerRules, eviction, watch_memory,
+};
+use model::machine::Cgroups;
 use model::ports::incidents::IncidentRecord;
 use node::NodeHandle;
 use pods::workers::WorkersHandle;
@@ -11,6 +14,7 @@ use process::tasks::Tasks;
 use stats::Statistics;
 use status::store::StatusReader;
 
+use super::statistics::pods_cgroup;
 use super::{Ports, Settings};
 use crate::collection::GcHandles;
 use crate::eviction::{Collectors, DisksOfNode, PodsOfNode, publish_pressure};
@@ -63,5 +67,16 @@ pub(super) fn start_eviction(
         tasks.spawn("pressure conditions", |stop| publish_pressure(pressure, node, stop));
     }
     tasks.spawn("eviction", |stop| task.run(stop));
+    let alarm = ports.usage.as_ref().and_then(|usage| usage.alarm.clone());
+    if let Some(alarm) = alarm {
+        let is_v1 = settings.node.machine.cgroups == Cgroups::V1;
+        let rules = TriggerRules {
+            pods_cgroup: pods_cgroup(settings, ports),
+            stalls: !is_v1,
+            crossings: is_v1 && settings.eviction.memcg_notification,
+        };
+        let manager = handle.clone();
+        tasks.spawn("memory pressure", |stop| watch_memory(manager, alarm, rules, stop));
+    }
     Some(handle)
 }

@@ -56,11 +56,15 @@ pub(super) fn start_statistics(
     Some(statistics)
 }
 
-fn statistics_settings(settings: &Settings, ports: &Ports) -> StatisticsSettings {
+/// The cgroup of all pods; `/` if pods have no cgroups.
+pub(super) fn pods_cgroup(settings: &Settings, ports: &Ports) -> String {
     let driver = ports.cgroups.as_ref().map_or(CgroupDriver::Cgroupfs, |port| port.driver());
     let cgroups = &settings.cgroups;
-    let pods_cgroup =
-        if cgroups.per_pod { cgroups.pods.root.path(driver) } else { "/".to_owned() };
+    if cgroups.per_pod { cgroups.pods.root.path(driver) } else { "/".to_owned() }
+}
+
+fn statistics_settings(settings: &Settings, ports: &Ports) -> StatisticsSettings {
+    let pods_cgroup = pods_cgroup(settings, ports);
     let rules = &settings.statistics;
     let own = rules.own_cgroup.as_ref().map(|path| SystemGroup {
         name: "kubelet",

@@ -43,6 +43,7 @@ fn harness() -> (Harness, MemoryPods) {
         transition: Duration::from_mins(5),
         most_grace: Duration::ZERO,
         local_limits: true,
+        memcg_notification: false,
     };
     harness.disk.set_capacity(1000 * MIB);
     (harness, api)

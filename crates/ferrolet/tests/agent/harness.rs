@@ -212,6 +212,7 @@ impl Harness {
             usage: self.usage.as_ref().map(|usage| UsagePorts {
                 cgroups: Arc::clone(usage) as _,
                 node: Arc::clone(usage) as _,
+                alarm: None,
             }),
             packet_filter: None,
             cluster: self.through.clone().or_else(|| self.cluster_ports()),
