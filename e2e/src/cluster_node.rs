@@ -28,9 +28,12 @@ pub const PODS: &str = "/api/v1/namespaces/shop/pods";
 /// The image of the containers.
 pub const IMAGE: &str = "ferrolet.test/workload:1";
 
+/// The thresholds of most tests, which no machine reaches.
+const THRESHOLDS: &str =
+    "evictionHard: {memory.available: 1Mi, nodefs.available: 1%, imagefs.available: 1%}\n";
+
 /// The configuration that the upstream kubelet needs on a machine like this one; our agent gets the same.
 const CONFIGURATION: &str = "cgroupDriver: cgroupfs\nfailSwapOn: false\n\
-    evictionHard: {memory.available: 1Mi, nodefs.available: 1%, imagefs.available: 1%}\n\
     imageGCHighThresholdPercent: 100\nimageGCLowThresholdPercent: 99\n\
     registryPullQPS: 0\n";
 
@@ -57,7 +60,7 @@ impl ClusterNode {
         agent: Agent,
     ) -> Result<Self> {
         let node = Node::start_with(runtime)?.with_agent(agent);
-        node.configure(CONFIGURATION)?;
+        node.configure(&format!("{CONFIGURATION}{THRESHOLDS}"))?;
         let plane = Plane::start(node.instance(), options)?;
         plane.make_namespace(NAMESPACE)?;
         let kubeconfig = plane.kubeconfig(&User::node(NODE_NAME))?;
@@ -99,8 +102,13 @@ impl ClusterNode {
     /// Puts a proxy before the runtime; agents started later call through it, with `more` in their configuration.
     pub fn put_proxy_before_runtime(&mut self, more: &str) -> Result<CriProxy> {
         let proxy = self.node.put_proxy_before_runtime()?;
-        self.node.configure(&format!("{CONFIGURATION}{more}"))?;
+        self.node.configure(&format!("{CONFIGURATION}{THRESHOLDS}{more}"))?;
         Ok(proxy)
+    }
+
+    /// Sets when agents started later evict pods: `evictionHard` and further fields.
+    pub fn set_thresholds(&self, fields: &str) -> Result<()> {
+        self.node.configure(&format!("{CONFIGURATION}{fields}"))
     }
 
     /// Starts the agent as a node of the cluster.

@@ -39,6 +39,7 @@ pub mod plane;
 pub mod private_image;
 pub mod registry;
 pub mod scenarios;
+pub mod statistics;
 pub mod terminal;
 pub mod tidy;
 pub mod vm_limits;

@@ -67,6 +67,9 @@ impl Node {
 
     /// Writes the agent's configuration; `more` is appended.
     pub fn configure(&self, more: &str) -> Result<()> {
+        // The disk of the machine may be nearly full.
+        let thresholds = "evictionHard: {memory.available: 100Mi, nodefs.available: 1%}\n";
+        let thresholds = if more.contains("evictionHard") { "" } else { thresholds };
         let config = format!(
             "apiVersion: kubelet.config.k8s.io/v1beta1\n\
              kind: KubeletConfiguration\n\
@@ -76,7 +79,7 @@ impl Node {
              enableServer: false\n\
              failCgroupV1: false\n\
              failSwapOn: false\n\
-             {more}\n",
+             {thresholds}{more}\n",
             manifests = self.directory.join("manifests").display(),
             socket = self.runtime_socket.display(),
         );

@@ -151,6 +151,9 @@ impl VmNode {
 
     /// Writes the agent's configuration; `more` is appended.
     pub fn configure(&self, more: &str) -> Result<()> {
+        // The disk of the machine is small.
+        let thresholds = "evictionHard: {memory.available: 100Mi}\n";
+        let thresholds = if more.contains("evictionHard") { "" } else { thresholds };
         let config = format!(
             "apiVersion: kubelet.config.k8s.io/v1beta1\n\
              kind: KubeletConfiguration\n\
@@ -160,7 +163,7 @@ impl VmNode {
              enableServer: false\n\
              imageGCHighThresholdPercent: 100\n\
              runtimeRequestTimeout: 8m\n\
-             {more}\n"
+             {thresholds}{more}\n"
         );
         self.vm.write(CONFIG, &config)
     }

@@ -6,6 +6,7 @@ mod arrival;
 mod chain;
 pub mod next_resize;
 pub mod pod_allocation;
+mod pressure;
 pub mod resize;
 mod restored;
 mod sysctls;

@@ -116,8 +116,7 @@ impl AllocationManager {
 
     /// A version of the pod with its allocated resources.
     pub fn allocated(&self, pod: &Arc<Pod>) -> Arc<Pod> {
-        let allocated = self.resizes.entry(&view::uid(pod), |entry| entry.allocated(pod));
-        allocated.unwrap_or_else(|| Arc::clone(pod))
+        self.resizes.allocated(pod)
     }
 
     /// A pod for admission: with the resources that an earlier agent allocated.

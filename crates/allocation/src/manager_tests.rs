@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use model::pressure::Pressure;
 use podspec::Allocation;
 use prometheus::Registry;
 use testkit::clock::VirtualClock;
@@ -24,6 +25,7 @@ const PATH: &str = "/state/allocated-resources.json";
 fn manager(files: &Arc<MemoryFiles>) -> AllocationManager {
     let registry = Registry::new();
     let chain = AdmissionChain {
+        pressure: Pressure::default(),
         sysctls: AllowedSysctls::new((6, 1), &[]),
         apparmor: false,
         invalid_restart_rules_have_upstream_errors: true,

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use k8s_openapi::api::core::v1::Pod;
 use model::admission::PendingResize;
 use model::ids::PodUid;
+use podspec::view;
 use tokio::sync::Notify;
 
 use crate::decide::pod_allocation::{PodAllocation, ResizeStage};
@@ -111,6 +112,12 @@ impl Resizes {
 
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A version of the pod with its allocated resources.
+    pub fn allocated(&self, pod: &Arc<Pod>) -> Arc<Pod> {
+        let allocated = self.entry(&view::uid(pod), |entry| entry.allocated(pod));
+        allocated.unwrap_or_else(|| Arc::clone(pod))
     }
 
     /// Reads the table.

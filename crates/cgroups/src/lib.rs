@@ -3,7 +3,7 @@
 //! Purpose: creates cgroups, writes their limits, and removes them with all processes in them.
 //!
 //! Inputs: the mounted hierarchies, found once ([`Tree::of_machine`]); names and values of the model. Outputs:
-//! directories and control files of either version of cgroups.
+//! directories and control files of either version of cgroups; the usage that the kernel accounts.
 //!
 //! Invariants:
 //! - a name never leads out of a hierarchy: paths are resolved below its root, without links;
@@ -16,6 +16,7 @@
     reason = "this is where the agent reads and writes control files"
 )]
 
+mod alarm;
 mod beneath;
 mod files;
 mod host;
@@ -27,6 +28,7 @@ mod mountinfo;
 mod remove;
 mod systemd;
 mod tree;
+mod usage;
 mod write;
 
 #[cfg(test)]
@@ -34,6 +36,8 @@ mod fake;
 #[cfg(test)]
 mod tests;
 
+pub use alarm::MemoryAlarms;
 pub use host::HostCgroups;
 pub use systemd::{Manager, SystemdCgroups};
 pub use tree::Tree;
+pub use usage::UsageReader;

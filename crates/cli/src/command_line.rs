@@ -15,8 +15,8 @@ use process::{TraceSettings, klog, version};
 
 use crate::commands::output::Output;
 use crate::commands::{
-    self, completion, config_check, describe, events, exec, gc, get_node, get_pods, image_why,
-    logs, node_clean, pod_gc, port_forward, why,
+    self, completion, config_check, describe, events, evict_plan, exec, gc, get_node, get_pods,
+    image_why, logs, node_clean, pod_gc, port_forward, why,
 };
 use crate::{all_commands, exit_code, run_help};
 
@@ -79,6 +79,11 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
         args: Vec<OsString>,
     },
+    /// See which pods the node would evict.
+    Evict {
+        #[command(subcommand)]
+        what: Evict,
+    },
     /// Maintain the node.
     Node {
         #[command(subcommand)]
@@ -121,6 +126,12 @@ enum Gc {
     Run(gc::run::Args),
     /// Print why something was removed from this node: rule, time and numbers.
     Why(gc::why::Args),
+}
+
+#[derive(Debug, Subcommand)]
+enum Evict {
+    /// Print the eviction signals with their thresholds, and the order in which pods would be evicted; evicts nothing.
+    Plan(evict_plan::Args),
 }
 
 #[derive(Debug, Subcommand)]
@@ -181,6 +192,7 @@ fn dispatch(args: &[OsString]) -> Result<()> {
         Command::Gc { what: Gc::Plan(args) } => commands::block_on(gc::plan::run(&args)),
         Command::Gc { what: Gc::Run(args) } => commands::block_on(gc::run::run(&args)),
         Command::Gc { what: Gc::Why(args) } => commands::block_on(gc::why::run(&args)),
+        Command::Evict { what: Evict::Plan(args) } => commands::block_on(evict_plan::run(&args)),
         Command::Image { what: Image::Why(args) } => commands::block_on(image_why::run(&args)),
         Command::Why(args) => commands::block_on(why::run(&args)),
         Command::PodGc { args } => pod_gc::run(&args),
@@ -314,6 +326,8 @@ mod tests {
             "gc plan --container-runtime-endpoint /run/c.sock --maximum-dead-containers -1",
             "gc plan --runtime-endpoint /run/c.sock --minimum-container-ttl-duration -1s",
             "gc run -o json",
+            "evict plan",
+            "evict plan -o json --root-dir /r",
             "image why registry.example/web:1 --limit 3 -o json",
             "why default/web -o json",
             "why web/main -o yaml --limit 5",

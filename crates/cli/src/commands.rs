@@ -9,6 +9,7 @@ pub(crate) mod config_check;
 pub mod describe;
 pub mod display;
 pub mod events;
+pub mod evict_plan;
 pub mod exec;
 pub mod gc;
 pub mod get_node;

@@ -48,7 +48,7 @@ fn written(event: &ClusterEvent, source: &Source) -> Value {
     json!({
         "kind": "Event",
         "apiVersion": "v1",
-        "metadata": { "namespace": namespace(&event.about), "name": name(event) },
+        "metadata": metadata(event),
         "involvedObject": involved(&event.about),
         "reason": event.reason,
         "message": event.message,
@@ -60,6 +60,17 @@ fn written(event: &ClusterEvent, source: &Source) -> Value {
         "lastTimestamp": second(event.at),
         "count": event.count,
     })
+}
+
+fn metadata(event: &ClusterEvent) -> Value {
+    let mut metadata = json!({ "namespace": namespace(&event.about), "name": name(event) });
+    let annotations = event.annotations.iter();
+    let annotations: Map<String, Value> =
+        annotations.map(|(name, value)| ((*name).to_owned(), value.clone().into())).collect();
+    if !annotations.is_empty() {
+        metadata["annotations"] = Value::Object(annotations);
+    }
+    metadata
 }
 
 /// The changed fields of a repeated event.

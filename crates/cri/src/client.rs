@@ -10,9 +10,9 @@ use model::ids::{ContainerId, PodUid, SandboxId};
 use model::image_access::RegistryAuth;
 use model::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
-    Code, ContainerEvents, ContainerFilter, ContainerService, ExecOutput, Image, ImageFilesystem,
+    Code, ContainerEvents, ContainerFilter, ContainerService, ExecOutput, Image, ImageFsInfo,
     ImageService, ImageUse, Lists, RuntimeError, RuntimeInfo, RuntimeStatus, RuntimeVersion,
-    SandboxFilter, SandboxService,
+    SandboxFilter, SandboxService, WritableLayer,
 };
 use model::verdict::{Subject, Verdict};
 use model::wanted::{ContainerConfig, LinuxResources, SandboxConfig};
@@ -299,6 +299,14 @@ impl ContainerService for CriRuntime {
         status.ok_or_else(|| call.malformed("no status, or one without id or metadata"))
     }
 
+    async fn list_writable_layers(&self) -> Result<Vec<WritableLayer>, RuntimeError> {
+        let request = cri::ListContainerStatsRequest { filter: None };
+        let call = on("ListContainerStats", "of all pods");
+        let method = RuntimeServiceClient::list_container_stats;
+        let answer = self.runtime.call(call, request, method).await?;
+        Ok(answer.stats.into_iter().filter_map(from_cri::writable_layer).collect())
+    }
+
     async fn reopen_container_log(&self, id: &ContainerId) -> Result<(), RuntimeError> {
         let request = cri::ReopenContainerLogRequest { container_id: id.as_str().to_owned() };
         let call = on("ReopenContainerLog", id.as_str());
@@ -395,12 +403,17 @@ impl ImageService for CriRuntime {
         Ok(verbose::image_labels(&answer.info))
     }
 
-    async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError> {
+    async fn image_fs_info(&self) -> Result<ImageFsInfo, RuntimeError> {
         let call = on("ImageFsInfo", ALL);
         let request = cri::ImageFsInfoRequest {};
         let answer = self.image.call(call, request, ImageServiceClient::image_fs_info).await?;
-        let filesystems = answer.image_filesystems.into_iter();
-        Ok(filesystems.filter_map(from_cri::image_filesystem).collect())
+        let all = |found: Vec<cri::FilesystemUsage>| {
+            found.into_iter().filter_map(from_cri::image_filesystem).collect()
+        };
+        Ok(ImageFsInfo {
+            images: all(answer.image_filesystems),
+            containers: all(answer.container_filesystems),
+        })
     }
 }
 

@@ -13,7 +13,7 @@ use model::observed::{
 };
 use model::ports::runtime::{
     ContainerEvent, ContainerEventKind, Image, ImageFilesystem, ImageUser, RuntimeCondition,
-    RuntimeFeatures, RuntimeHandler, RuntimeStatus,
+    RuntimeFeatures, RuntimeHandler, RuntimeStatus, WritableLayer,
 };
 use model::wanted::{LinuxResources, Mount, MountPropagation};
 use proto::runtime_v1 as cri;
@@ -170,8 +170,19 @@ pub(crate) fn listed_image(image: cri::Image) -> Image {
 /// A file system without a mount point cannot be measured.
 pub(crate) fn image_filesystem(usage: cri::FilesystemUsage) -> Option<ImageFilesystem> {
     let mount_point: String = id(usage.fs_id?.mountpoint)?;
-    let used_bytes = usage.used_bytes.map(|used| used.value).unwrap_or_default();
-    Some(ImageFilesystem { mount_point: mount_point.into(), used_bytes })
+    Some(ImageFilesystem {
+        mount_point: mount_point.into(),
+        used_bytes: usage.used_bytes.map(|used| used.value).unwrap_or_default(),
+        inodes_used: usage.inodes_used.map(|used| used.value),
+        measured_at: timestamp(usage.timestamp),
+    })
+}
+
+/// The writable layer of a container; none without a measurement.
+pub(crate) fn writable_layer(stats: cri::ContainerStats) -> Option<WritableLayer> {
+    let container = id(stats.attributes?.id)?;
+    let layer = stats.writable_layer.filter(|layer| layer.used_bytes.is_some())?;
+    Some(WritableLayer { container, usage: image_filesystem(layer)? })
 }
 
 /// An event with the sandbox's id concerns the sandbox. An event of an unknown kind is dropped. One without a

@@ -83,6 +83,7 @@ fn operation(method: &str) -> &'static str {
         "PullImage" => "pull_image",
         "RemoveImage" => "remove_image",
         "ImageFsInfo" => "image_fs_info",
+        "ListContainerStats" => "list_container_stats",
         "GetContainerEvents" => "get_container_events",
         _ => "other",
     }

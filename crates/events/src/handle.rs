@@ -51,15 +51,18 @@ pub fn about_node(name: &str) -> InvolvedObject {
 }
 
 impl ApiEvents {
-    fn send(
+    fn event(
         &self,
         about: InvolvedObject,
         kind: EventType,
         reason: Cow<'static, str>,
         message: String,
-    ) {
+    ) -> ClusterEvent {
         let is_warning = kind == EventType::Warning;
-        let event = ClusterEvent::new(about, is_warning, reason, message, self.clock.now());
+        ClusterEvent::new(about, is_warning, reason, message, self.clock.now())
+    }
+
+    fn send(&self, event: ClusterEvent) {
         let queued = QueuedEvent { event, at: Instant::now() };
         if let Err(refused) = self.queue.try_send(queued) {
             let QueuedEvent { event, .. } = refused.into_inner();
@@ -79,12 +82,15 @@ impl Events for ApiEvents {
             uid: event.pod_uid.as_str().into(),
             field_path: event.field_path.to_string(),
         };
-        self.send(about, event.kind, event.reason, event.message);
+        let annotations = event.annotations;
+        let event = self.event(about, event.kind, event.reason, event.message);
+        self.send(ClusterEvent { annotations, ..event });
     }
 }
 
 impl NodeEvents for ApiEvents {
     fn record(&self, event: NodeEvent) {
-        self.send(about_node(&self.node), event.kind, event.reason.into(), event.message);
+        let about = about_node(&self.node);
+        self.send(self.event(about, event.kind, event.reason.into(), event.message));
     }
 }

@@ -42,6 +42,7 @@ fn about(pod: &str, message: &str) -> PodEvent {
         kind: EventType::Warning,
         reason: "Failed".into(),
         message: message.to_owned(),
+        annotations: Vec::new(),
     }
 }
 

@@ -49,7 +49,7 @@ use crate::runtime_note::{CgroupsNote, RuntimeNote};
 use crate::start_settings::{RuntimeFacts, StartInputs, at_least, healthz_address};
 use crate::wiring::node_api::{NodeApiOptions, NodeApiPorts};
 use crate::wiring::{
-    Agent, ClusterPorts, Local, NodeCgroups, PodResourcesSocket, Ports, Registry, Settings,
+    Agent, ClusterPorts, Local, NodeCgroups, PodResourcesSocket, Ports, Registry, Settings, UsagePorts,
 };
 
 /// How long to wait between attempts to reach the runtime at the start.
@@ -310,6 +310,7 @@ async fn prepare(
     let programs = HostPrograms::default();
     pools.push(programs.pool().clone());
     pools.extend(opened.pool);
+    let usage = UsagePorts::of_machine(&host, &mut pools)?;
     pools.extend(packet_filter.iter().map(|filter| filter.pool().clone()));
     let ports = Ports {
         runtime: Runtime::new(runtime),
@@ -328,6 +329,7 @@ async fn prepare(
         pools,
         disks: Arc::new(host),
         cgroups: opened.port,
+        usage: Some(usage),
         packet_filter: packet_filter.map(|filter| filter as _),
         cluster,
         metrics,

@@ -12,7 +12,7 @@ use tracing::warn;
 use crate::cluster_mode::CertificateSettings;
 use crate::collection_rules::{CollectionRules, dead_containers, wrong_pins};
 use crate::decide::node_resources::NodeFlags;
-use crate::supported_settings::{missing_at_default, without_effect};
+use crate::supported_settings::without_effect;
 
 /// The settings of a start.
 #[derive(Debug)]
@@ -27,8 +27,6 @@ pub struct RunArgs {
     pub skipped: Vec<PathBuf>,
     /// Flags and fields that are set but have no effect yet.
     pub without_effect: Vec<String>,
-    /// Settings without effect that matter at their defaults, with the consequence.
-    pub missing_at_default: Vec<String>,
     /// Directory for the agent's files.
     pub(crate) root_dir: PathBuf,
     /// The kubeconfig; without one, the node runs without an API server.
@@ -76,10 +74,6 @@ impl RunArgs {
         if !self.without_effect.is_empty() {
             let settings = self.without_effect.join(", ");
             warn!(settings, "Settings have no effect yet");
-        }
-        if !self.missing_at_default.is_empty() {
-            let settings = self.missing_at_default.join(", ");
-            warn!(settings, "Defaults of the kubelet have no effect yet");
         }
     }
 }
@@ -162,7 +156,6 @@ pub fn load(flags: &FlagSet, machine: CgroupVersion) -> Result<RunArgs, Refused>
     };
     Ok(RunArgs {
         collection: CollectionRules::new(&config, &own, dead),
-        missing_at_default: missing_at_default(&config, &without_effect),
         without_effect,
         config,
         own,
@@ -234,19 +227,6 @@ mod tests {
         let counts = (about("deprecated"), about("Settings have no effect yet"));
         assert_eq!(counts, (1, 1), "{warnings:?}");
         assert_eq!(about("--lock-file, volumePluginDir"), 1, "{warnings:?}");
-    }
-
-    // behaviour: CFG-63
-    #[test]
-    fn important_defaults_without_effect_are_one_warning() {
-        let logged = testkit::logged::Logged::new();
-        run(&["--eviction-hard=memory.available<1Gi"]).warn_of_settings();
-        let warnings = logged.warnings();
-        let about = "Defaults of the kubelet have no effect yet";
-        let named: Vec<&String> = warnings.iter().filter(|line| line.contains(about)).collect();
-        assert_eq!(named.len(), 1, "{warnings:?}");
-        assert!(named[0].contains("evictionHard ("), "{named:?}");
-        assert_eq!(run(&[]).missing_at_default, [""; 0]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use config::{FerroletConfiguration, GoDuration, KubeletConfiguration};
+use eviction::EvictionSettings;
 use images::ProviderSettings;
 use model::ports::http::Headers;
 use model::ports::runtime::RuntimeFeatures;
@@ -13,7 +14,9 @@ use server::EventLimits;
 use tracing::{error, warn};
 
 use crate::collection_rules::CollectionRules;
-use crate::wiring::{ImageAccessSettings, ManifestUrl, Node, NodeCgroups, Projections, Settings};
+use crate::wiring::{
+    ImageAccessSettings, ManifestUrl, Node, NodeCgroups, Projections, Settings, StatisticsRules,
+};
 
 /// The shortest period of repeated work.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(100);
@@ -97,7 +100,19 @@ impl Settings {
                 pod_certificates: gates.enabled("PodCertificateRequest"),
                 trust_bundles: gates.enabled("ClusterTrustBundleProjection"),
             },
+            statistics: statistics_rules(config),
+            eviction: EvictionSettings::new(config),
         }
+    }
+}
+
+/// Volumes are not measured with a period of zero or less, as upstream.
+fn statistics_rules(config: &KubeletConfiguration) -> StatisticsRules {
+    StatisticsRules {
+        volume_period: Some(config.volume_stats_agg_period.to_std())
+            .filter(|period| !period.is_zero()),
+        own_cgroup: hostfs::own_cgroup(),
+        identity: hostfs::identity(),
     }
 }
 

@@ -35,8 +35,12 @@ const FIELDS: &[&str] = &[
     "enforceNodeAllocatable",
     "eventBurst",
     "eventRecordQPS",
-    "evictionHard.memory.available",
-    "evictionHard.nodefs.available",
+    "evictionHard",
+    "evictionMaxPodGracePeriod",
+    "evictionMinimumReclaim",
+    "evictionPressureTransitionPeriod",
+    "evictionSoft",
+    "evictionSoftGracePeriod",
     "failCgroupV1",
     "failSwapOn",
     "featureGates.AllowDNSOnlyNodeCSR",
@@ -74,6 +78,7 @@ const FIELDS: &[&str] = &[
     "imageMinimumGCAge",
     "imagePullCredentialsVerificationPolicy",
     "imageServiceEndpoint",
+    "kernelMemcgNotification",
     "kind",
     "kubeAPIBurst",
     "kubeAPIQPS",
@@ -127,6 +132,7 @@ const FIELDS: &[&str] = &[
     #[cfg(feature = "otel")]
     "tracing",
     "userNamespaces",
+    "volumeStatsAggPeriod",
 ];
 
 /// The gates that switch a whole stage, which includes gates with an effect.
@@ -148,15 +154,6 @@ const DEFAULTS_IN_EFFECT: &[(&str, &str)] = &[
     ("shutdownGracePeriod", r#""0s""#),
     ("shutdownGracePeriodCriticalPods", r#""0s""#),
     ("topologyManagerPolicy", r#""none""#),
-];
-
-/// Fields without effect that a node relies on at their defaults, and the consequence.
-const MISSING_AT_DEFAULT: &[(&str, &str)] = &[("evictionHard", "no pod is evicted")];
-
-/// Fields with a partial effect, with a description.
-const PARTLY: &[(&str, &str)] = &[
-    ("evictionHard.memory.available", "kept back from pods; no eviction yet"),
-    ("evictionHard.nodefs.available", "kept back from pods; no eviction yet"),
 ];
 
 /// Features that the agent has and that cannot be switched. All others without a gate among [`FIELDS`] are not
@@ -235,27 +232,8 @@ pub(crate) fn without_effect(flags: &FlagSet, config: &KubeletConfiguration) -> 
     settings
 }
 
-/// Settings that have no effect yet and matter at their defaults, each with the consequence. Those in the first
-/// list are omitted.
-pub(crate) fn missing_at_default(config: &KubeletConfiguration, named: &[String]) -> Vec<String> {
-    let document = config.to_document();
-    let is_off = |value: &Value| match value {
-        Value::Null => true,
-        Value::Object(fields) => fields.is_empty(),
-        _ => false,
-    };
-    let missed = MISSING_AT_DEFAULT.iter().filter(|(field, _)| {
-        let value = &document[field];
-        !is_off(value) && !is_in_effect(field, value) && !named.iter().any(|name| name == field)
-    });
-    missed.map(|(field, what)| format!("{field} ({what})")).collect()
-}
-
-/// The remark on a value that has no effect or a partial one.
+/// The remark on a value that has no effect.
 pub fn remark(path: &str, value: &Value) -> Option<&'static str> {
-    if let Some((_, part)) = PARTLY.iter().find(|(field, _)| *field == path) {
-        return Some(part);
-    }
     let is_below = |field: &str| {
         path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };

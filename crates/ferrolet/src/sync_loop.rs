@@ -26,6 +26,7 @@ use model::panics::PanicGuard;
 use model::ports::events::{Events, PodEvent};
 use model::ports::files::FileError;
 use model::ports::incidents::IncidentRecord;
+use model::pressure::Pressure;
 use node::NodeHandle;
 use pods::decide::intake::{Intake, IntakeCommand, IntakeEvent, Passes};
 use pods::decide::mirror::StaticPods;
@@ -100,6 +101,8 @@ pub(crate) struct SyncLoopParts {
     pub(crate) statics: Option<watch::Sender<StaticPods>>,
     /// The Node object in a cluster, if there is one.
     pub(crate) node: Option<NodeHandle>,
+    /// The resources that the node is short of; none if it evicts no pods.
+    pub(crate) pressure: Option<watch::Receiver<Pressure>>,
     /// Counts pods.
     pub(crate) metrics: SyncMetrics,
     /// Catches panics in the work for single pods.

@@ -11,7 +11,7 @@ use model::observed::{Container, ContainerStatus, RuntimePodStatus, SandboxState
 use model::ports::incidents::NoIncidents;
 use model::ports::runtime::{Runtime, RuntimeError, SandboxService};
 use model::seq::{Seq, SeqCounter};
-use pods::decide::worker::{Outcome, Target};
+use pods::decide::worker::{Outcome, Termination};
 use pods::source::{PodList, RefusalList, SourceName, SourceWatch};
 use pods::workers::{PodStatuses, PodSyncer, SyncResult, WorkerParts, workers};
 use podspec::resources::Amounts;
@@ -45,7 +45,7 @@ impl PodSyncer for Ender {
         SyncResult { outcome: Outcome::Done, acted: false }
     }
 
-    async fn terminate(&self, _: &Target, status: &RuntimePodStatus, _: Duration) -> Outcome {
+    async fn terminate(&self, _: &Termination, status: &RuntimePodStatus) -> Outcome {
         for sandbox in &status.sandboxes {
             self.0.stop_pod_sandbox(&sandbox.id).await.unwrap();
         }
@@ -154,6 +154,7 @@ impl StopUnknown for NeverStops {
 
 fn admits_all() -> AdmissionChain {
     AdmissionChain {
+        pressure: Pressure::default(),
         sysctls: AllowedSysctls::new((6, 1), &[]),
         apparmor: false,
         invalid_restart_rules_have_upstream_errors: true,
@@ -275,6 +276,7 @@ impl Bench {
             pod_runtime: None,
             statics: None,
             node: None,
+            pressure: None,
             metrics: SyncMetrics::new(&prometheus::Registry::new()).unwrap(),
             panics: PanicGuard::default(),
         });

@@ -3,7 +3,6 @@
 mod records;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use allocation::{Resizes, resize_message};
 use async_trait::async_trait;
@@ -20,7 +19,7 @@ use model::wait::{Wait, WaitOn};
 use node::NodeHandle;
 use pods::decide::deadline::{deadline, exceeded_deadline};
 use pods::decide::requeue::{Retry, no_later};
-use pods::decide::worker::{Outcome, Target};
+use pods::decide::worker::{Outcome, Target, Termination};
 use pods::workers::{PodSyncer, SyncResult};
 use podspec::recursive_read_only::requests_recursive_read_only;
 use podspec::view;
@@ -344,12 +343,8 @@ impl PodSyncer for SyncPod {
         self.act(Act { pod, status, overrides: &overrides, restart_all, deadline }, cancel).await
     }
 
-    async fn terminate(
-        &self,
-        target: &Target,
-        status: &RuntimePodStatus,
-        grace: Duration,
-    ) -> Outcome {
+    async fn terminate(&self, termination: &Termination, status: &RuntimePodStatus) -> Outcome {
+        let Termination { target, grace, failure } = termination;
         let pod = match target {
             Target::Pod(pod) => Arc::clone(pod),
             Target::RuntimeOnly(name) => Arc::new(runtime_only(name, &status.uid)),
@@ -357,7 +352,8 @@ impl PodSyncer for SyncPod {
         let name = view::pod_name(&pod);
         self.probes.stop_liveness_and_startup(&status.uid);
         if let Target::Pod(pod) = target {
-            self.publish(pod, status, StatusOverrides::default());
+            let failure = failure.as_deref().cloned();
+            self.publish(pod, status, StatusOverrides { failure, ..StatusOverrides::default() });
         }
         // A sandbox that exited is stopped too: it may still hold its network.
         if !status.may_be_alive() && status.sandboxes.is_empty() {
@@ -366,7 +362,7 @@ impl PodSyncer for SyncPod {
         info!(pod = %name, uid = %status.uid, ?grace, "Stopping pod");
         let published = self.status.reader().get(&status.uid);
         let why = pod_end(target, published.as_ref().map(|published| &*published.status));
-        match self.pod_runtime.kill(&pod, status, Some(grace), why).await {
+        match self.pod_runtime.kill(&pod, status, Some(*grace), why).await {
             Ok(()) => Outcome::Done,
             Err(error) => {
                 let message =

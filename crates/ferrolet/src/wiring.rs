@@ -2,16 +2,19 @@
 
 mod container_gc;
 mod decorated;
+mod eviction;
 mod image_access;
 mod inputs;
 mod logs;
 pub mod node_api;
 mod probes;
 mod servers;
+mod statistics;
 mod volumes;
 
 use std::sync::Arc;
 
+use ::eviction::EvictionHandle;
 pub use allocation::decide::admission::Node;
 use allocation::decide::{AdmissionChain, AllowedSysctls};
 use allocation::{AdmissionMetrics, AllocationManager, AllocationParts, ResizeMetrics, Resizes};
@@ -23,6 +26,7 @@ use model::ports::addresses::HostIps;
 use model::ports::image_access::ImageAccess;
 use model::ports::incidents::IncidentRecord;
 use model::ports::streaming::Streaming;
+use model::pressure::Pressure;
 use model::seq::SeqCounter;
 use node::NodeHandle;
 use pleg::{Pleg, PlegParts};
@@ -47,12 +51,15 @@ use tokio::sync::watch;
 
 use self::container_gc::{ContainerGcInputs, start_container_gc};
 use self::decorated::DecoratedPorts;
+use self::eviction::{EvictionInputs, start_eviction};
 use self::image_access::{AccessInputs, start_image_access};
 pub use self::inputs::{ManifestUrl, Ports, Projections, Settings};
 use self::logs::start_log_rotation;
 use self::node_api::NodeApiPorts;
 use self::probes::{probe_manager, start_probes};
 use self::servers::{ServerInputs, start_servers};
+pub use self::statistics::StatisticsRules;
+use self::statistics::{StatisticsInputs, start_statistics};
 use self::volumes::{VolumeInputs, start_volumes};
 use crate::adopt::Adoption;
 use crate::cgroup_metrics::register_cgroup_version;
@@ -76,6 +83,7 @@ pub use crate::pod_resources::PodResourcesSocket;
 use crate::pulse::Pulse;
 use crate::runtime_state::runtime_state;
 use crate::served_pods::{PodWaits, ServedPods};
+pub use crate::statistics::UsagePorts;
 use crate::stuck_calls::StuckCalls;
 use crate::sync_loop::{SyncLoop, SyncLoopParts};
 use crate::sync_metrics::{SyncMetrics, register_node_name};
@@ -201,6 +209,18 @@ impl Agent {
         };
         let logs = start_log_rotation(settings, &ports, &panics, &mut tasks);
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
+        let inputs = StatisticsInputs { cache: &pleg.cache, volumes: &volumes.manager };
+        let statistics = start_statistics(settings, &ports, inputs, &mut tasks);
+        let inputs = EvictionInputs {
+            usage: statistics.as_ref(),
+            statuses: status.reader(),
+            workers: &workers_handle,
+            resizes: &resizes,
+            gc: &gc,
+            incidents: Arc::clone(&records.incidents) as _,
+            node: node.as_ref(),
+        };
+        let eviction = start_eviction(settings, &ports, inputs, &mut tasks);
         let sync_loop = SyncLoop::new(SyncLoopParts {
             sources,
             pleg: pleg.health.clone(),
@@ -223,6 +243,7 @@ impl Agent {
             pod_runtime: Some(pod_runtime),
             statics,
             node,
+            pressure: eviction.as_ref().map(EvictionHandle::pressure),
             metrics: sync_metrics(settings, &ports),
             panics,
         });
@@ -242,6 +263,8 @@ impl Agent {
             agent_health: &health,
             records: &records,
             collector: &collector,
+            eviction,
+            statistics,
         };
         start_servers(local, ports, inputs, &mut tasks);
         tasks.spawn("journal", |stop| records.keep(stop));
@@ -461,6 +484,7 @@ fn admission_chain(settings: &Settings) -> AdmissionChain {
         invalid_restart_rules_have_upstream_errors: settings
             .invalid_restart_rules_have_upstream_errors,
         node: settings.admission.clone(),
+        pressure: Pressure::default(),
     }
 }
 

@@ -1,35 +1,170 @@
-//! Space on file systems of the host.
+//! Space on file systems of the host, and what files take of it.
+
+mod listed;
+mod walk;
 
 use std::path::Path;
+use std::time::Duration;
 
 use async_trait::async_trait;
-use model::ports::disk::{DiskSpace, Disks};
+use blocking::{Call, Pool, Size};
+use model::ports::disk::{DiskSpace, Disks, FileUsage, ListedUsage, WalkBudget};
 use model::ports::files::FileError;
+use model::volume::Place;
+use rustix::fs::{AtFlags, CWD, stat, statat, statvfs};
 
-use crate::Host;
+use crate::{Host, calls};
+
+/// The unit in which the kernel counts allocated space.
+const BLOCK: u64 = 512;
+
+/// The threads for walks through volumes: no other operation waits for one.
+const WALKS: Size = Size { threads: 1, spare: 2 };
+
+/// How much longer than its budget a walk may take, for a single slow directory.
+const GRACE: Duration = Duration::from_mins(1);
+
+/// The threads for walks.
+#[derive(Debug, Clone)]
+pub(crate) struct Walks(pub(crate) Pool);
+
+impl Default for Walks {
+    fn default() -> Self {
+        Self(Pool::new("volume walks", WALKS))
+    }
+}
+
+/// What one inode takes.
+fn taken(found: &rustix::fs::Stat) -> FileUsage {
+    let blocks = u64::try_from(found.st_blocks).unwrap_or(0);
+    FileUsage { bytes: blocks.saturating_mul(BLOCK), inodes: 1 }
+}
 
 #[async_trait]
 impl Disks for Host {
     async fn space(&self, path: &Path) -> Result<DiskSpace, FileError> {
         self.call("measure the disk of", path, |path| {
-            let found = rustix::fs::statvfs(path)?;
+            let (found, device) = (statvfs(path)?, stat(path)?.st_dev);
             let bytes = |blocks: u64| found.f_frsize.saturating_mul(blocks);
-            Ok(DiskSpace { capacity: bytes(found.f_blocks), available: bytes(found.f_bavail) })
+            Ok(DiskSpace {
+                capacity: bytes(found.f_blocks),
+                available: bytes(found.f_bavail),
+                free: bytes(found.f_bfree),
+                inodes: found.f_files,
+                inodes_free: found.f_ffree,
+                device,
+            })
         })
         .await
+    }
+
+    async fn listed_usage(&self, directory: &Path) -> Result<ListedUsage, FileError> {
+        self.call("measure the files of", directory, listed::usage).await
+    }
+
+    async fn file_usage(&self, file: &Path) -> Result<FileUsage, FileError> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        self.call("measure", file, move |file| Ok(taken(&statat(CWD, file, flags)?))).await
+    }
+
+    async fn walked_usage(
+        &self,
+        place: &Place,
+        budget: WalkBudget,
+    ) -> Result<FileUsage, FileError> {
+        let (path, place) = (place.path(), place.clone());
+        let call = Call { operation: "walk through", subject: &path, limit: budget.time + GRACE };
+        calls::within(&self.walks.0, call, move |_| walk::usage(&place, budget)).await
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use testkit::contract::disk::disks_contract;
 
     use super::*;
+
+    const BUDGET: WalkBudget = WalkBudget { entries: 2, time: Duration::from_mins(1) };
 
     #[tokio::test]
     async fn host_disks_pass_the_contract() {
         let directory = tempfile::tempdir().unwrap();
         let nowhere = directory.path().join("nowhere");
         disks_contract(&Host::default(), directory.path(), &nowhere).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn plain_files_of_a_directory_are_measured_one_level_deep() {
+        let root = tempfile::tempdir().unwrap();
+        let pod = root.path().join("ns_pod_uid");
+        fs::create_dir_all(pod.join("main/deeper")).unwrap();
+        fs::create_dir(pod.join("idle")).unwrap();
+        fs::write(pod.join("extra.txt"), vec![1; 5000]).unwrap();
+        fs::write(pod.join("main/0.log"), vec![1; 100_000]).unwrap();
+        fs::write(pod.join("main/deeper/no.log"), vec![1; 100_000]).unwrap();
+        std::os::unix::fs::symlink("/etc", pod.join("other")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", pod.join("main/1.log")).unwrap();
+        let found = Host::default().listed_usage(&pod).await.unwrap();
+        assert_eq!((found.files.inodes, found.files.bytes >= 5000), (1, true));
+        let names: Vec<_> = found.directories.keys().map(String::as_str).collect();
+        assert_eq!(names, ["idle", "main"]);
+        let main = found.directories["main"];
+        assert_eq!((main.inodes, (100_000..150_000).contains(&main.bytes)), (1, true), "{main:?}");
+        let missing = Host::default().listed_usage(&root.path().join("missing")).await;
+        assert!(missing.unwrap_err().is_not_found());
+        std::os::unix::fs::symlink(&pod, root.path().join("link")).unwrap();
+        Host::default().listed_usage(&root.path().join("link")).await.unwrap_err();
+    }
+
+    #[tokio::test]
+    async fn walk_counts_blocks_and_inodes_and_hard_links_once() {
+        let root = tempfile::tempdir().unwrap();
+        let volume = root.path().join("volume");
+        fs::create_dir_all(volume.join("a/b")).unwrap();
+        fs::write(volume.join("a/file"), vec![1; 100_000]).unwrap();
+        fs::hard_link(volume.join("a/file"), volume.join("a/b/same")).unwrap();
+        // Holes take no space.
+        let sparse = fs::File::create(volume.join("sparse")).unwrap();
+        sparse.set_len(1 << 30).unwrap();
+        std::os::unix::fs::symlink("/", volume.join("out")).unwrap();
+        let place = Place { root: root.path().to_owned(), below: "volume".into() };
+        let found = Host::default().walked_usage(&place, BUDGET).await.unwrap();
+        // volume, a, b, file, sparse, out.
+        assert_eq!(found.inodes, 6);
+        assert!((100_000..200_000).contains(&found.bytes), "{found:?}");
+    }
+
+    #[tokio::test]
+    async fn walk_measures_directories_deeper_than_the_longest_path() {
+        let root = tempfile::tempdir().unwrap();
+        let mut at = rustix::fs::open(
+            root.path(),
+            rustix::fs::OFlags::DIRECTORY,
+            rustix::fs::Mode::empty(),
+        )
+        .unwrap();
+        let name = "n".repeat(200);
+        for _ in 0..30 {
+            rustix::fs::mkdirat(&at, name.as_str(), rustix::fs::Mode::RWXU).unwrap();
+            let flags = rustix::fs::OFlags::DIRECTORY;
+            at = rustix::fs::openat(&at, name.as_str(), flags, rustix::fs::Mode::empty()).unwrap();
+        }
+        let place = Place { root: root.path().to_owned(), below: "".into() };
+        let found = Host::default().walked_usage(&place, BUDGET).await.unwrap();
+        assert_eq!(found.inodes, 31);
+    }
+
+    #[tokio::test]
+    async fn walk_ends_with_its_budget() {
+        let root = tempfile::tempdir().unwrap();
+        for name in 0..20 {
+            fs::create_dir(root.path().join(name.to_string())).unwrap();
+        }
+        let place = Place { root: root.path().to_owned(), below: "".into() };
+        let budget = WalkBudget { entries: 1, time: Duration::ZERO };
+        let found = Host::default().walked_usage(&place, budget).await.unwrap();
+        assert!(found.inodes < 21, "{found:?}");
     }
 }

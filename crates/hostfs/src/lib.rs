@@ -35,8 +35,10 @@ mod layout;
 mod logs;
 mod machine;
 mod memory;
+mod node_usage;
 mod oom_score;
 mod open_files;
+mod own_cgroup;
 mod output_program;
 mod packet_filter;
 mod pod_directory;
@@ -75,8 +77,10 @@ pub use layout::lay_out;
 pub use logs::HostLogs;
 pub use machine::{disk_bytes, limits_processors, machine};
 pub use memory::{return_freed_memory, share_one_heap};
+pub use node_usage::HostUsage;
 pub use oom_score::set_oom_score_adj;
 pub use open_files::set_open_files;
+pub use own_cgroup::own_cgroup;
 pub use output_program::HostPrograms;
 pub use packet_filter::HostPacketFilter;
 pub use replace::{replace, replace_with_mode};
@@ -90,6 +94,7 @@ pub use volumes::HostVolumes;
 #[derive(Debug, Clone, Default)]
 pub struct Host {
     watches: Arc<watch::Watches>,
+    walks: disk::Walks,
 }
 
 impl Host {
@@ -106,6 +111,11 @@ impl Host {
     /// The threads for file operations, including those of logs and watches.
     pub fn pool(&self) -> &Pool {
         self.watches.pool()
+    }
+
+    /// The threads for walks through volumes.
+    pub fn walk_pool(&self) -> &Pool {
+        &self.walks.0
     }
 }
 

@@ -162,6 +162,7 @@ impl Disk {
                 | EntryOutcome::Killed
                 | EntryOutcome::Restarted
                 | EntryOutcome::Rejected
+                | EntryOutcome::Evicted
                 | EntryOutcome::Pulled => {
                     entry.detail.0.push(("foundGone".to_owned(), "after a restart".into()));
                     None

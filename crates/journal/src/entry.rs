@@ -53,6 +53,8 @@ pub enum EntryOutcome {
     Restarted,
     /// A pod was rejected.
     Rejected,
+    /// A pod was evicted.
+    Evicted,
     /// An image was pulled.
     Pulled,
 }
@@ -71,6 +73,7 @@ impl EntryOutcome {
             Self::Killed => "killed",
             Self::Restarted => "restarted",
             Self::Rejected => "rejected",
+            Self::Evicted => "evicted",
             Self::Pulled => "pulled",
         }
     }
@@ -193,6 +196,7 @@ impl Entry {
                 IncidentKind::Kill | IncidentKind::Oom => EntryOutcome::Killed,
                 IncidentKind::Restart => EntryOutcome::Restarted,
                 IncidentKind::Rejection => EntryOutcome::Rejected,
+                IncidentKind::Eviction => EntryOutcome::Evicted,
                 IncidentKind::Pull => EntryOutcome::Pulled,
             },
             error: None,
@@ -207,6 +211,7 @@ impl Entry {
             EntryOutcome::Killed
                 | EntryOutcome::Restarted
                 | EntryOutcome::Rejected
+                | EntryOutcome::Evicted
                 | EntryOutcome::Pulled
         )
     }

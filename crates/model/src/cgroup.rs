@@ -2,6 +2,7 @@
 
 pub mod cpu;
 mod name;
+pub mod usage;
 
 use std::collections::BTreeMap;
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::ids::{PodName, PodUid};
+use crate::ports::events::EventAnnotations;
 
 /// `metadata.uid`: 16 bytes for a UID in the format of the API server.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -328,6 +329,8 @@ pub struct ClusterEvent {
     pub at: Timestamp,
     /// How often it happened.
     pub count: u32,
+    /// The annotations of its object.
+    pub annotations: EventAnnotations,
 }
 
 impl ClusterEvent {
@@ -339,7 +342,8 @@ impl ClusterEvent {
         message: String,
         now: Timestamp,
     ) -> Self {
-        Self { about, is_warning, reason, message, first: now, at: now, count: 1 }
+        let annotations = EventAnnotations::new();
+        Self { about, is_warning, reason, message, first: now, at: now, count: 1, annotations }
     }
 }
 

@@ -46,6 +46,7 @@ pub mod pod_failure;
 pub mod pod_resources;
 pub mod pod_state;
 pub mod ports;
+pub mod pressure;
 pub mod probe;
 pub mod program;
 pub mod quantity;

@@ -1,5 +1,7 @@
 //! Why a pod as a whole has failed.
 
+use std::borrow::Cow;
+
 /// Why a pod as a whole has failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodFailure {
@@ -8,5 +10,5 @@ pub struct PodFailure {
     /// The message.
     pub message: String,
     /// The message of the condition `DisruptionTarget`, if the node terminated the pod in favor of others.
-    pub disruption: Option<&'static str>,
+    pub disruption: Option<Cow<'static, str>>,
 }

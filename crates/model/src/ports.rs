@@ -2,6 +2,7 @@
 //! test kit in memory; both pass the same contract tests.
 
 pub mod addresses;
+pub mod cgroup_usage;
 pub mod cgroups;
 pub mod clock;
 pub mod cluster;
@@ -14,7 +15,9 @@ pub mod incidents;
 pub mod journal;
 pub mod log_files;
 pub mod logs;
+pub mod memory_alarm;
 pub mod node_api;
+pub mod node_usage;
 pub mod objects;
 pub mod packet_filter;
 pub mod pod_api;

@@ -236,7 +236,7 @@ pub struct PsiStats {
 /// How long tasks waited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct PsiShare {
-    /// Nanoseconds since the creation.
+    /// Microseconds since the creation, as in the kernel's file and as upstream reports them.
     pub total: u64,
     /// Percentage of the last 10 s.
     pub avg10: f64,
@@ -372,4 +372,98 @@ fn name_and_namespace<S: Serializer>(name: &PodName, serializer: S) -> Result<S:
         namespace: &'a str,
     }
     Fields { name: &name.name, namespace: &name.namespace }.serialize(serializer)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    fn written(value: &impl Serialize) -> serde_json::Value {
+        serde_json::to_value(value).unwrap()
+    }
+
+    #[test]
+    fn pod_has_the_field_names_of_the_summary_api() {
+        let pod = PodStats {
+            pod_ref: PodReference { name: PodName::new("shop", "web"), uid: "u1".into() },
+            start_time: Some(at("2026-11-19T10:00:00.7Z")),
+            containers: vec![ContainerStats { name: "main".to_owned(), ..Default::default() }],
+            cpu: None,
+            memory: Some(MemoryStats {
+                time: at("2026-11-19T10:00:05Z"),
+                working_set_bytes: Some(7),
+                ..MemoryStats::default()
+            }),
+            io: None,
+            network: Some(NetworkStats {
+                time: at("2026-11-19T10:00:05Z"),
+                default: InterfaceStats {
+                    name: "eth0".to_owned(),
+                    rx_bytes: Some(1),
+                    ..InterfaceStats::default()
+                },
+                interfaces: Vec::new(),
+            }),
+            volumes: vec![VolumeStats {
+                fs: FsStats { used_bytes: Some(3), ..FsStats::default() },
+                name: "data".to_owned(),
+                pvc_ref: Some(ClaimReference {
+                    name: "claim".to_owned(),
+                    namespace: "shop".to_owned(),
+                }),
+            }],
+            ephemeral_storage: Some(FsStats::default()),
+            processes: Some(ProcessStats { count: Some(2) }),
+            swap: None,
+        };
+        let epoch = "1970-01-01T00:00:00Z";
+        let expected = json!({
+            "podRef": { "name": "web", "namespace": "shop", "uid": "u1" },
+            "startTime": "2026-11-19T10:00:00Z",
+            "containers": [{ "name": "main", "startTime": null }],
+            "memory": { "time": "2026-11-19T10:00:05Z", "workingSetBytes": 7 },
+            "network": { "time": "2026-11-19T10:00:05Z", "name": "eth0", "rxBytes": 1 },
+            "volume": [{
+                "time": epoch,
+                "usedBytes": 3,
+                "name": "data",
+                "pvcRef": { "name": "claim", "namespace": "shop" },
+            }],
+            "ephemeral-storage": { "time": epoch },
+            "process_stats": { "process_count": 2 },
+        });
+        assert_eq!(written(&pod), expected);
+    }
+
+    #[test]
+    fn node_has_the_field_names_of_the_summary_api() {
+        let share = PsiShare { total: 9, avg10: 0.5, avg60: 0.0, avg300: 0.0 };
+        let psi = PsiStats { full: PsiShare::default(), some: share };
+        let node = NodeStats {
+            node_name: "n1".to_owned(),
+            rlimit: Some(RlimitStats { maxpid: Some(9), running: Some(4), ..Default::default() }),
+            runtime: Some(RuntimeFsStats { image_fs: Some(FsStats::default()), container_fs: None }),
+            io: Some(IoStats { psi: Some(psi), ..IoStats::default() }),
+            swap: Some(SwapStats { swap_usage_bytes: Some(0), ..SwapStats::default() }),
+            ..NodeStats::default()
+        };
+        let none = json!({ "total": 0, "avg10": 0.0, "avg60": 0.0, "avg300": 0.0 });
+        let epoch = "1970-01-01T00:00:00Z";
+        let some = json!({ "total": 9, "avg10": 0.5, "avg60": 0.0, "avg300": 0.0 });
+        let expected = json!({
+            "nodeName": "n1",
+            "startTime": null,
+            "io": { "time": epoch, "psi": { "full": none, "some": some } },
+            "runtime": { "imageFs": { "time": epoch } },
+            "rlimit": { "time": epoch, "maxpid": 9, "curproc": 4 },
+            "swap": { "time": epoch, "swapUsageBytes": 0 },
+        });
+        assert_eq!(written(&node), expected);
+    }
 }

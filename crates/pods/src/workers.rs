@@ -28,7 +28,7 @@ use tracing::{debug, error, warn};
 
 use crate::decide::pod_retries::PodRetries;
 use crate::decide::requeue::{Retry, requeue_after};
-use crate::decide::worker::{Command, Event, Job, Outcome, Target, Update, Workers};
+use crate::decide::worker::{Command, Event, Job, Outcome, Termination, Update, Workers};
 use crate::metrics::Metrics;
 use crate::states::WorkerStates;
 
@@ -59,12 +59,7 @@ pub trait PodSyncer: Debug + Send + Sync {
     ) -> SyncResult;
     /// Stops everything of the pod that runs; `Done` when nothing does. May be dropped to be
     /// started again with a shorter grace period.
-    async fn terminate(
-        &self,
-        target: &Target,
-        status: &RuntimePodStatus,
-        grace: Duration,
-    ) -> Outcome;
+    async fn terminate(&self, termination: &Termination, status: &RuntimePodStatus) -> Outcome;
     /// Reports that the pod cannot be synced, because its status is unknown.
     fn status_unknown(&self, pod: &Pod, error: &RuntimeError);
     /// Cleans up after a terminated pod.
@@ -484,11 +479,11 @@ async fn run(
             drop(guard);
             return JobResult::from(synced);
         }
-        Job::Terminate(target, grace) => {
+        Job::Terminate(termination) => {
             return tokio::select! {
                 biased;
                 () = cancel.cancelled() => JobResult::from(SyncResult { acted: true, ..cancelled }),
-                ran = terminate(parts, &target, &status, grace) => ran,
+                ran = terminate(parts, &termination, &status) => ran,
             };
         }
         Job::CleanUp(pod) => tokio::select! {
@@ -505,11 +500,10 @@ async fn run(
 /// taken, or have survived. A pod has terminated only if nothing of it runs.
 async fn terminate(
     parts: &WorkerParts,
-    target: &Target,
+    termination: &Termination,
     status: &RuntimePodStatus,
-    grace: Duration,
 ) -> JobResult {
-    let outcome = parts.syncer.terminate(target, status, grace).await;
+    let outcome = parts.syncer.terminate(termination, status).await;
     if outcome != Outcome::Done {
         return SyncResult { outcome, acted: true }.into();
     }

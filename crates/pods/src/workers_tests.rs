@@ -3,6 +3,7 @@ mod scripted;
 
 use self::scripted::{Act, Bench};
 use model::panics::PanicStep;
+use model::pod_failure::PodFailure;
 
 use super::*;
 
@@ -131,7 +132,7 @@ async fn task_panic_fails_only_its_pod() {
 fn panicked_worker_steps_are_repeated_in_order() {
     let (now, uid) = (seconds(0), PodUid::from("a"));
     let requested = |update| Work::Event(Event::Updated("a".into(), update));
-    let kill = Update::Kill { target: Bench::target("a"), grace: None, evict: false };
+    let kill = Update::Kill { target: Bench::target("a"), grace: None, failure: None };
     let mut redo = PodRetries::default();
     redo.panicked(&uid, requested(Update::Sync), now);
     redo.keep(&uid, requested(kill));
@@ -456,34 +457,36 @@ fn periodic_syncs_are_aligned_within_their_window() {
     assert_eq!(together(epoch, epoch + GRID / 4, at), at);
 }
 
+async fn evict(bench: &Bench, grace: u64) -> Result<(), ExceededGracePeriod> {
+    let failure = PodFailure { reason: "Evicted", message: String::new(), disruption: None };
+    bench.handle.evict_and_wait("a".into(), Bench::target("a"), seconds(grace), failure).await
+}
+
 // behaviour: WRK-17
 #[tokio::test(start_paused = true)]
-async fn kill_and_wait_returns_when_nothing_of_the_pod_runs() {
+async fn evict_and_wait_returns_when_nothing_of_the_pod_runs() {
     let bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
     bench.script("terminate a 5", [Act::Takes(seconds(4))]);
     let before = Instant::now();
-    let target = Bench::target("a");
-    assert_eq!(bench.handle.kill_and_wait("a".into(), target, seconds(5), false).await, Ok(()));
+    assert_eq!(evict(&bench, 5).await, Ok(()));
     assert_eq!(before.elapsed(), seconds(4));
-    let target = Bench::target("a");
-    let again = bench.handle.kill_and_wait("a".into(), target, seconds(5), false).await;
+    let again = evict(&bench, 5).await;
     assert_eq!((again, before.elapsed()), (Ok(()), seconds(4)), "it has already terminated");
     assert!(bench.events.all().is_empty());
 }
 
 // behaviour: WRK-17
 #[tokio::test(start_paused = true)]
-async fn kill_and_wait_times_out_after_one_and_a_half_grace_periods() {
+async fn evict_and_wait_times_out_after_one_and_a_half_grace_periods() {
     let bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
     for (grace, waited) in [(20, 30), (1, 10)] {
         bench.script(&format!("terminate a {grace}"), [Act::Takes(Duration::from_mins(5))]);
         let before = Instant::now();
-        let target = Bench::target("a");
-        let gave_up = bench.handle.kill_and_wait("a".into(), target, seconds(grace), false).await;
+        let gave_up = evict(&bench, grace).await;
         let expected = ExceededGracePeriod { uid: "a".into(), waited: seconds(waited) };
         assert_eq!(gave_up, Err(expected));
         assert_eq!(before.elapsed(), seconds(waited));

@@ -103,6 +103,7 @@ impl Shared {
                 kind: event.kind,
                 reason: event.reason.into(),
                 message: event.message,
+                annotations: Vec::new(),
             });
         }
     }

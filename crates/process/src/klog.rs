@@ -65,6 +65,7 @@ const OURS: &[&str] = &[
     "config",
     "cri",
     "events",
+    "eviction",
     "ferrolet",
     "fetch",
     "gc",
@@ -85,6 +86,7 @@ const OURS: &[&str] = &[
     "proto",
     "runtime",
     "server",
+    "stats",
     "status",
     "volumes",
 ];

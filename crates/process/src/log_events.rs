@@ -15,7 +15,8 @@ pub struct LoggedEvents;
 
 impl Events for LoggedEvents {
     fn record(&self, event: PodEvent) {
-        let PodEvent { pod_uid: uid, pod, field_path, kind, reason, message } = event;
+        let PodEvent { pod_uid: uid, pod, field_path, kind, reason, message, annotations: _ } =
+            event;
         let reason = &*reason;
         match kind {
             EventType::Normal => {

@@ -37,6 +37,7 @@ impl<'a> Reporter<'a> {
             kind,
             reason: reason.into(),
             message,
+            annotations: Vec::new(),
         });
     }
 }

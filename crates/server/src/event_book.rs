@@ -128,6 +128,7 @@ impl NodeEvents for EventBook {
             kind: event.kind,
             reason: event.reason.into(),
             message: event.message.clone(),
+            annotations: Vec::new(),
         };
         let now = self.clock.now();
         self.pages().add(as_of_pod, now, self.limits);

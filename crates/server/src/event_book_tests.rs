@@ -17,6 +17,7 @@ fn event(pod: &str, reason: &'static str, message: &str) -> PodEvent {
         kind: EventType::Normal,
         reason: reason.into(),
         message: message.to_owned(),
+        annotations: Vec::new(),
     }
 }
 

@@ -67,7 +67,8 @@ pub use container_logs::{ContainerLogPath, container_logs};
 pub use event_book::{EventBook, EventLimits};
 pub use model::program::{Check, HealthChecks, Verbosity};
 pub use parts::{
-    Collector, LogParts, LogPaths, MetricsText, Parts, PodAndStatus, PodView, Removals,
+    Collector, EvictionView, LogParts, LogPaths, MetricsText, Parts, PodAndStatus, PodView,
+    Removals,
 };
 pub use respond::{Answer, BrokenOff};
 pub use reviews::{ReviewSettings, Tries};

@@ -18,6 +18,7 @@ mod pages;
 mod pod_endpoints;
 mod pod_list;
 mod system_logs;
+mod usage;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -37,6 +38,7 @@ pub use http_metrics::HttpMetrics;
 pub use node_logs::{JournalRun, NodeLogs, ServiceJournal};
 pub use pod_endpoints::{Client, ContainerEndpoints, PodEndpoints};
 pub use system_logs::{SystemLog, SystemLogs};
+pub use usage::UsagePages;
 
 use self::access::Refusal;
 use self::connection::Peer;
@@ -67,6 +69,8 @@ pub struct NodeApiParts {
     pub metrics: Arc<dyn MetricsText>,
     /// The metrics of probes.
     pub probe_metrics: Arc<dyn MetricsText>,
+    /// Resource usage.
+    pub usage: Arc<dyn UsagePages>,
     /// The log verbosity.
     pub verbosity: Arc<dyn Verbosity>,
     /// The system's log directory.
@@ -186,8 +190,12 @@ impl NodeApi {
             Endpoint::Metrics => pages::metrics(parts.metrics.text(), parts.started),
             Endpoint::MetricsProbes => pages::metrics(parts.probe_metrics.text(), parts.started),
             Endpoint::MetricsSlis => self.slis.page(request.method(), parts.started),
-            Endpoint::StatsSummary | Endpoint::MetricsCadvisor | Endpoint::MetricsResource => {
-                pages::not_implemented()
+            Endpoint::StatsSummary => usage::summary(&*parts.usage, query).await,
+            Endpoint::MetricsResource => {
+                pages::metrics(parts.usage.resource_metrics().await, parts.started)
+            }
+            Endpoint::MetricsCadvisor => {
+                pages::metrics(parts.usage.cadvisor_metrics().await, parts.started)
             }
             Endpoint::Configz => pages::json(parts.configz.clone()),
             Endpoint::Statusz => pages::statusz(parts, request.headers()),

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use crate::event_book::EventBook;
 use crate::streaming::Streams;
-use crate::wire::{GcLine, GcPlan, RefusedManifest, Version, WaitingVolume};
+use crate::wire::{EvictPlan, GcLine, GcPlan, RefusedManifest, Version, WaitingVolume};
 
 /// A pod and its status.
 #[derive(Debug, Clone)]
@@ -107,6 +107,13 @@ pub trait Collector: Debug + Send + Sync {
     async fn run(&self) -> BoxStream<'static, GcLine>;
 }
 
+/// The eviction manager.
+#[async_trait]
+pub trait EvictionView: Debug + Send + Sync {
+    /// The signals now, and which pods would be evicted. Changes nothing.
+    async fn plan(&self) -> EvictPlan;
+}
+
 /// The logs of containers.
 #[derive(Debug, Clone)]
 pub struct LogParts {
@@ -139,6 +146,8 @@ pub struct Parts {
     pub removals: Arc<dyn Removals>,
     /// Plans and runs garbage collection.
     pub collector: Arc<dyn Collector>,
+    /// Plans evictions.
+    pub eviction: Arc<dyn EvictionView>,
     /// Streams into containers; `None` without a runtime.
     pub streams: Option<Arc<Streams>>,
     /// The log verbosity.

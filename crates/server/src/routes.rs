@@ -39,6 +39,7 @@ pub(crate) async fn answer(
         ["gc", "run"] => Method::POST,
         ["pods" | "events" | "why" | "healthz" | "metrics" | "version"]
         | ["gc", "plan" | "why"]
+        | ["evict", "plan"]
         | ["exec", _, _, _]
         | ["portForward", _, _] => Method::GET,
         // With too few names, the response says which is missing.
@@ -65,6 +66,7 @@ pub(crate) async fn answer(
         ["portForward", namespace, pod] => {
             stream(&parts, &stream_path(namespace, pod, ""), request, uid).await
         }
+        ["evict", "plan"] => json(StatusCode::OK, &parts.eviction.plan().await),
         ["gc", "plan"] => garbage::plan(&parts).await,
         ["gc", "run"] => garbage::run(&parts).await,
         ["gc", "why"] => garbage::why(&parts, &query).await,

@@ -231,6 +231,94 @@ pub struct GcItem {
     pub detail: Inputs,
 }
 
+/// Response of `GET /evict/plan`. Amounts are quantities of the API.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvictPlan {
+    /// When the plan was made.
+    pub generated_at: Timestamp,
+    /// The disks: `single`, `dedicated-imagefs` or `split`; unknown before the first round.
+    pub layout: Option<String>,
+    /// The pressure conditions of the node that are true.
+    pub conditions: Vec<String>,
+    /// The thresholds.
+    pub signals: Vec<EvictSignal>,
+    /// The orders of eviction.
+    pub rankings: Vec<EvictRanking>,
+    /// Pods beyond a limit of local storage.
+    pub limits: Vec<EvictLimit>,
+    /// What could not be found out.
+    pub problems: Vec<String>,
+}
+
+/// A threshold now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvictSignal {
+    /// The signal: `memory.available`.
+    pub signal: String,
+    /// The amount below which it is met; unknown for a percentage of an unknown capacity.
+    pub threshold: Option<String>,
+    /// What is available, if it was observed.
+    pub available: Option<String>,
+    /// The capacity, if it was observed.
+    pub capacity: Option<String>,
+    /// For how long it must be met before a pod is evicted; none for a hard threshold.
+    pub grace_period: Option<String>,
+    /// Whether it is met.
+    pub met: bool,
+    /// For how long it is met.
+    pub met_for: Option<String>,
+}
+
+/// The order of eviction for some signals.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvictRanking {
+    /// The resource: `memory`.
+    pub resource: String,
+    /// The signals.
+    pub signals: Vec<String>,
+    /// The pods, the one to evict first in front.
+    pub pods: Vec<EvictPod>,
+}
+
+/// A pod of a ranking.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvictPod {
+    /// The pod as `NAMESPACE/NAME`.
+    pub pod: String,
+    /// Its uid.
+    pub pod_uid: String,
+    /// What it uses, if known.
+    pub usage: Option<String>,
+    /// What it requests; none for process ids.
+    pub request: Option<String>,
+    /// Its priority.
+    pub priority: i32,
+    /// Whether it uses more than it requests.
+    pub exceeds_request: bool,
+    /// Whether it is critical, and never evicted.
+    pub critical: bool,
+}
+
+/// A pod beyond a limit of local storage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvictLimit {
+    /// The pod as `NAMESPACE/NAME`.
+    pub pod: String,
+    /// The signal: `emptydirfs.limit`.
+    pub signal: String,
+    /// The volume or container; empty for the pod.
+    pub name: String,
+    /// What it uses.
+    pub usage: String,
+    /// The limit.
+    pub limit: String,
+}
+
 /// One line of `POST /gc/run`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "UPPERCASE")]

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use model::ports::disk::{DiskSpace, Disks};
+use model::ports::disk::{DiskSpace, Disks, FileUsage, ListedUsage, WalkBudget};
 use model::ports::files::FileError;
 use model::ports::logs::{ContainerLogs, Ended, LogRequest, LogText};
+use model::volume::Place;
 
 use crate::faulty::{Attempt, faulty};
 use crate::life::Life;
@@ -43,6 +44,24 @@ impl FaultyReads {
 impl Disks for FaultyReads {
     async fn space(&self, path: &Path) -> Result<DiskSpace, FileError> {
         self.call(FaultPoint::Disk, "measure", path, self.outside.disk.space(path)).await
+    }
+
+    async fn listed_usage(&self, directory: &Path) -> Result<ListedUsage, FileError> {
+        let work = self.outside.disk.listed_usage(directory);
+        self.call(FaultPoint::Disk, "list", directory, work).await
+    }
+
+    async fn file_usage(&self, file: &Path) -> Result<FileUsage, FileError> {
+        self.call(FaultPoint::Disk, "stat", file, self.outside.disk.file_usage(file)).await
+    }
+
+    async fn walked_usage(
+        &self,
+        place: &Place,
+        budget: WalkBudget,
+    ) -> Result<FileUsage, FileError> {
+        let work = self.outside.disk.walked_usage(place, budget);
+        self.call(FaultPoint::Disk, "walk", &place.path(), work).await
     }
 }
 

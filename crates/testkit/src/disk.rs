@@ -1,13 +1,15 @@
 //! A disk in memory, with the images of a runtime on it.
 
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use model::ports::disk::{DiskSpace, Disks};
+use model::ports::disk::{DiskSpace, Disks, FileUsage, ListedUsage, WalkBudget};
 use model::ports::files::FileError;
+use model::volume::Place;
 use tokio::time::Instant;
 
 use crate::runtime::MemoryRuntime;
@@ -32,6 +34,10 @@ struct State {
     leaving: Vec<(Instant, u64)>,
     broken: Option<ErrorKind>,
     looks: usize,
+    /// The files of directories, and what whole directories or single files take.
+    listed: BTreeMap<PathBuf, ListedUsage>,
+    taken: BTreeMap<PathBuf, FileUsage>,
+    walks: usize,
 }
 
 impl MemoryDisk {
@@ -46,6 +52,9 @@ impl MemoryDisk {
             leaving: Vec::new(),
             broken: None,
             looks: 0,
+            listed: BTreeMap::new(),
+            taken: BTreeMap::new(),
+            walks: 0,
         };
         Self { directory: directory.into(), state: Mutex::new(state) }
     }
@@ -77,6 +86,21 @@ impl MemoryDisk {
         self.state().broken = kind;
     }
 
+    /// Sets the plain files of a directory.
+    pub fn set_listed(&self, directory: impl Into<PathBuf>, usage: ListedUsage) {
+        self.state().listed.insert(directory.into(), usage);
+    }
+
+    /// Sets what a directory with its content, or a file, takes.
+    pub fn set_taken(&self, path: impl Into<PathBuf>, usage: FileUsage) {
+        self.state().taken.insert(path.into(), usage);
+    }
+
+    /// The number of walks through directories.
+    pub fn walks(&self) -> usize {
+        self.state().walks
+    }
+
     /// The number of measurements.
     pub fn looks(&self) -> usize {
         self.state().looks
@@ -105,7 +129,8 @@ impl State {
         self.leaving.retain(|(until, _)| now < *until);
         let leaving: u64 = self.leaving.iter().map(|(_, bytes)| bytes).sum();
         let used = self.others.saturating_add(images).saturating_add(leaving);
-        Ok(DiskSpace { capacity: self.capacity, available: self.capacity.saturating_sub(used) })
+        let available = self.capacity.saturating_sub(used);
+        Ok(DiskSpace { capacity: self.capacity, available, free: available, ..DiskSpace::default() })
     }
 }
 
@@ -113,11 +138,34 @@ impl State {
 impl Disks for MemoryDisk {
     async fn space(&self, path: &Path) -> Result<DiskSpace, FileError> {
         let looked = self.state().look(&self.directory, path);
-        looked.map_err(|kind| FileError {
-            operation: "measure the disk of",
-            path: path.to_owned(),
-            source: io::Error::from(kind),
-        })
+        looked.map_err(|kind| failed(path, kind))
+    }
+
+    async fn listed_usage(&self, directory: &Path) -> Result<ListedUsage, FileError> {
+        let found = self.state().listed.get(directory).cloned();
+        found.ok_or_else(|| failed(directory, ErrorKind::NotFound))
+    }
+
+    async fn file_usage(&self, file: &Path) -> Result<FileUsage, FileError> {
+        let found = self.state().taken.get(file).copied();
+        found.ok_or_else(|| failed(file, ErrorKind::NotFound))
+    }
+
+    async fn walked_usage(
+        &self,
+        place: &Place,
+        _budget: WalkBudget,
+    ) -> Result<FileUsage, FileError> {
+        self.state().walks += 1;
+        self.file_usage(&place.path()).await
+    }
+}
+
+fn failed(path: &Path, kind: ErrorKind) -> FileError {
+    FileError {
+        operation: "measure the disk of",
+        path: path.to_owned(),
+        source: io::Error::from(kind),
     }
 }
 

@@ -30,8 +30,10 @@ pub mod http;
 pub mod incidents;
 pub mod logged;
 pub mod logs;
+pub mod memory_alarm;
 #[cfg(feature = "hollow")]
 mod methods;
+pub mod node_usage;
 pub mod objects;
 pub mod observed;
 pub mod packet_filter;
@@ -48,5 +50,6 @@ pub mod segments;
 pub mod signing;
 #[cfg(feature = "hollow")]
 pub mod socket;
+pub mod usage_source;
 pub mod volumes;
 pub mod wanted;

@@ -303,6 +303,20 @@ impl VolumeManager {
         is_mounted.then(|| Arc::clone(spec))
     }
 
+    /// The mounted volumes of all pods that run.
+    pub fn all_mounted(&self) -> Vec<(PodUid, Vec<Arc<VolumeSpec>>)> {
+        let state = self.shared.state();
+        let mounted = |record: &PodRecord| {
+            let is_mounted = |spec: &&Arc<VolumeSpec>| {
+                let state = record.volumes.volumes.get(&spec.id);
+                state.is_some_and(|state| state.mount == MountState::Mounted)
+            };
+            record.specs.values().filter(is_mounted).cloned().collect()
+        };
+        let running = state.pods.iter().filter(|(_, record)| record.pod.is_some());
+        running.map(|(uid, record)| (uid.clone(), mounted(record))).collect()
+    }
+
     /// The groups that the persistent volumes of a pod belong to.
     pub fn groups(&self, uid: &PodUid) -> BTreeSet<i64> {
         let state = self.shared.state();

@@ -127,6 +127,7 @@ async fn main() -> Result<()> {
         node_events: Arc::new(PrintedEvents),
         disks: Arc::new(host.clone()),
         cgroups: None,
+        usage: None,
         packet_filter: None,
         cluster: None,
         pools: vec![host.pool().clone()],

@@ -27,4 +27,5 @@ mod reserved;
 mod resize;
 mod restarts;
 mod standalone;
+mod statistics;
 mod volumes;

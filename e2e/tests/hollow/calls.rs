@@ -56,7 +56,7 @@ async fn idle_pods_cost_few_calls_and_a_death_no_unfiltered_list() -> Result<()>
         "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
          staticPodPath: {}\ncontainerRuntimeEndpoint: unix://{}\npodLogsDir: {}\n\
          enableServer: false\nfailCgroupV1: false\nfailSwapOn: false\nhealthzPort: 0\n\
-         cgroupsPerQOS: false\nenforceNodeAllocatable: []\nmakeIPTablesUtilChains: false\nmaxPods: 2000\n",
+         cgroupsPerQOS: false\nenforceNodeAllocatable: []\nevictionHard: {{}}\nmakeIPTablesUtilChains: false\nmaxPods: 2000\n",
         manifests.display(),
         hollow.socket(),
         root.join("pods").display(),

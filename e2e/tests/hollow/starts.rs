@@ -63,7 +63,7 @@ fn metrics_with(options: &[&str]) -> Result<String> {
         "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
          staticPodPath: {0}/manifests\ncontainerRuntimeEndpoint: unix://{1}\npodLogsDir: {0}/pods\n\
          enableServer: false\nfailCgroupV1: false\nfailSwapOn: false\nhealthzPort: 0\n\
-         cgroupsPerQOS: false\nenforceNodeAllocatable: []\nmakeIPTablesUtilChains: false\n",
+         cgroupsPerQOS: false\nenforceNodeAllocatable: []\nevictionHard: {{}}\nmakeIPTablesUtilChains: false\n",
         root.display(),
         hollow.socket(),
     );

@@ -101,7 +101,7 @@ impl Node {
              staticPodPath: {}\ncontainerRuntimeEndpoint: unix://{}\npodLogsDir: {}\n\
              imageGCHighThresholdPercent: 100\nimageMaximumGCAge: 1h\n\
              enableServer: false\nfailCgroupV1: false\nfailSwapOn: false\nhealthzPort: 0\n\
-             cgroupsPerQOS: false\nenforceNodeAllocatable: []\nmakeIPTablesUtilChains: false\n{more}\n",
+             cgroupsPerQOS: false\nenforceNodeAllocatable: []\nevictionHard: {{}}\nmakeIPTablesUtilChains: false\n{more}\n",
             self.path("manifests").display(),
             self.hollow.socket(),
             self.path("pods").display(),

@@ -7,6 +7,7 @@
 
 mod certificates;
 mod emptied_store;
+mod eviction;
 mod expired;
 mod https_api;
 mod life;

@@ -172,6 +172,7 @@ impl<'a> Setup<'a> {
              # Where pods' cgroups go is for another test.\n\
              cgroupsPerQOS: false\n\
              enforceNodeAllocatable: []\n\
+             evictionHard: {{}}\n\
              # Without those cgroups upstream does not survive a look at the size of a whole pod.\n\
              featureGates: {{InPlacePodLevelResourcesVerticalScaling: false}}\n\
              makeIPTablesUtilChains: false\n\

@@ -8,5 +8,6 @@ mod known;
 mod node;
 mod node_api;
 mod probes;
+mod statistics;
 mod vm;
 mod volumes;

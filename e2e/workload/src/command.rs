@@ -46,6 +46,14 @@ pub(crate) enum Command {
         text: OsString,
         code: u8,
     },
+    /// Takes memory, and sleeps for ever.
+    Hold {
+        mebibytes: usize,
+    },
+    Fill {
+        file: OsString,
+        mebibytes: usize,
+    },
     Serve {
         port: u16,
     },
@@ -86,6 +94,10 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Command, Error> {
         Some("cat") => Command::Cat { file: parser.value()? },
         Some("remove") => Command::Remove { file: parser.value()? },
         Some("write") => write(&mut parser)?,
+        Some("hold") => Command::Hold { mebibytes: parser.value()?.parse()? },
+        Some("fill") => {
+            Command::Fill { file: parser.value()?, mebibytes: parser.value()?.parse()? }
+        }
         Some("serve") => Command::Serve { port: parser.value()?.parse()? },
         Some("grpc") => Command::Grpc { port: parser.value()?.parse()? },
         Some("terminal") => Command::Terminal,

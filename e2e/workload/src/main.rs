@@ -52,6 +52,8 @@ usage: workload COMMAND
   remove FILE                                remove a file
   args [ARGUMENT...]                         print the arguments, one per line
   write FILE TEXT [--exit CODE]              append a line to a file, then exit with CODE
+  hold MEBIBYTES                             take memory, and sleep forever
+  fill FILE MEBIBYTES                        write a file of that size, and sleep forever
   serve PORT                                 answer every HTTP request, and print its first line
   grpc PORT                                  answer every gRPC call as a healthy server
   copy                                       print what is read
@@ -103,6 +105,8 @@ fn run(command: Command) -> io::Result<i32> {
         Command::Remove { file } => std::fs::remove_file(file).map(|()| 0),
         Command::Args { arguments } => show::arguments(&arguments),
         Command::Write { file, text, code } => show::append(&file, &text, code),
+        Command::Hold { mebibytes } => wait::hold(mebibytes),
+        Command::Fill { file, mebibytes } => wait::fill(Path::new(&file), mebibytes),
         Command::Serve { port } => serve::run(port),
         Command::Grpc { port } => grpc::run(port),
         Command::Terminal => terminal::run(),

@@ -1,7 +1,9 @@
 //! Commands that wait for time to pass or a signal to arrive.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::{self, Write};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::command::Trap;
@@ -12,6 +14,28 @@ pub(crate) fn sleep(time: Option<Duration>, code: i32) -> io::Result<i32> {
     let inbox = Inbox::catching(&BTreeSet::from(ENDING))?;
     let ended_by = inbox.next(time.and_then(after));
     Ok(ended_by.map_or(code, Signal::exit_code))
+}
+
+/// Takes memory, reports it and sleeps for ever; a terminating signal ends the wait.
+pub(crate) fn hold(mebibytes: usize) -> io::Result<i32> {
+    // Pages of zeros would not be taken before they are written.
+    let held = vec![1_u8; mebibytes << 20];
+    say(&format!("holding {} MiB", std::hint::black_box(&held).len() >> 20))?;
+    let code = sleep(None, 0)?;
+    drop(std::hint::black_box(held));
+    Ok(code)
+}
+
+/// Writes a file of this size, reports it and sleeps for ever; a terminating signal ends the wait.
+pub(crate) fn fill(file: &Path, mebibytes: usize) -> io::Result<i32> {
+    let mut written = File::create(file)?;
+    let block = vec![1_u8; 1 << 20];
+    for _ in 0..mebibytes {
+        written.write_all(&block)?;
+    }
+    written.sync_all()?;
+    say(&format!("filled {mebibytes} MiB"))?;
+    sleep(None, 0)
 }
 
 /// Waits for one of the trapped signals, prints it, and waits again for the delay.

@@ -28,6 +28,7 @@ pub use node::{Ability, Node};
 pub use occupancy::Occupancy;
 use preemption::{VictimSelection, victims};
 use resources::{Insufficient, insufficient};
+pub(super) use taints::tolerates_memory_pressure;
 
 /// The operating system of all containers.
 const OS: &str = "linux";

@@ -100,6 +100,7 @@ mod tests {
     use jiff::Timestamp;
     use k8s_openapi::api::core::v1;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use model::pressure::Pressure;
     use testkit::pods::pod;
 
     use super::*;
@@ -119,6 +120,7 @@ mod tests {
             apparmor: false,
             invalid_restart_rules_have_upstream_errors: true,
             node: Node { allocatable: allocatable.into(), ..Node::default() },
+            pressure: Pressure::default(),
         };
         let selecting = |zone: Option<&str>| {
             let selector = zone.map(|zone| [("zone".to_owned(), zone.to_owned())].into());

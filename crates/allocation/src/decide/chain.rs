@@ -2,12 +2,14 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use model::admission::Rejection;
+use model::pressure::Pressure;
 use podspec::{unsupported, view};
 
 use super::admission::{
     Decision, Node, Occupancy, admission, features, only_labels_mismatch, os_mismatch,
 };
 use super::apparmor::apparmor_refusal;
+use super::pressure::pressure_rejection;
 use super::sysctls::AllowedSysctls;
 
 /// The admission rules of the node.
@@ -21,6 +23,8 @@ pub struct AdmissionChain {
     pub invalid_restart_rules_have_upstream_errors: bool,
     /// The node itself.
     pub node: Node,
+    /// The resources that the node is short of.
+    pub pressure: Pressure,
 }
 
 impl AdmissionChain {
@@ -51,7 +55,7 @@ impl AdmissionChain {
     /// Decides whether a pod is admitted in addition to the pods of the node. No pod is preempted for one
     /// that is rejected for another reason.
     pub fn decide(&self, pod: &Pod, there: &Occupancy) -> Decision {
-        if let Some(rejection) = self.forbidden_sysctl(pod) {
+        if let Some(rejection) = self.early_rejection(pod) {
             return Decision::Reject(rejection);
         }
         let decision = admission(pod, there, &self.node);
@@ -64,7 +68,13 @@ impl AdmissionChain {
 
     /// Whether a rejected pod might be admitted with the current version of the node object.
     pub fn may_be_stale(&self, pod: &Pod, there: &Occupancy) -> bool {
-        self.forbidden_sysctl(pod).is_none() && only_labels_mismatch(pod, there, &self.node)
+        self.early_rejection(pod).is_none() && only_labels_mismatch(pod, there, &self.node)
+    }
+
+    /// The rejection by the handlers before the predicates.
+    fn early_rejection(&self, pod: &Pod) -> Option<Rejection> {
+        let pressure = pressure_rejection(pod, self.pressure, &self.node);
+        pressure.or_else(|| self.forbidden_sysctl(pod))
     }
 
     fn forbidden_sysctl(&self, pod: &Pod) -> Option<Rejection> {
@@ -117,6 +127,7 @@ mod tests {
             apparmor: false,
             invalid_restart_rules_have_upstream_errors: true,
             node: roomy(),
+            pressure: Pressure::default(),
         }
     }
 
@@ -243,6 +254,17 @@ mod tests {
             ("hostIPC: true".to_owned(), "NodeShutdown"),
         ];
         rules.node.abilities.clear();
+        let under_pressure = AdmissionChain {
+            pressure: Pressure { disk: true, ..Pressure::default() },
+            ..self::rules()
+        };
+        let mut of_api = pod(&rows[0].0);
+        of_api.metadata.annotations = None;
+        let decision = under_pressure.decide(&of_api, &Occupancy::default());
+        assert!(
+            matches!(&decision, Decision::Reject(why) if why.reason == "Evicted"),
+            "{decision:?}"
+        );
         for (spec, expected) in rows {
             match rules.decide(&pod(&spec), &Occupancy::default()) {
                 Decision::Reject(rejection) => assert_eq!(rejection.reason, expected, "{spec}"),

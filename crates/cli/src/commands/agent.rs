@@ -13,7 +13,8 @@ use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodName;
 use serde::de::DeserializeOwned;
 use server::wire::{
-    EventItem, EventItems, GcLine, GcPlan, PodItems, Problem, SOCKET, Version, WatchLine, WhyAnswer,
+    EventItem, EventItems, EvictPlan, GcLine, GcPlan, PodItems, Problem, SOCKET, Version,
+    WatchLine, WhyAnswer,
 };
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
@@ -109,6 +110,11 @@ impl AgentClient {
     /// What the next pass of garbage collection would remove and keep.
     pub async fn gc_plan(&self) -> Result<GcPlan, AgentError> {
         self.json("/gc/plan").await
+    }
+
+    /// The eviction signals now, and which pods would be evicted.
+    pub async fn evict_plan(&self) -> Result<EvictPlan, AgentError> {
+        self.json("/evict/plan").await
     }
 
     /// The removals of that name or id, the newest first.

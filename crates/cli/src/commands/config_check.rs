@@ -144,14 +144,10 @@ fn check(
             if !args.without_effect.is_empty() {
                 writeln!(notes, "warning: no effect yet: {}", args.without_effect.join(", "))?;
             }
-            if !args.missing_at_default.is_empty() {
-                let settings = args.missing_at_default.join(", ");
-                writeln!(notes, "warning: defaults of the kubelet without effect yet: {settings}")?;
-            }
             if options.output == Some(Output::Json) {
                 let paths =
                     marked_yaml::remarked(&args.config.to_document(), supported_settings::remark);
-                writeln!(notes, "without effect, or with a partial one: {}", paths.join(", "))?;
+                writeln!(notes, "without effect: {}", paths.join(", "))?;
             }
             write_configuration(&args, options, out)
         }

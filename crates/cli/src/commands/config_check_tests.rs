@@ -85,8 +85,8 @@ fn printed_configuration_is_yaml_that_loads_to_the_same_values() {
         assert!(first.out.lines().any(|reported| reported == line), "{line}:\n{}", first.out);
     }
     let notes = "warning: --pods-per-core: the flag is deprecated, set podsPerCore in the file given \
-                 by --config\nwarning: defaults of the kubelet without effect yet: ";
-    assert!(first.notes.starts_with(notes), "{}", first.notes);
+                 by --config\n";
+    assert_eq!(first.notes, notes);
     hostfs::replace(&PathBuf::from(files.path("again.yaml")), first.out.as_bytes()).unwrap();
     let again = checked(&[&files.path("again.yaml")], CgroupVersion::V2);
     assert_eq!((again.outcome, again.out), (Ok(()), first.out));
@@ -95,18 +95,18 @@ fn printed_configuration_is_yaml_that_loads_to_the_same_values() {
 // behaviour: CFG-93
 #[test]
 fn only_values_without_effect_are_marked() {
-    let fields = "volumeStatsAggPeriod: 2m\nserializeImagePulls: true\nmaxPods: 7\n\
+    let fields = "cpuManagerReconcilePeriod: 2m\nserializeImagePulls: true\nmaxPods: 7\n\
                   featureGates: {MemoryQoS: true, ContainerStopSignals: true}\n";
     let files = Files::new(&[("kubelet.yaml", &format!("{HEADER}{fields}"))]);
     let file = files.path("kubelet.yaml");
     let yaml = checked(&[&file], CgroupVersion::V2);
     assert_eq!(yaml.outcome, Ok(()), "{}", yaml.notes);
     for line in [
-        "volumeStatsAggPeriod: 2m0s  # no effect yet",
+        "cpuManagerReconcilePeriod: 2m0s  # no effect yet",
         "registryPullQPS: 5",
         "containerLogMaxFiles: 5",
-        "  memory.available: 100Mi  # kept back from pods; no eviction yet",
-        "  imagefs.available: 15%  # no effect yet",
+        "  memory.available: 100Mi",
+        "  imagefs.available: 15%",
         "  MemoryQoS: true  # no effect yet",
         "  ContainerStopSignals: true",
         "maxPods: 7",
@@ -118,12 +118,11 @@ fn only_values_without_effect_are_marked() {
     // JSON has no comments; it is the document of /configz.
     let json = checked(&[&file, "-o", "json"], CgroupVersion::V2);
     let document: Value = serde_json::from_str(&json.out).unwrap();
-    assert_eq!(document["volumeStatsAggPeriod"], "2m0s");
-    let (_, listed) =
-        json.notes.trim_end().split_once("without effect, or with a partial one: ").unwrap();
-    for field in ["volumeStatsAggPeriod", "evictionHard.memory.available"] {
-        assert!(listed.split(", ").any(|path| path == field), "{field}: {listed}");
-    }
+    assert_eq!(document["cpuManagerReconcilePeriod"], "2m0s");
+    let (_, listed) = json.notes.trim_end().split_once("without effect: ").unwrap();
+    let is_listed = |field: &str| listed.split(", ").any(|path| path == field);
+    assert!(is_listed("cpuManagerReconcilePeriod"), "{listed}");
+    assert!(!is_listed("evictionHard.memory.available"), "{listed}");
 }
 
 // behaviour: CFG-94
@@ -253,8 +252,7 @@ fn full_configuration_of_an_older_cluster_passes_on_any_machine() {
     assert_eq!(v1.outcome, Err("the configuration has 1 error".to_owned()));
     let passes = checked(&[file, "--fail-cgroupv1=false"], CgroupVersion::V1);
     assert_eq!(passes.outcome, Ok(()), "{}", passes.notes);
-    let expected = "warning: defaults of the kubelet without effect yet: ";
-    assert!(passes.notes.starts_with(expected), "{}", passes.notes);
+    assert_eq!(passes.notes, "");
 }
 
 // behaviour: CFG-92
@@ -276,8 +274,8 @@ fn first_file_and_drop_in_of_the_document_are_valid() {
         warnings[0],
         format!("warning: {file}: skipped: the name of a drop-in must end in .conf")
     );
-    assert!(warnings[1].contains("defaults of the kubelet"), "{warnings:?}");
-    assert_eq!(warnings.len(), 3, "{warnings:?}");
+    assert!(warnings[1].starts_with("without effect: "), "{warnings:?}");
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
     let config: Value = serde_json::from_str(&answer.out).unwrap();
     assert_eq!(config["staticPodPath"], format!("{directory}/manifests"));
     assert_eq!(config["failSwapOn"], false);

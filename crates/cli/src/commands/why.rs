@@ -1,5 +1,6 @@
 //! `ferrolet why`: what happened to a pod or container, and why.
 
+mod evictions;
 pub(in crate::commands) mod facts;
 
 use std::io::{self, Write};

@@ -12,8 +12,8 @@ use journal::{
 use model::ports::incidents::{Incident, IncidentRecord as _};
 use model::ports::journal::{Journal as _, Outcome};
 use model::verdict::Verdict;
-use server::wire::{GcItem, GcLine, GcPlan, GcSource, GcVerdict};
-use server::{Collector, Removals};
+use server::wire::{EvictPlan, GcItem, GcLine, GcPlan, GcSource, GcVerdict};
+use server::{Collector, EvictionView, Removals};
 use testkit::clock::VirtualClock;
 use testkit::segments::MemorySegments;
 
@@ -84,5 +84,13 @@ impl Collector for Garbage {
 
     async fn run(&self) -> BoxStream<'static, GcLine> {
         stream::iter(std::mem::take(&mut *self.lines.lock().unwrap())).boxed()
+    }
+}
+
+#[async_trait]
+impl EvictionView for Garbage {
+    async fn plan(&self) -> EvictPlan {
+        let problems = self.problems.lock().unwrap().clone();
+        EvictPlan { layout: Some("split".to_owned()), problems, ..EvictPlan::default() }
     }
 }

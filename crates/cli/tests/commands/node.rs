@@ -149,6 +149,7 @@ impl Node {
             metrics: Arc::clone(&self.views) as _,
             removals: Arc::clone(&self.garbage) as _,
             collector: Arc::clone(&self.garbage) as _,
+            eviction: Arc::clone(&self.garbage) as _,
             streams,
             verbosity: Arc::clone(&self.views) as _,
             clock: Arc::clone(&self.clock) as _,
@@ -215,6 +216,7 @@ impl Node {
                 kind: EventType::Normal,
                 reason: reason.into(),
                 message: format!("about {reason}"),
+                annotations: Vec::new(),
             },
         );
     }

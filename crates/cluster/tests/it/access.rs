@@ -79,7 +79,7 @@ async fn send_every_request(cluster: &Cluster) {
     };
     let (message, at) = (String::new(), Timestamp::UNIX_EPOCH);
     let reason = "PodGC".into();
-    let event = ClusterEvent { about, is_warning: false, reason, message, first: at, at, count: 1 };
+    let event = ClusterEvent::new(about, false, reason, message, at);
     drop(cluster.write_event(&event).await);
     // If the server refuses the watch, the client lists instead.
     let time_limit = Duration::from_secs(3);

@@ -205,6 +205,7 @@ fn event(name: &str) -> ClusterEvent {
         first: Timestamp::constant(16, 0),
         at: Timestamp::constant(76, 5),
         count: 3,
+        annotations: vec![("starved_resource", "memory".to_owned())],
     }
 }
 

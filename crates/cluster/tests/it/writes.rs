@@ -188,11 +188,15 @@ async fn event_is_written_to_the_namespace_of_its_object() {
         first: Timestamp::constant(16, 0),
         at: Timestamp::constant(16, 0),
         count: 1,
+        annotations: vec![("starved_resource", "memory".to_owned())],
     };
     server.cluster().await.write_event(&event).await.unwrap();
     let requested = &server.requested()[0];
     assert_eq!(requested.path, "/api/v1/namespaces/ns/events");
-    for part in [r#""name":"a.3b9aca000""#, r#""component":"test""#, r#""type":"Normal""#] {
+    let annotations = r#""annotations":{"starved_resource":"memory"}"#;
+    for part in
+        [r#""name":"a.3b9aca000""#, r#""component":"test""#, r#""type":"Normal""#, annotations]
+    {
         assert!(requested.body.contains(part), "{}", requested.body);
     }
 }

@@ -32,9 +32,7 @@ const fn ignored(name: &'static str, syntax: Syntax) -> Flag {
     Flag { name, syntax, target: Target::Ignored }
 }
 
-/// Upstream's advice does not apply here: there is no eviction yet.
-const EVICTION: &str =
-    "upstream will drop it in favour of eviction; it has an effect, and there is no eviction yet";
+const EVICTION: &str = "upstream will drop it in favour of eviction; it has an effect here";
 const NO_PLUGIN: &str = "volume plugins of this kind are gone, use CSI";
 const NO_IGNORE: &str = "lower evictionHard instead";
 

@@ -280,7 +280,7 @@ fn deprecated_flags_are_warned_about_once() {
             "--boot-id-file: the flag is deprecated, it has no effect",
             "--max-pods: the flag is deprecated, set maxPods in the file given by --config",
             "--maximum-dead-containers: the flag is deprecated, upstream will drop it in favour of \
-             eviction; it has an effect, and there is no eviction yet",
+             eviction; it has an effect here",
         ]
     );
 }

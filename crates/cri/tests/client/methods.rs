@@ -24,7 +24,7 @@ pub(crate) enum Class {
 }
 
 /// Service, method, the object in errors, and class.
-pub(crate) const METHODS: [(&str, &str, &str, Class); 25] = [
+pub(crate) const METHODS: [(&str, &str, &str, Class); 26] = [
     ("RuntimeService", "Version", "of the runtime", Class::Request),
     ("RuntimeService", "Status", "of the runtime", Class::Request),
     ("RuntimeService", "RunPodSandbox", "shop/web", Class::Sandbox),
@@ -40,6 +40,7 @@ pub(crate) const METHODS: [(&str, &str, &str, Class); 25] = [
     ("RuntimeService", "RemoveContainer", "c1", Class::Request),
     ("RuntimeService", "ListContainers", "of all pods", Class::Request),
     ("RuntimeService", "ContainerStatus", "c1", Class::Request),
+    ("RuntimeService", "ListContainerStats", "of all pods", Class::Request),
     ("RuntimeService", "ReopenContainerLog", "c1", Class::Request),
     ("RuntimeService", "ExecSync", "c1", Class::Exec),
     ("RuntimeService", "Exec", "c1", Class::Request),
@@ -86,6 +87,7 @@ pub(crate) async fn call(
         }
         "ListContainers" => client.list_containers(&ContainerFilter::default()).await.map(drop),
         "ContainerStatus" => client.container_status(container).await.map(drop),
+        "ListContainerStats" => client.list_writable_layers().await.map(drop),
         "ReopenContainerLog" => client.reopen_container_log(container).await,
         "ExecSync" => client.exec_sync(container, &["true".into()], Some(grace)).await.map(drop),
         "Exec" => client.exec(&exec_request()).await.map(drop),

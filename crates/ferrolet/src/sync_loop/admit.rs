@@ -11,14 +11,12 @@ use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
 use model::admission::Preemption;
 use model::ids::PodUid;
-use model::observed::RuntimePodStatus;
 use model::panics::{PanicStep, PanicSubject};
 use model::pod_failure::PodFailure;
 use model::ports::events::PodEvent;
 use pods::decide::intake::{self, IntakeCommand, IntakeEvent, Room};
 use pods::decide::worker::Target;
 use podspec::{Sizes, view};
-use status::decide::{ResizeState, StatusOverrides};
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
@@ -208,7 +206,11 @@ impl SyncLoop {
             let workers = self.parts.workers.clone();
             ends.push(async move {
                 let (grace, target) = (grace(&victim), Target::Pod(victim));
-                let ended = workers.kill_and_wait(victim_uid.clone(), target, grace, true).await;
+                let message = PREEMPTED.to_owned();
+                let disruption = Some(DISRUPTED.into());
+                let failure = PodFailure { reason: PREEMPTING, message, disruption };
+                let ended = workers.evict_and_wait(victim_uid.clone(), target, grace, failure);
+                let ended = ended.await;
                 (victim_uid, ended.is_ok())
             });
         }
@@ -220,19 +222,8 @@ impl SyncLoop {
 
     fn report_preempted(&self, victim: &Arc<Pod>, uid: &PodUid) {
         let name = view::pod_name(victim);
-        let message = PREEMPTED.to_owned();
-        let event = PodEvent::warning(uid.clone(), name, PREEMPTING, message.clone());
+        let event = PodEvent::warning(uid.clone(), name, PREEMPTING, PREEMPTED.to_owned());
         self.parts.events.record(event);
-        let failure = PodFailure { reason: PREEMPTING, message, disruption: Some(DISRUPTED) };
-        let observed = self.parts.cache.get(uid);
-        let observed = observed.unwrap_or_else(|_| Arc::new(RuntimePodStatus::empty(uid.clone())));
-        let resize = ResizeState {
-            pending: self.parts.allocation.pending_resize(uid),
-            ..ResizeState::default()
-        };
-        let overrides =
-            StatusOverrides { failure: Some(failure), resize, ..StatusOverrides::default() };
-        self.parts.status.observed(victim, &observed, &overrides);
     }
 
     /// Starts the pod that waited for victims, also if they took too long.

@@ -146,13 +146,13 @@ impl SyncLoop {
 
 /// Terminates a pod with its own grace period.
 fn kill(pod: Arc<Pod>) -> Update {
-    Update::Kill { target: Target::Pod(pod), grace: None, evict: false }
+    Update::Kill { target: Target::Pod(pod), grace: None, failure: None }
 }
 
 /// Terminates a running pod without a worker: with its own grace period if its specification is known.
 fn kill_orphan(spec: Option<Arc<Pod>>, name: PodName) -> Update {
     let (target, grace) = (Target::RuntimeOnly(name), Some(ORPHAN_GRACE));
-    spec.map_or(Update::Kill { target, grace, evict: false }, kill)
+    spec.map_or(Update::Kill { target, grace, failure: None }, kill)
 }
 
 #[cfg(test)]
@@ -165,9 +165,9 @@ mod tests {
         let name = PodName::new("default", "web");
         let pod = Arc::new(testkit::pods::pod("web").build());
         let known = kill_orphan(Some(Arc::clone(&pod)), name.clone());
-        assert_eq!(known, Update::Kill { target: Target::Pod(pod), grace: None, evict: false });
+        assert_eq!(known, Update::Kill { target: Target::Pod(pod), grace: None, failure: None });
         let grace = Some(Duration::from_secs(1));
         let target = Target::RuntimeOnly(name.clone());
-        assert_eq!(kill_orphan(None, name), Update::Kill { target, grace, evict: false });
+        assert_eq!(kill_orphan(None, name), Update::Kill { target, grace, failure: None });
     }
 }

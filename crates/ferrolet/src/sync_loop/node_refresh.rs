@@ -55,6 +55,9 @@ impl SyncLoop {
         if let Some(features) = self.parts.runtime.features() {
             self.parts.allocation.chain.node.runtime = features;
         }
+        if let Some(pressure) = &self.parts.pressure {
+            self.parts.allocation.chain.pressure = *pressure.borrow();
+        }
         if let Some(object) = self.parts.node.as_ref().and_then(NodeHandle::node) {
             let known = &mut self.parts.allocation.chain.node;
             *known = as_registered(std::mem::take(known), &object);

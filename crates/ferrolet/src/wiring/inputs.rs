@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use allocation::decide::admission::Node;
+use eviction::EvictionSettings;
 use gc::policy::ContainerPolicy;
 use hostfs::Pool;
 use journal::SMALLEST;
@@ -32,6 +33,8 @@ use crate::decide::node::unlimited_node;
 use crate::image_access_settings::ImageAccessSettings;
 use crate::image_gc::ImageRules;
 use crate::node_cgroups::NodeCgroups;
+use crate::statistics::UsagePorts;
+use crate::wiring::statistics::StatisticsRules;
 
 /// The ports of the agent.
 #[derive(Debug, Clone)]
@@ -66,6 +69,8 @@ pub struct Ports {
     pub disks: Arc<dyn Disks>,
     /// The host's cgroups; `None` if the agent manages none.
     pub cgroups: Option<Arc<dyn Cgroups>>,
+    /// Measures the machine and its cgroups; `None` without a real machine.
+    pub usage: Option<UsagePorts>,
     /// The packet filter; `None` if the agent maintains no chains.
     pub packet_filter: Option<Arc<dyn PacketFilter>>,
     /// The API server; `None` without a cluster.
@@ -123,6 +128,8 @@ pub struct Settings {
     pub container_gc: ContainerPolicy,
     /// The rules of image garbage collection.
     pub images: ImageRules,
+    /// When pods are evicted.
+    pub eviction: EvictionSettings,
     /// Credentials of pulls, and which pods may use which images.
     pub image_access: ImageAccessSettings,
     /// The cgroups of the node.
@@ -135,6 +142,8 @@ pub struct Settings {
     pub objects: objects::Settings,
     /// Which certificates projected volumes support.
     pub projections: Projections,
+    /// What statistics measure.
+    pub statistics: StatisticsRules,
 }
 
 /// Which certificates projected volumes support. Upstream's feature gates are off by default.
@@ -171,12 +180,14 @@ impl Settings {
             journal_bytes: SMALLEST,
             container_gc: ContainerPolicy::default(),
             images: ImageRules::default(),
+            eviction: EvictionSettings::default(),
             image_access: ImageAccessSettings::default(),
             cgroups: NodeCgroups::default(),
             healthz: None,
             own_node: None,
             objects: objects::Settings::default(),
             projections: Projections::default(),
+            statistics: StatisticsRules::default(),
         }
     }
 

@@ -36,6 +36,7 @@ use server::node_api::{
 use server::streaming::{Checkpoints, Streams};
 use server::tls::{Certificates, ClientVerification, TlsSettings, generate};
 use server::{HealthChecks, LogParts, ReviewSettings, Tries, Verbosity};
+use stats::Statistics;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -45,6 +46,7 @@ use super::{Local, Ports};
 use crate::metrics_text::Metrics;
 use crate::runtime_logs::RuntimeLogs;
 use crate::served_pods::ServedPods;
+use crate::statistics::StatisticsPages;
 use crate::version::version;
 
 /// The system's log directory.
@@ -224,6 +226,7 @@ pub(crate) struct AgentParts<'a> {
     pub(crate) cache: &'a pleg::cache::Reader,
     pub(crate) health: &'a Arc<dyn HealthChecks>,
     pub(crate) streams: &'a Arc<Streams>,
+    pub(crate) statistics: Option<&'a Statistics>,
 }
 
 impl AgentParts<'_> {
@@ -252,6 +255,7 @@ impl AgentParts<'_> {
             health: Arc::clone(self.health),
             metrics: Arc::new(Metrics(self.ports.metrics.clone())),
             probe_metrics: Arc::new(Metrics(self.ports.probe_metrics.clone())),
+            usage: Arc::new(StatisticsPages(self.statistics.cloned())),
             verbosity,
             system_logs: Arc::new(HostSystemLogs),
             node_logs: open.log_query.then(|| NodeLogs::new(Arc::new(HostJournal::default()))),

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
+use eviction::EvictionHandle;
 use pods::source::api::ApiCopies;
 use process::tasks::Tasks;
 use server::{EventBook, HealthChecks};
+use stats::Statistics;
 
 use super::node_api::{self, AgentParts};
 use super::{Local, Ports};
 use crate::collection::Collection;
+use crate::eviction::EvictionPlans;
 use crate::metrics_text::Metrics;
 use crate::pod_index::PodIndex;
 use crate::pod_resources::PodResourceView;
@@ -39,6 +42,10 @@ pub(super) struct ServerInputs<'a> {
     pub(super) records: &'a Records,
     /// Garbage collection.
     pub(super) collector: &'a Arc<Collection>,
+    /// The eviction manager.
+    pub(super) eviction: Option<EvictionHandle>,
+    /// Resource usage.
+    pub(super) statistics: Option<Statistics>,
 }
 
 /// Starts the servers, if the agent has any.
@@ -62,6 +69,7 @@ pub(super) fn start_servers(
         cache: &inputs.cache,
         health: inputs.agent_health,
         streams: &streams,
+        statistics: inputs.statistics.as_ref(),
     };
     node_api::start(&mut local, &shown, tasks);
     let Local { listener, verbosity, pod_resources, .. } = local;
@@ -77,6 +85,10 @@ pub(super) fn start_servers(
         metrics: Arc::new(Metrics(ports.metrics)),
         removals: Arc::new(JournalView::new(inputs.records)),
         collector: Arc::clone(inputs.collector) as _,
+        eviction: Arc::new(EvictionPlans {
+            manager: inputs.eviction,
+            clock: Arc::clone(&ports.clock),
+        }),
         streams: Some(streams),
         verbosity,
         clock: ports.clock,

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use allocation::decide::admission::Ability;
 use config::KubeletConfiguration;
+use eviction::EvictionSettings;
 use ferrolet::wiring::{
     Agent, ClusterPorts, ImageRules, ManifestUrl, NodeCgroups, Ports, Registry, Settings,
+    UsagePorts,
 };
 use gc::policy::ContainerPolicy;
 use model::cgroup::CgroupName;
@@ -26,10 +28,11 @@ use testkit::disk::MemoryDisk;
 use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::files::MemoryFiles;
 use testkit::http::MemoryHttp;
+use testkit::node_usage::MemoryUsage;
 use testkit::probes::MemoryProbes;
 use testkit::programs::MemoryPrograms;
 use testkit::reviews::NoReviews;
-use testkit::runtime::{IMAGE_DIRECTORY, MemoryRuntime, RemoteImage};
+use testkit::runtime::{MemoryRuntime, RemoteImage};
 use testkit::segments::MemorySegments;
 use testkit::volumes::MemoryVolumes;
 
@@ -71,6 +74,10 @@ pub(crate) struct Harness {
     pub(crate) addresses: Arc<MemoryAddresses>,
     /// Further objects on the API server.
     pub(crate) rest: MemoryCluster,
+    /// The usage of cgroups, if the agents have statistics.
+    pub(crate) usage: Option<Arc<MemoryUsage>>,
+    /// When the agents evict pods.
+    pub(crate) eviction: EvictionSettings,
     /// Wraps the API server for agents, if set.
     pub(crate) through: Option<ClusterPorts>,
     clock: Arc<VirtualClock>,
@@ -83,7 +90,7 @@ impl Harness {
         let image = RemoteImage::new("ferrolet.test/workload:1").entrypoint(["/workload"]);
         runtime.add_image(&image);
         let (files, events) = (Arc::new(MemoryFiles::new()), Arc::new(KeptEvents::default()));
-        let disk = MemoryDisk::new(IMAGE_DIRECTORY, 1 << 40).holding(Arc::clone(&runtime));
+        let disk = MemoryDisk::new("/var/lib", 1 << 40).holding(Arc::clone(&runtime));
         let cgroups = MemoryCgroups::default();
         for class in ["burstable", "besteffort"] {
             let name = CgroupName::parse(&format!("/kubepods/{class}"));
@@ -110,6 +117,8 @@ impl Harness {
             own_node: None,
             addresses: Arc::new(MemoryAddresses::one("192.0.2.1")),
             rest: MemoryCluster::new(VirtualClock::clone(&clock)),
+            usage: None,
+            eviction: EvictionSettings::default(),
             through: None,
             clock,
         }
@@ -171,6 +180,7 @@ impl Harness {
             host_ips: vec![[192, 0, 2, 1].into()],
             container_gc: self.container_gc,
             images: self.images.clone(),
+            eviction: self.eviction.clone(),
             cgroups: NodeCgroups::of_pods("/kubepods").per_pod(self.per_pod_cgroups),
             ..Settings::new("node", "memory", node)
         };
@@ -199,6 +209,11 @@ impl Harness {
             node_events: Arc::clone(&self.node_events) as _,
             disks: Arc::clone(&self.disk) as _,
             cgroups: Some(cgroups),
+            usage: self.usage.as_ref().map(|usage| UsagePorts {
+                cgroups: Arc::clone(usage) as _,
+                node: Arc::clone(usage) as _,
+                alarm: None,
+            }),
             packet_filter: None,
             cluster: self.through.clone().or_else(|| self.cluster_ports()),
             pools: Vec::new(),

@@ -6,9 +6,14 @@ use journal::{Entry, Query, find_incidents};
 
 use crate::harness::Harness;
 
-/// The incidents of a pod as `KIND RULE: NUMBERS`, the oldest first.
+/// The incidents of a static pod as `KIND RULE: NUMBERS`, the oldest first.
 pub(crate) fn incidents(harness: &Harness, pod: &str) -> Vec<String> {
-    let query = Query::new(&format!("{pod}-node"));
+    recorded(harness, &format!("{pod}-node"))
+}
+
+/// The incidents under a name.
+pub(crate) fn recorded(harness: &Harness, name: &str) -> Vec<String> {
+    let query = Query::new(name);
     let found = find_incidents(&harness.journal, &query, 100).expect("the journal can be read");
     let line = |entry: Entry| format!("{} {}: {}", entry.kind, entry.rule, entry.detail);
     let mut lines: Vec<String> = found.entries.into_iter().map(line).collect();

@@ -10,6 +10,7 @@ mod cluster;
 mod cluster_status;
 mod crash;
 mod directories;
+mod eviction;
 mod gc;
 mod harness;
 mod health;

@@ -232,6 +232,7 @@ impl Collector {
     pub(crate) async fn directory(&self) -> Result<PathBuf, ImageGcError> {
         let found =
             self.parts.runtime.images.image_fs_info().await.map_err(ImageGcError::Filesystem)?;
+        let found = found.images;
         if found.len() > 1 && !std::mem::replace(&mut self.state().several, true) {
             let all: Vec<_> =
                 found.iter().map(|one| one.mount_point.display().to_string()).collect();

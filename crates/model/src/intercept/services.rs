@@ -23,9 +23,9 @@ use crate::ports::files::{
 };
 use crate::ports::http::{Answer, Get, HttpError, HttpGet};
 use crate::ports::runtime::{
-    ContainerEvents, ContainerFilter, ContainerService, ExecOutput, Image, ImageFilesystem,
-    ImageService, ImageUse, Lists, RuntimeError, RuntimeInfo, RuntimeStatus, RuntimeVersion,
-    SandboxFilter, SandboxService,
+    ContainerEvents, ContainerFilter, ContainerService, ExecOutput, Image, ImageFsInfo, ImageService,
+    ImageUse, Lists, RuntimeError, RuntimeInfo, RuntimeStatus, RuntimeVersion, SandboxFilter,
+    SandboxService, WritableLayer,
 };
 use crate::verdict::Verdict;
 use crate::wanted::{ContainerConfig, LinuxResources, SandboxConfig};
@@ -145,6 +145,7 @@ intercept! {
     effect UpdateContainerResources: update_container_resources(
         id: &ContainerId, resources: &LinuxResources
     ) -> ();
+    read ListContainerStats: list_writable_layers() -> Vec<WritableLayer>;
     effect ReopenContainerLog: reopen_container_log(id: &ContainerId) -> ();
     effect ExecSync: exec_sync(
         id: &ContainerId, command: &[String]; timeout: Option<Duration>
@@ -161,7 +162,7 @@ intercept! {
     removal(verdict) RemoveImage: remove_image(verdict: &Verdict) -> ();
     read ListImageUses: list_image_uses(filter: &ContainerFilter) -> Vec<ImageUse>;
     read ImageLabels: image_labels(image: &str) -> BTreeMap<String, String>;
-    read ImageFsInfo: image_fs_info() -> Vec<ImageFilesystem>;
+    read ImageFsInfo: image_fs_info() -> ImageFsInfo;
 }
 
 intercept! {

@@ -33,7 +33,12 @@ pub struct PodEvent {
     pub reason: Cow<'static, str>,
     /// The message.
     pub message: String,
+    /// The annotations of the event object.
+    pub annotations: EventAnnotations,
 }
+
+/// Annotations of an event object, by name.
+pub type EventAnnotations = Vec<(&'static str, String)>;
 
 impl PodEvent {
     /// A warning about a whole pod.
@@ -44,7 +49,15 @@ impl PodEvent {
         message: String,
     ) -> Self {
         let (kind, reason) = (EventType::Warning, reason.into());
-        Self { pod_uid, pod, field_path: "".into(), kind, reason, message }
+        Self {
+            pod_uid,
+            pod,
+            field_path: "".into(),
+            kind,
+            reason,
+            message,
+            annotations: EventAnnotations::new(),
+        }
     }
 
     /// A normal event of a whole pod.

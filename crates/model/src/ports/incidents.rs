@@ -19,6 +19,8 @@ pub enum IncidentKind {
     Oom,
     /// The agent rejected a pod.
     Rejection,
+    /// The agent evicted a pod, because the node was short of resources.
+    Eviction,
     /// The agent pulled an image for a container.
     Pull,
 }
@@ -31,6 +33,7 @@ impl IncidentKind {
             Self::Restart => "restart",
             Self::Oom => "oom",
             Self::Rejection => "rejection",
+            Self::Eviction => "eviction",
             Self::Pull => "pull",
         }
     }

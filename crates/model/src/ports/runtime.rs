@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_core::stream::BoxStream;
+use jiff::Timestamp;
 
 use crate::fingerprint::Fingerprint;
 use crate::ids::{ContainerId, ObjectId, PodUid, SandboxId};
@@ -258,13 +259,35 @@ pub struct ImageUse {
     pub runtime_handler: Arc<str>,
 }
 
-/// A file system with images.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A file system of the runtime.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImageFilesystem {
     /// A directory on it.
     pub mount_point: PathBuf,
-    /// Bytes that images use there. The runtime counts them from time to time.
+    /// Bytes that images or writable layers use there. The runtime counts them from time to time.
     pub used_bytes: u64,
+    /// Inodes that they use, if the runtime counts them.
+    pub inodes_used: Option<u64>,
+    /// When they were counted.
+    pub measured_at: Timestamp,
+}
+
+/// The file systems of the runtime.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImageFsInfo {
+    /// Those with images, the one of the default snapshotter first.
+    pub images: Vec<ImageFilesystem>,
+    /// Those with writable layers, if the runtime reports them.
+    pub containers: Vec<ImageFilesystem>,
+}
+
+/// The writable layer of a running container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WritableLayer {
+    /// The container.
+    pub container: ContainerId,
+    /// Its file system, and what the layer uses there.
+    pub usage: ImageFilesystem,
 }
 
 /// The user of an image.
@@ -376,6 +399,8 @@ pub trait ContainerService: Debug + Send + Sync {
         id: &ContainerId,
         resources: &LinuxResources,
     ) -> Result<(), RuntimeError>;
+    /// The writable layers of running containers. A container whose layer was not measured yet may be missing.
+    async fn list_writable_layers(&self) -> Result<Vec<WritableLayer>, RuntimeError>;
     /// Makes the runtime open the log file of a running container again, after it was renamed.
     async fn reopen_container_log(&self, id: &ContainerId) -> Result<(), RuntimeError>;
     /// Runs a command in a running container and waits for its end. After `timeout` the runtime kills the
@@ -413,8 +438,8 @@ pub trait ImageService: Debug + Send + Sync {
     ) -> Result<Vec<ImageUse>, RuntimeError>;
     /// The labels of an image; none where the runtime does not report them.
     async fn image_labels(&self, image: &str) -> Result<BTreeMap<String, String>, RuntimeError>;
-    /// The file systems with images, the one of the default snapshotter first.
-    async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError>;
+    /// The file systems with images and with writable layers.
+    async fn image_fs_info(&self) -> Result<ImageFsInfo, RuntimeError>;
 }
 
 /// The runtime as a whole.

@@ -3,18 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::facts::Facts;
+pub use model::pressure::Pressure;
 
-/// Resources under pressure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Pressure {
-    /// Memory.
-    pub memory: bool,
-    /// Disk space.
-    pub disk: bool,
-    /// Process ids.
-    pub pid: bool,
-}
+use super::facts::Facts;
 
 /// An unhealthy part of the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]

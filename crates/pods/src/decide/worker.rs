@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use model::ids::{PodName, PodUid};
+use model::pod_failure::PodFailure;
 use model::pod_state::WorkerState;
 use podspec::view;
 
@@ -72,8 +73,8 @@ pub enum Update {
         target: Target,
         /// The grace period; `None` for that of the pod.
         grace: Option<Duration>,
-        /// Whether the pod is evicted, because the node needs its resources.
-        evict: bool,
+        /// Why the pod fails, if it is evicted because the node needs its resources.
+        failure: Option<Arc<PodFailure>>,
     },
 }
 
@@ -118,13 +119,24 @@ pub enum Outcome {
     Cancelled,
 }
 
+/// How a pod is terminated.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Termination {
+    /// The pod.
+    pub target: Target,
+    /// The grace period.
+    pub grace: Duration,
+    /// Why the pod fails, if the node evicts it.
+    pub failure: Option<Arc<PodFailure>>,
+}
+
 /// A job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Job {
     /// Sync the pod.
     Sync(Arc<Pod>),
     /// Stop everything of the pod that runs.
-    Terminate(Target, Duration),
+    Terminate(Termination),
     /// Clean up after the pod.
     CleanUp(Arc<Pod>),
 }
@@ -133,10 +145,9 @@ impl Job {
     /// The pod, unless it is known to the runtime only.
     pub fn pod(&self) -> Option<&Arc<Pod>> {
         match self {
-            Self::Sync(pod) | Self::CleanUp(pod) | Self::Terminate(Target::Pod(pod), _) => {
-                Some(pod)
-            }
-            Self::Terminate(Target::RuntimeOnly(_), _) => None,
+            Self::Sync(pod) | Self::CleanUp(pod) => Some(pod),
+            Self::Terminate(Termination { target: Target::Pod(pod), .. }) => Some(pod),
+            Self::Terminate(Termination { target: Target::RuntimeOnly(_), .. }) => None,
         }
     }
 }
@@ -207,6 +218,8 @@ struct Worker {
     restart: bool,
     /// The reason why the pod ends. It decides whether its containers and logs are kept.
     end_reason: Option<EndReason>,
+    /// Why the pod fails, if the node evicts it.
+    failure: Option<Arc<PodFailure>>,
     /// Whether no source lists the pod any more.
     orphan: bool,
 }
@@ -306,9 +319,10 @@ impl Workers {
         match update {
             Update::Create(pod) | Update::Update(pod) => worker.target = Target::Pod(pod),
             Update::Sync => {}
-            Update::Kill { grace, target, evict: evicted } => {
-                (killed, evict) = (true, evicted);
+            Update::Kill { grace, target, failure } => {
+                (killed, evict) = (true, failure.is_some());
                 requested_grace = grace;
+                worker.failure = worker.failure.take().or(failure);
                 // The specification of a source is more complete than what the runtime returns.
                 if let Target::Pod(_) = target {
                     worker.target = target;
@@ -371,6 +385,7 @@ impl Workers {
             pending: false,
             restart: false,
             end_reason: None,
+            failure: None,
             orphan: false,
         };
         self.known.insert(uid.clone(), worker);
@@ -389,7 +404,9 @@ impl Workers {
         let (work, job) = match (&worker.stage, &worker.target) {
             (Stage::Syncing, Target::Pod(pod)) => (Work::Sync, Job::Sync(Arc::clone(pod))),
             (Stage::Terminating { grace }, target) => {
-                (Work::Terminate, Job::Terminate(target.clone(), *grace))
+                let failure = worker.failure.clone();
+                let termination = Termination { target: target.clone(), grace: *grace, failure };
+                (Work::Terminate, Job::Terminate(termination))
             }
             (Stage::Terminated, Target::Pod(pod)) => (Work::CleanUp, Job::CleanUp(Arc::clone(pod))),
             (Stage::Waiting | Stage::Finished, _)
@@ -497,7 +514,7 @@ impl Workers {
                 Stage::Waiting | Stage::Syncing => {
                     self.updated(
                         &uid,
-                        Update::Kill { target, grace: None, evict: false },
+                        Update::Kill { target, grace: None, failure: None },
                         commands,
                     );
                     if let Some(worker) = self.known.get_mut(&uid) {

@@ -2,9 +2,15 @@
 
 use super::*;
 
+fn evicted() -> Arc<PodFailure> {
+    let message = "low on memory".to_owned();
+    Arc::new(PodFailure { reason: "Evicted", message, disruption: None })
+}
+
 fn evict(pod: &Pod) -> Event {
     let target = Target::Pod(Arc::new(pod.clone()));
-    Event::Updated(view::uid(pod), Update::Kill { target, grace: None, evict: true })
+    let failure = Some(evicted());
+    Event::Updated(view::uid(pod), Update::Kill { target, grace: None, failure })
 }
 
 /// Whether evicted, deleted and terminated; `None` for a pod without a worker.
@@ -115,4 +121,28 @@ fn evicted_status_in_the_api_marks_the_pod_evicted() {
     let gone = over(deleted(pod, 5), "Failed", "Evicted");
     play(&mut workers, vec![create(&gone), done(), done()]);
     assert_eq!(state(&workers), Some([false, true, true]));
+}
+
+// behaviour: EVI-40
+#[test]
+fn failure_of_an_eviction_reaches_every_job_that_terminates_the_pod() {
+    let pod = api_pod("a");
+    let failures = |workers: &mut Workers, event: Event| -> Vec<Option<Arc<PodFailure>>> {
+        let commands = workers.step(event).into_iter();
+        let failures = commands.filter_map(|command| match command {
+            Command::Start(_, Job::Terminate(termination)) => Some(termination.failure),
+            _ => None,
+        });
+        failures.collect()
+    };
+    let mut workers = Workers::default();
+    play(&mut workers, runs(&pod).into());
+    assert_eq!(failures(&mut workers, evict(&pod)), [Some(evicted())]);
+    // A later kill does not replace it.
+    play(&mut workers, vec![kill(&pod, Some(1))]);
+    let again = failures(&mut workers, ended("a", Outcome::Again(Retry::Failure)));
+    assert_eq!(again, [Some(evicted())]);
+    let mut workers = Workers::default();
+    play(&mut workers, runs(&pod).into());
+    assert_eq!(failures(&mut workers, kill(&pod, None)), [None]);
 }

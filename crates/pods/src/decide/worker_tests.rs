@@ -42,7 +42,10 @@ fn update(pod: &Pod) -> Event {
 
 fn kill(pod: &Pod, grace: Option<u64>) -> Event {
     let target = Target::Pod(Arc::new(pod.clone()));
-    Event::Updated(view::uid(pod), Update::Kill { target, grace: grace.map(seconds), evict: false })
+    Event::Updated(
+        view::uid(pod),
+        Update::Kill { target, grace: grace.map(seconds), failure: None },
+    )
 }
 
 fn ended(uid: &str, outcome: Outcome) -> Event {
@@ -59,7 +62,7 @@ fn words(commands: &[Command]) -> Vec<String> {
         .iter()
         .map(|command| match command {
             Command::Start(uid, Job::Sync(_)) => format!("sync {uid}"),
-            Command::Start(uid, Job::Terminate(_, grace)) => {
+            Command::Start(uid, Job::Terminate(Termination { grace, .. })) => {
                 format!("terminate {uid} {}", grace.as_secs())
             }
             Command::Start(uid, Job::CleanUp(_)) => format!("clean {uid}"),
@@ -88,7 +91,7 @@ fn runs(pod: &Pod) -> [Event; 2] {
 
 fn found(uid: &str) -> Event {
     let target = Target::RuntimeOnly(PodName::new("default", "web"));
-    Event::Updated(uid.into(), Update::Kill { target, grace: None, evict: false })
+    Event::Updated(uid.into(), Update::Kill { target, grace: None, failure: None })
 }
 
 // behaviour: WRK-1
@@ -275,7 +278,8 @@ fn known_pod_terminates_with_its_own_grace_when_found_in_the_runtime() {
     let mut workers = Workers::default();
     play(&mut workers, runs(&pod).into());
     let commands = workers.step(found("a"));
-    let job = Job::Terminate(Target::Pod(Arc::new(pod)), seconds(30));
+    let target = Target::Pod(Arc::new(pod));
+    let job = Job::Terminate(Termination { target, grace: seconds(30), failure: None });
     assert_eq!(commands, [Command::Start("a".into(), job)]);
 }
 
@@ -514,7 +518,7 @@ proptest! {
                         pod.busy = true;
                         let stage = match job {
                             Job::Sync(_) => 1,
-                            Job::Terminate(_, grace) => {
+                            Job::Terminate(Termination { grace, .. }) => {
                                 prop_assert!(pod.grace.is_none_or(|before| grace <= before));
                                 prop_assert!(grace >= LEAST_GRACE);
                                 pod.grace = Some(grace);

@@ -40,13 +40,13 @@ impl Repeatable for Work {
     fn merge(&mut self, earlier: Self) {
         let kill = |grace: &Option<Duration>| grace.unwrap_or(Duration::MAX);
         if let (
-            Self::Event(Event::Updated(_, Update::Kill { grace, evict, .. })),
-            Self::Event(Event::Updated(_, Update::Kill { grace: before, evict: evicted, .. })),
+            Self::Event(Event::Updated(_, Update::Kill { grace, failure, .. })),
+            Self::Event(Event::Updated(_, Update::Kill { grace: before, failure: earlier, .. })),
         ) = (self, earlier)
         {
             // Grace periods only shrink, and an eviction stays one.
             *grace = if kill(&before) < kill(grace) { before } else { *grace };
-            *evict |= evicted;
+            *failure = earlier.or_else(|| failure.take());
         }
     }
 }
@@ -129,21 +129,28 @@ pub(super) async fn run(
 fn name_of(job: &Job) -> PodName {
     match job {
         Job::Sync(pod) | Job::CleanUp(pod) => view::pod_name(pod),
-        Job::Terminate(target, _) => target.name(),
+        Job::Terminate(termination) => termination.target.name(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use model::pod_failure::PodFailure;
+
     use super::*;
     use crate::decide::worker::Target;
 
     #[test]
     fn merged_kills_keep_the_shorter_grace_and_the_eviction() {
-        let kill = |grace: Option<u64>, evict| {
+        let kill = |grace: Option<u64>, evicts: bool| {
+            let message = String::new();
+            let failure = PodFailure { reason: "Evicted", message, disruption: None };
+            let failure = evicts.then(|| Arc::new(failure));
             let grace = grace.map(Duration::from_secs);
             let target = Target::RuntimeOnly(PodName::new("ns", "web"));
-            Work::Event(Event::Updated("u".into(), Update::Kill { target, grace, evict }))
+            Work::Event(Event::Updated("u".into(), Update::Kill { target, grace, failure }))
         };
         for (earlier, later, expected) in [
             (kill(Some(0), true), kill(None, false), (Some(0), true)),
@@ -152,10 +159,10 @@ mod tests {
         ] {
             let mut merged = later;
             merged.merge(earlier);
-            let Work::Event(Event::Updated(_, Update::Kill { grace, evict, .. })) = merged else {
+            let Work::Event(Event::Updated(_, Update::Kill { grace, failure, .. })) = merged else {
                 panic!("the merged step is not a kill");
             };
-            assert_eq!((grace.map(|grace| grace.as_secs()), evict), expected);
+            assert_eq!((grace.map(|grace| grace.as_secs()), failure.is_some()), expected);
         }
     }
 }

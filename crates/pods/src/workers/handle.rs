@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::ids::PodUid;
+use model::pod_failure::PodFailure;
 use model::ports::events::{Events, PodEvent};
 use tokio::sync::{mpsc, oneshot};
 use tracing::debug;
@@ -12,7 +13,7 @@ use tracing::debug;
 use crate::decide::worker::{Event, Target, Update};
 use crate::states::WorkerStates;
 
-/// The minimum time that [`WorkersHandle::kill_and_wait`] waits.
+/// The minimum time that [`WorkersHandle::evict_and_wait`] waits.
 const LEAST_WAIT: Duration = Duration::from_secs(10);
 
 /// Sends requests to the workers.
@@ -53,19 +54,20 @@ impl WorkersHandle {
         self.send(Event::Desired(uids)).await;
     }
 
-    /// Kills a pod with a grace period, as an eviction if `evict` is set. Waits until none of its
-    /// containers runs, for 1.5 times the grace period and at least 10 s.
-    pub async fn kill_and_wait(
+    /// Evicts a pod with a grace period. Waits until none of its containers runs, for 1.5 times the grace period and at
+    /// least 10 s. Its final status is that of the failure.
+    pub async fn evict_and_wait(
         &self,
         uid: PodUid,
         target: Target,
         grace: Duration,
-        evict: bool,
+        failure: PodFailure,
     ) -> Result<(), ExceededGracePeriod> {
         let waited = grace.mul_f64(1.5).max(LEAST_WAIT);
         let (done, receiver) = oneshot::channel();
         let pod = target.name();
-        let update = Update::Kill { target, grace: Some(grace), evict };
+        let failure = Some(Arc::new(failure));
+        let update = Update::Kill { target, grace: Some(grace), failure };
         self.request(Request::KillAndNotify(uid.clone(), update, done)).await;
         match tokio::time::timeout(waited, receiver).await {
             Ok(Ok(())) => Ok(()),

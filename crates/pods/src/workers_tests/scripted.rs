@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use super::super::{
     PodStatuses, PodSyncer, SyncResult, WorkerEvent, WorkerParts, WorkersHandle, workers,
 };
-use crate::decide::worker::{Outcome, Target, Update};
+use crate::decide::worker::{Outcome, Target, Termination, Update};
 
 /// A timeout that is longer than anything a test waits for.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -101,8 +101,8 @@ impl PodSyncer for Scripted {
         self.job(&status.uid, format!("sync {}", status.uid)).await
     }
 
-    async fn terminate(&self, _: &Target, status: &RuntimePodStatus, grace: Duration) -> Outcome {
-        let job = format!("terminate {} {}", status.uid, grace.as_secs());
+    async fn terminate(&self, termination: &Termination, status: &RuntimePodStatus) -> Outcome {
+        let job = format!("terminate {} {}", status.uid, termination.grace.as_secs());
         self.job(&status.uid, job).await.outcome
     }
 
@@ -327,7 +327,7 @@ impl Bench {
     pub(super) async fn kill(&self, uid: &str, grace: u64) {
         let grace = Some(Duration::from_secs(grace));
         self.handle
-            .update(uid.into(), Update::Kill { target: Self::target(uid), grace, evict: false })
+            .update(uid.into(), Update::Kill { target: Self::target(uid), grace, failure: None })
             .await;
     }
 

@@ -57,11 +57,6 @@ pub(super) fn json(content: String) -> Answer {
     answer
 }
 
-/// The response of endpoints without data.
-pub(super) fn not_implemented() -> Answer {
-    text(StatusCode::NOT_IMPLEMENTED, TEXT, "statistics are not implemented yet\n".to_owned())
-}
-
 /// Whether a client requests JSON.
 fn wants_json(headers: &HeaderMap, kind: &str) -> bool {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());

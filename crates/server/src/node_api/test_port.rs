@@ -106,6 +106,24 @@ impl MetricsText for Behind {
     }
 }
 
+#[async_trait]
+impl UsagePages for Behind {
+    async fn summary(&self, only_cpu_and_memory: bool) -> Result<String, String> {
+        if self.is_stuck {
+            return Err("read cgroups: no such file".to_owned());
+        }
+        Ok(format!("{{\"onlyCpuAndMemory\":{only_cpu_and_memory}}}"))
+    }
+
+    async fn resource_metrics(&self) -> String {
+        "node 1 1000\n".to_owned()
+    }
+
+    async fn cadvisor_metrics(&self) -> String {
+        "container 1 1000\n".to_owned()
+    }
+}
+
 impl Verbosity for Behind {
     fn set(&self, level: u32) -> Result<(), String> {
         self.set.lock().unwrap().push(level);
@@ -215,6 +233,7 @@ impl Port {
             health: Arc::clone(&behind) as _,
             metrics: Arc::clone(&behind) as _,
             probe_metrics: Arc::clone(&behind) as _,
+            usage: Arc::clone(&behind) as _,
             verbosity: Arc::clone(&behind) as _,
             system_logs: Arc::clone(&behind) as _,
             node_logs: options.journal.map(|journal| NodeLogs::new(journal)),

@@ -147,7 +147,16 @@ async fn endpoints_respond_like_upstream() {
         ("GET", "/configz", 200, json, r#"{"kubeletconfig":{}}"#),
         ("GET", "/metrics", 200, metrics, "up 1\n"),
         ("GET", "/metrics/probes", 200, metrics, "up 1\n"),
-        ("GET", "/stats/summary", 501, text, "statistics are not implemented yet\n"),
+        ("GET", "/stats/summary", 200, json, r#"{"onlyCpuAndMemory":false}"#),
+        (
+            "GET",
+            "/stats/summary?only_cpu_and_memory=true",
+            200,
+            json,
+            r#"{"onlyCpuAndMemory":true}"#,
+        ),
+        ("GET", "/metrics/resource", 200, metrics, "node 1 1000\n"),
+        ("GET", "/metrics/cadvisor", 200, metrics, "container 1 1000\n"),
         ("GET", "/debug/pprof/profile", 405, text, "profiling endpoint is disabled.\n"),
         ("GET", "/debug/flags/v", 406, "content-type: text/plain\r\n", "unsupported http method\n"),
         ("GET", "/logs/none", 404, text, "404 page not found\n"),
@@ -196,6 +205,16 @@ async fn failed_health_check_withholds_its_reason_from_the_list() {
     assert_eq!(body(&answer), "metrics reset\n");
 }
 
+// behaviour: STA-9
+#[tokio::test]
+async fn summary_that_cannot_be_made_is_an_internal_error() {
+    let behind = Behind { is_stuck: true, ..Behind::default() };
+    let port = Port::open(Options { behind, ..Options::default() }).await;
+    let (status, answer) = port.ask(Who::Token("admin"), "GET", "/stats/summary").await;
+    let expected = "Internal Error: read cgroups: no such file";
+    assert_eq!((status, body(&answer)), (500, expected));
+}
+
 // behaviour: SRV-22
 #[tokio::test]
 async fn system_logs_are_files_and_lists() {
@@ -220,7 +239,9 @@ async fn read_only_port_has_few_endpoints_and_no_authentication() {
         ("/pods", 200),
         ("/metrics", 200),
         ("/metrics/slis", 200),
-        ("/stats/summary", 501),
+        ("/stats/summary", 200),
+        ("/metrics/resource", 200),
+        ("/metrics/cadvisor", 200),
         ("/exec/ns/p/c", 405),
         ("/containerLogs/ns/p/c", 405),
         ("/runningpods/", 405),

@@ -20,10 +20,12 @@ use model::ids::{ContainerId, PodName, PodUid};
 use model::ports::events::{EventType, Events, PodEvent};
 use model::ports::files::FileError;
 use model::ports::logs::{ContainerLogs, Ended, LogRequest, LogText};
-use server::wire::{GcDone, GcItem, GcLine, GcPlan, GcSource, Problem, RefusedManifest, Version};
+use server::wire::{
+    EvictPlan, GcDone, GcItem, GcLine, GcPlan, GcSource, Problem, RefusedManifest, Version,
+};
 use server::{
-    Check, Collector, EventBook, EventLimits, HealthChecks, LogPaths, MetricsText, Parts,
-    PodAndStatus, PodView, Removals, Verbosity,
+    Check, Collector, EventBook, EventLimits, EvictionView, HealthChecks, LogPaths, MetricsText,
+    Parts, PodAndStatus, PodView, Removals, Verbosity,
 };
 use testkit::clock::VirtualClock;
 use testkit::events::KeptEvents;
@@ -225,6 +227,13 @@ impl Collector for Agent {
     }
 }
 
+#[async_trait]
+impl EvictionView for Agent {
+    async fn plan(&self) -> EvictPlan {
+        EvictPlan { conditions: vec!["DiskPressure".to_owned()], ..EvictPlan::default() }
+    }
+}
+
 pub(crate) struct Harness {
     pub(crate) pods: Arc<Pods>,
     pub(crate) agent: Arc<Agent>,
@@ -259,6 +268,7 @@ impl Harness {
             metrics: Arc::clone(&agent) as _,
             removals: Arc::clone(&agent) as _,
             collector: Arc::clone(&agent) as _,
+            eviction: Arc::clone(&agent) as _,
             streams: None,
             verbosity: Arc::clone(&agent) as _,
             clock,
@@ -280,6 +290,7 @@ impl Harness {
                 kind: EventType::Normal,
                 reason: reason.into(),
                 message: "recorded".to_owned(),
+                annotations: Vec::new(),
             },
         );
     }

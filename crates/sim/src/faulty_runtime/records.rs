@@ -91,6 +91,7 @@ impl FaultyRuntime {
             }
             ContainerCall::RemoveContainer { verdict } => return self.removal(verdict),
             ContainerCall::ListContainers { .. }
+            | ContainerCall::ListContainerStats {}
             | ContainerCall::ContainerStatus { .. }
             | ContainerCall::ReopenContainerLog { .. } => {}
         }

@@ -114,6 +114,7 @@ fn container(call: ContainerCall<'_>, outside: &Outside) -> String {
         }
         ContainerCall::RemoveContainer { verdict } => outside.short(&subject(verdict)),
         ContainerCall::ListContainers { filter } => pod(filter.pod_uid.as_ref(), outside),
+        ContainerCall::ListContainerStats {} => String::new(),
         ContainerCall::StartContainer { id }
         | ContainerCall::ContainerStatus { id }
         | ContainerCall::ReopenContainerLog { id }

@@ -189,6 +189,7 @@ impl Node {
             node_events: Arc::<KeptNodeEvents>::default(),
             disks: looks(),
             cgroups: Some(FaultyCgroups::cgroups(&self.outside, life)),
+            usage: None,
             packet_filter: None,
             cluster: None,
             pools: Vec::new(),

@@ -124,7 +124,7 @@ fn foreign(input: &StatusInput<'_>) -> Vec<PodCondition> {
             None => kept.push(disruption.clone()),
         }
     }
-    if let Some(message) = input.failure.and_then(|failure| failure.disruption) {
+    if let Some(message) = input.failure.and_then(|failure| failure.disruption.as_deref()) {
         let message = Some(message.to_owned());
         let claim = ConditionState { reason: Some(BY_KUBELET), message, ..ConditionState::YES };
         kept.retain(|one| one.type_ != DISRUPTION_TARGET);

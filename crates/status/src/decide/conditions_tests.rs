@@ -387,7 +387,7 @@ fn preempted_pod_keeps_its_disruption_target_condition() {
     harness.failure = Some(PodFailure {
         reason: "Preempting",
         message: "make room".to_owned(),
-        disruption: Some("for a critical pod"),
+        disruption: Some("for a critical pod".into()),
     });
     let status = harness.status();
     let condition = find(&status, "DisruptionTarget").expect("the condition").clone();

@@ -143,7 +143,8 @@ cases! {
         resources_are_updated_in_a_running_container
         container_status_has_user_and_stop_signal
         killed_container_has_exited
-        unknown_container_is_not_found;
+        unknown_container_is_not_found
+        running_container_has_a_writable_layer;
     starting:
         container_starts_only_once
         exited_container_does_not_start_again

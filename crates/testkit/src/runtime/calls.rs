@@ -47,6 +47,7 @@ methods! {
     RemoveContainer,
     ListContainers,
     ContainerStatus,
+    ListContainerStats,
     ReopenContainerLog,
     ExecSync,
     Exec,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use model::image_access::RegistryAuth;
 use model::ports::runtime::{
-    ContainerFilter, Image, ImageFilesystem, ImageService, ImageUse, RuntimeError,
+    ContainerFilter, Image, ImageFilesystem, ImageFsInfo, ImageService, ImageUse, RuntimeError,
 };
 use model::verdict::{Subject, Verdict};
 use model::wanted::SandboxConfig;
@@ -76,14 +76,18 @@ impl ImageService for MemoryRuntime {
         self.call(Method::ImageStatus, image.to_owned(), effect).await
     }
 
-    async fn image_fs_info(&self) -> Result<Vec<ImageFilesystem>, RuntimeError> {
-        let effect = self.at_once(|inner, _| {
+    async fn image_fs_info(&self) -> Result<ImageFsInfo, RuntimeError> {
+        let effect = self.at_once(|inner, now| {
             let used_bytes = inner.images.bytes();
             let on = |mount_point: &PathBuf| ImageFilesystem {
                 mount_point: mount_point.clone(),
                 used_bytes,
+                inodes_used: None,
+                measured_at: now,
             };
-            Ok(inner.image_directories.iter().map(on).collect())
+            let images: Vec<_> = inner.image_directories.iter().map(on).collect();
+            let containers = images.iter().map(|found| ImageFilesystem { used_bytes: 0, ..found.clone() });
+            Ok(ImageFsInfo { containers: containers.collect(), images })
         });
         self.call(Method::ImageFsInfo, String::new(), effect).await
     }

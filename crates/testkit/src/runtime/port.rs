@@ -11,8 +11,9 @@ use jiff::Timestamp;
 use model::ids::{ContainerId, SandboxId};
 use model::observed::{Container, ContainerState, ContainerStatus, Sandbox, SandboxStatus};
 use model::ports::runtime::{
-    Code, ContainerEvents, ContainerFilter, ContainerService, ExecOutput, RuntimeError,
-    RuntimeFeatures, RuntimeInfo, RuntimeStatus, RuntimeVersion, SandboxFilter, SandboxService,
+    Code, ContainerEvents, ContainerFilter, ContainerService, ExecOutput, ImageFilesystem,
+    RuntimeError, RuntimeFeatures, RuntimeInfo, RuntimeStatus, RuntimeVersion, SandboxFilter,
+    SandboxService, WritableLayer,
 };
 use model::verdict::{Subject, Verdict};
 use model::wanted::{ContainerConfig, LinuxResources, NamespaceMode, SandboxConfig};
@@ -381,6 +382,27 @@ impl ContainerService for MemoryRuntime {
             _ => Err(wrong_subject(verdict)),
         });
         self.call(Method::RemoveContainer, verdict.subject.id().into_owned(), effect).await
+    }
+
+    async fn list_writable_layers(&self) -> Result<Vec<WritableLayer>, RuntimeError> {
+        let effect = self.at_once(|inner, now| {
+            let filter = ContainerFilter {
+                state: Some(ContainerState::Running),
+                ..ContainerFilter::default()
+            };
+            let mount_point = inner.image_directories.first().cloned().unwrap_or_default();
+            let layer = |container: Container| WritableLayer {
+                container: container.id,
+                usage: ImageFilesystem {
+                    mount_point: mount_point.clone(),
+                    used_bytes: 0,
+                    inodes_used: Some(0),
+                    measured_at: now,
+                },
+            };
+            Ok(inner.store.containers(&filter, now).into_iter().map(layer).collect())
+        });
+        self.call(Method::ListContainerStats, String::new(), effect).await
     }
 
     async fn list_containers(

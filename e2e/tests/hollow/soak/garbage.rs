@@ -28,7 +28,7 @@ async fn node_with_oversized_lists_is_cleaned_up_and_runs_its_pods() -> Result<(
         "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n\
          staticPodPath: {0}/manifests\ncontainerRuntimeEndpoint: unix://{1}\npodLogsDir: {0}/pods\n\
          enableServer: false\nfailCgroupV1: false\nfailSwapOn: false\nhealthzPort: 0\n\
-         cgroupsPerQOS: false\nenforceNodeAllocatable: []\nmakeIPTablesUtilChains: false\n",
+         cgroupsPerQOS: false\nenforceNodeAllocatable: []\nevictionHard: {{}}\nmakeIPTablesUtilChains: false\n",
         root.display(),
         hollow.socket(),
     );

@@ -26,7 +26,7 @@ const PATHS: &[(&str, &str, u16, &[&str])] = &[
     ("GET", "/metrics", 200, &["metrics"]),
     ("GET", "/metrics/slis", 200, &["metrics"]),
     ("GET", "/metrics/none", 404, &["metrics"]),
-    ("GET", "/stats/summary", 501, &["stats"]),
+    ("GET", "/stats/summary", 200, &["stats"]),
     ("GET", "/logs/", 200, &["log"]),
     ("GET", "/statusz", 200, &["statusz"]),
     ("GET", "/flagz", 200, &["configz"]),

@@ -101,6 +101,9 @@ fn kubectl_gets_each_path() -> Result<()> {
         ("statusz", "Binary version: "),
         ("flagz", "hostname-override=e2e"),
         ("containerLogs/shop/web/main", "serving 8080"),
+        ("stats/summary", "\"nodeName\":\""),
+        ("metrics/cadvisor", "container_memory_working_set_bytes{"),
+        ("metrics/resource", "container_cpu_usage_seconds_total{"),
     ];
     let raw = |path: &str| {
         let path = format!("/api/v1/nodes/{NODE_NAME}/proxy/{path}");
@@ -113,9 +116,6 @@ fn kubectl_gets_each_path() -> Result<()> {
     }
     ensure!(raw("metrics/probes")?.status.success());
     let refused = [
-        ("stats/summary", "statistics are not implemented yet"),
-        ("metrics/cadvisor", "statistics are not implemented yet"),
-        ("metrics/resource", "statistics are not implemented yet"),
         ("debug/pprof/heap", "profiling endpoint is disabled"),
         ("debug/flags/v", "unsupported http method"),
         ("checkpoint/shop/web/main", "405"),

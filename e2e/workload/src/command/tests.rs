@@ -27,6 +27,8 @@ fn every_command_is_parsed() {
         ("args", Command::Args { arguments: vec![] }),
         ("write /a b", Command::Write { file: "/a".into(), text: "b".into(), code: 0 }),
         ("write /a b --exit 3", Command::Write { file: "/a".into(), text: "b".into(), code: 3 }),
+        ("hold 64", Command::Hold { mebibytes: 64 }),
+        ("fill /a 64", Command::Fill { file: "/a".into(), mebibytes: 64 }),
         ("serve 80", Command::Serve { port: 80 }),
         ("grpc 90", Command::Grpc { port: 90 }),
         ("terminal", Command::Terminal),

@@ -17,6 +17,18 @@ pub(super) fn are_tolerated(pod: &Pod, node: &Node) -> bool {
     })
 }
 
+/// Whether a pod tolerates the taint of nodes under memory pressure.
+pub(in crate::decide) fn tolerates_memory_pressure(pod: &Pod, node: &Node) -> bool {
+    let taint = Taint {
+        key: "node.kubernetes.io/memory-pressure".to_owned(),
+        effect: "NoSchedule".to_owned(),
+        ..Taint::default()
+    };
+    let tolerations = view::spec(pod).and_then(|spec| spec.tolerations.as_deref());
+    let compare = node.can(Ability::TaintTolerationComparisonOperators);
+    tolerations.unwrap_or_default().iter().any(|one| tolerates(one, &taint, compare))
+}
+
 fn tolerates(toleration: &Toleration, taint: &Taint, compare: bool) -> bool {
     let given = |field: &'_ Option<String>| field.clone().filter(|text| !text.is_empty());
     if given(&toleration.effect).is_some_and(|effect| effect != taint.effect)

@@ -297,6 +297,7 @@ fn sentence(removal: &Removal<'_>, names: &PodNames<'_>, now: Timestamp) -> Stri
         EntryOutcome::Killed
         | EntryOutcome::Restarted
         | EntryOutcome::Rejected
+        | EntryOutcome::Evicted
         | EntryOutcome::Pulled => {
             return String::new();
         }

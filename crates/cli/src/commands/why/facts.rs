@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use journal::{Entry, EntryOutcome, Inputs};
 
+use super::evictions::eviction;
 use crate::commands::gc::rule_texts::{bytes_text, inputs, reason};
 use crate::commands::gc::why::{named, together};
 use crate::commands::table::clean;
@@ -102,6 +103,9 @@ impl Subject<'_> {
             (EntryOutcome::Rejected, _) => {
                 let message = detail.text("message").unwrap_or_default();
                 format!("{} rejected: {rule}: {message}", self.pod())
+            }
+            (EntryOutcome::Evicted, _) => {
+                format!("{} evicted: {}", self.pod(), eviction(rule, detail))
             }
             (EntryOutcome::Pulled, _) => self.pull(),
             (EntryOutcome::Opened | EntryOutcome::Refused, _) => self.session(),

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     fn percent(capacity: u64, available: u64) -> Option<u32> {
-        Usage::of(DiskSpace { capacity, available }).map(|usage| usage.percent)
+        Usage::of(DiskSpace { capacity, available, ..DiskSpace::default() }).map(|usage| usage.percent)
     }
 
     // behaviour: IMG-19, IMG-20
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn needed_space_follows_from_the_low_threshold() {
         let policy = Policy { low_threshold: 80, ..Policy::default() };
-        let usage = |capacity| Usage::of(DiskSpace { capacity, available: 0 }).unwrap();
+        let usage = |capacity| Usage::of(DiskSpace { capacity, ..DiskSpace::default() }).unwrap();
         assert_eq!(usage(1000).target(&policy), 200);
         assert_eq!(usage(1004).target(&policy), 200);
         assert_eq!(usage(u64::MAX).target(&policy), u64::MAX / 5);

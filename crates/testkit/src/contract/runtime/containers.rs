@@ -1,9 +1,12 @@
 //! The lifecycle of a container.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
 use model::ids::{ContainerId, ObjectId, SandboxId};
 use model::observed::{ContainerState, ReportedResources};
 use model::wanted::LinuxResources;
+use tokio::time::{Instant, sleep};
 
 use super::bench::{Bench, not_found, unknown_id};
 
@@ -163,4 +166,20 @@ pub(super) async fn container_status_has_user_and_stop_signal(bench: &Bench<'_>)
     ensure!(linux.supplemental_groups.contains(&3000), "{status:?}");
     ensure!(status.stop_signal.as_deref() == Some("SIGUSR1"), "{status:?}");
     Ok(())
+}
+
+pub(super) async fn running_container_has_a_writable_layer(bench: &Bench<'_>) -> Result<()> {
+    let pod = bench.pod().await?;
+    let id = bench.start(&pod, &["sleep", "forever"]).await?;
+    // Runtimes measure layers from time to time.
+    let deadline = Instant::now() + Duration::from_secs(40);
+    loop {
+        let found = bench.runtime.containers.list_writable_layers().await?;
+        if let Some(layer) = found.iter().find(|layer| layer.container == id) {
+            ensure!(layer.usage.mount_point.is_absolute(), "{layer:?}");
+            return Ok(());
+        }
+        ensure!(Instant::now() < deadline, "no layer of {id} in {found:?}");
+        sleep(Duration::from_millis(500)).await;
+    }
 }

@@ -82,7 +82,7 @@ pub(super) async fn container_list_has_the_image_id(bench: &Bench<'_>) -> Result
 
 pub(super) async fn image_file_system_is_reported(bench: &Bench<'_>) -> Result<()> {
     let found = bench.runtime.images.image_fs_info().await?;
-    let first = found.first().context("no image file system")?;
+    let first = found.images.first().context("no image file system")?;
     ensure!(first.mount_point.is_absolute(), "{first:?}");
     Ok(())
 }

@@ -122,7 +122,7 @@ pub(super) fn id(item: &Item) -> &str {
 }
 
 pub(super) fn disk(capacity: u64, available: u64) -> DiskSpace {
-    DiskSpace { capacity, available }
+    DiskSpace { capacity, available, ..DiskSpace::default() }
 }
 
 /// A disk without available space.

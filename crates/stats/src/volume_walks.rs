@@ -1,0 +1,298 @@
+//! Measures volumes in the background: one after another, with pauses, never in the way of a pod.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use model::chain::Chain;
+use model::ids::PodUid;
+use model::ports::clock::WallClock;
+use model::ports::disk::{Disks, WalkBudget};
+use model::ports::files::FileError;
+use model::stats::{ClaimReference, FsStats, VolumeStats};
+use model::volume::Place;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use crate::decide::storage::{self, PodVolumes};
+
+/// How often new pods are looked for, unless volumes are measured more often.
+const NEW_PODS: Duration = Duration::from_secs(10);
+
+/// The entries between two pauses of a walk.
+const TURN: u32 = 1000;
+
+/// How the usage of a volume is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MeasuredBy {
+    /// Its content is counted.
+    Walk,
+    /// Its content is counted once: the agent itself writes it.
+    OneWalk,
+    /// It is a file system.
+    Space,
+}
+
+/// A volume of a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeToMeasure {
+    /// Its name in the pod.
+    pub name: String,
+    /// Its directory.
+    pub place: Place,
+    /// How its usage is found.
+    pub measured_by: MeasuredBy,
+    /// Whether it counts as ephemeral storage of the pod.
+    pub is_ephemeral: bool,
+    /// Its claim, if it has one.
+    pub claim: Option<ClaimReference>,
+}
+
+/// A pod and its mounted volumes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodToWalk {
+    /// The pod.
+    pub uid: PodUid,
+    /// Its volumes.
+    pub volumes: Vec<VolumeToMeasure>,
+}
+
+/// The mounted volumes of all pods.
+pub trait VolumesOfPods: Debug + Send + Sync {
+    /// The pods with volumes whose usage can be measured.
+    fn pods_to_walk(&self) -> Vec<PodToWalk>;
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    volumes: PodVolumes,
+    measured: Instant,
+}
+
+/// The last usage of volumes. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct VolumeUsage(Arc<Mutex<BTreeMap<PodUid, Entry>>>);
+
+impl VolumeUsage {
+    /// The volumes of a pod; none before they were measured.
+    pub fn of_pod(&self, uid: &PodUid) -> Option<PodVolumes> {
+        self.entries().get(uid).map(|entry| entry.volumes.clone())
+    }
+
+    /// The volumes with claims. Several pods may use one.
+    pub(crate) fn of_claims(&self) -> BTreeMap<ClaimReference, FsStats> {
+        let entries = self.entries();
+        let volumes = entries.values().flat_map(|entry| &entry.volumes.others);
+        volumes.filter_map(|volume| Some((volume.pvc_ref.clone()?, volume.fs))).collect()
+    }
+
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<PodUid, Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Measures volumes in the background.
+#[derive(Debug)]
+pub struct VolumeWalks {
+    /// The mounted volumes.
+    pub pods: Arc<dyn VolumesOfPods>,
+    /// Measures directories.
+    pub disks: Arc<dyn Disks>,
+    /// The time of day.
+    pub clock: Arc<dyn WallClock>,
+    /// Receives the usage.
+    pub usage: VolumeUsage,
+    /// How often each volume is measured.
+    pub period: Duration,
+}
+
+impl VolumeWalks {
+    /// Measures until the stop.
+    pub async fn run(self, stop: CancellationToken) {
+        stop.run_until_cancelled(self.walk_forever()).await;
+    }
+
+    async fn walk_forever(&self) {
+        loop {
+            let pods = self.pods.pods_to_walk();
+            self.usage.entries().retain(|uid, _| pods.iter().any(|pod| pod.uid == *uid));
+            for pod in &pods {
+                if self.is_due(&pod.uid) {
+                    self.measure(pod).await;
+                }
+            }
+            sleep(self.period.min(NEW_PODS)).await;
+        }
+    }
+
+    fn is_due(&self, uid: &PodUid) -> bool {
+        let entries = self.usage.entries();
+        entries.get(uid).is_none_or(|entry| entry.measured.elapsed() >= self.period)
+    }
+
+    async fn measure(&self, pod: &PodToWalk) {
+        let before = self.usage.of_pod(&pod.uid).unwrap_or_default();
+        let mut volumes = PodVolumes::default();
+        for volume in &pod.volumes {
+            let known = before.ephemeral.iter().chain(&before.others);
+            let known = known.into_iter().find(|known| known.name == volume.name);
+            let stats = match (known, volume.measured_by) {
+                (Some(known), MeasuredBy::OneWalk) => Some(known.clone()),
+                (known, _) => self.volume(pod, volume).await.or_else(|| known.cloned()),
+            };
+            let list =
+                if volume.is_ephemeral { &mut volumes.ephemeral } else { &mut volumes.others };
+            list.extend(stats);
+        }
+        let entry = Entry { volumes, measured: Instant::now() };
+        self.usage.entries().insert(pod.uid.clone(), entry);
+    }
+
+    /// The usage of a volume; none if it cannot be measured now.
+    async fn volume(&self, pod: &PodToWalk, volume: &VolumeToMeasure) -> Option<VolumeStats> {
+        match self.measured(volume).await {
+            Ok(fs) => {
+                Some(VolumeStats { fs, name: volume.name.clone(), pvc_ref: volume.claim.clone() })
+            }
+            Err(error) => {
+                let error = Chain(&error);
+                debug!(podUID = %pod.uid, volume = volume.name, %error, "Cannot measure a volume");
+                None
+            }
+        }
+    }
+
+    async fn measured(&self, volume: &VolumeToMeasure) -> Result<FsStats, FileError> {
+        let path = volume.place.path();
+        if volume.measured_by == MeasuredBy::Space {
+            let space = self.disks.space(&path).await?;
+            return Ok(storage::whole(self.clock.now(), &space));
+        }
+        let budget = WalkBudget { entries: TURN, time: self.period };
+        let usage = self.disks.walked_usage(&volume.place, budget).await?;
+        let space = self.disks.space(&path).await?;
+        Ok(storage::files(self.clock.now(), &space, usage))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use model::ports::disk::FileUsage;
+    use testkit::clock::VirtualClock;
+    use testkit::disk::MemoryDisk;
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Pods(Mutex<Vec<PodToWalk>>);
+
+    impl VolumesOfPods for Pods {
+        fn pods_to_walk(&self) -> Vec<PodToWalk> {
+            self.0.lock().unwrap().clone()
+        }
+    }
+
+    fn volume(name: &str, measured_by: MeasuredBy, is_ephemeral: bool) -> VolumeToMeasure {
+        let claim = ClaimReference { name: name.to_owned(), namespace: "shop".to_owned() };
+        VolumeToMeasure {
+            name: name.to_owned(),
+            place: Place { root: "/pods".into(), below: Path::new("u1").join(name) },
+            measured_by,
+            is_ephemeral,
+            claim: Some(claim).filter(|_| measured_by == MeasuredBy::Space),
+        }
+    }
+
+    struct Bench {
+        disk: Arc<MemoryDisk>,
+        pods: Arc<Pods>,
+        usage: VolumeUsage,
+    }
+
+    impl Bench {
+        /// Runs a scenario beside the walks of a pod with these volumes.
+        async fn play(volumes: Vec<VolumeToMeasure>, scenario: impl AsyncFn(&Self)) {
+            let pod = PodToWalk { uid: "u1".into(), volumes };
+            let bench = Self {
+                disk: Arc::new(MemoryDisk::new("/pods", 1000)),
+                pods: Arc::new(Pods(Mutex::new(vec![pod]))),
+                usage: VolumeUsage::default(),
+            };
+            bench.take("data", 7);
+            bench.take("config", 5);
+            let walks = VolumeWalks {
+                pods: Arc::clone(&bench.pods) as _,
+                disks: Arc::clone(&bench.disk) as _,
+                clock: Arc::new(VirtualClock::new()),
+                usage: bench.usage.clone(),
+                period: Duration::from_mins(1),
+            };
+            let stop = CancellationToken::new();
+            tokio::join!(walks.run(stop.clone()), async {
+                sleep(Duration::from_secs(1)).await;
+                scenario(&bench).await;
+                stop.cancel();
+            });
+        }
+
+        fn take(&self, volume: &str, bytes: u64) {
+            let usage = FileUsage { bytes, inodes: 1 };
+            self.disk.set_taken(Path::new("/pods/u1").join(volume), usage);
+        }
+
+        /// Names and used bytes.
+        fn found(&self) -> Option<[Vec<(String, u64)>; 2]> {
+            let volumes = self.usage.of_pod(&"u1".into())?;
+            let of = |list: &[VolumeStats]| {
+                let used = |one: &VolumeStats| (one.name.clone(), one.fs.used_bytes.unwrap());
+                list.iter().map(used).collect::<Vec<_>>()
+            };
+            Some([of(&volumes.ephemeral), of(&volumes.others)])
+        }
+    }
+
+    fn named(name: &str, bytes: u64) -> (String, u64) {
+        (name.to_owned(), bytes)
+    }
+
+    // behaviour: STA-8
+    #[tokio::test(start_paused = true)]
+    async fn volumes_are_measured_once_in_a_period() {
+        let volumes = vec![
+            volume("data", MeasuredBy::Walk, true),
+            volume("config", MeasuredBy::OneWalk, true),
+            volume("disk", MeasuredBy::Space, false),
+        ];
+        Bench::play(volumes, async |bench| {
+            let ephemeral = vec![named("data", 7), named("config", 5)];
+            assert_eq!(bench.found(), Some([ephemeral, vec![named("disk", 0)]]));
+            bench.take("data", 8);
+            bench.take("config", 6);
+            bench.disk.set_others(400);
+            sleep(Duration::from_secs(30)).await;
+            assert_eq!(bench.disk.walks(), 2);
+            sleep(Duration::from_secs(60)).await;
+            let ephemeral = vec![named("data", 8), named("config", 5)];
+            assert_eq!(bench.found(), Some([ephemeral, vec![named("disk", 400)]]));
+            assert_eq!(bench.disk.walks(), 3);
+        })
+        .await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unmeasurable_volume_keeps_its_last_usage_until_the_pod_is_gone() {
+        Bench::play(vec![volume("data", MeasuredBy::Walk, true)], async |bench| {
+            bench.disk.fail(Some(std::io::ErrorKind::TimedOut));
+            sleep(Duration::from_secs(90)).await;
+            assert_eq!(bench.found(), Some([vec![named("data", 7)], vec![]]));
+            bench.pods.0.lock().unwrap().clear();
+            sleep(Duration::from_secs(20)).await;
+            assert_eq!(bench.found(), None);
+        })
+        .await;
+    }
+}
