@@ -64,6 +64,7 @@ const OURS: &[&str] = &[
     "cluster",
     "config",
     "cri",
+    "dbus",
     "events",
     "ferrolet",
     "fetch",
@@ -75,6 +76,7 @@ const OURS: &[&str] = &[
     "model",
     "node",
     "objects",
+    "oom",
     "pleg",
     "podgc",
     "podgc_main",
@@ -85,6 +87,7 @@ const OURS: &[&str] = &[
     "proto",
     "runtime",
     "server",
+    "shutdown",
     "status",
     "volumes",
 ];
