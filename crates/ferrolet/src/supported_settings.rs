@@ -47,6 +47,8 @@ const FIELDS: &[&str] = &[
     "featureGates.ContainerStopSignals",
     "featureGates.CustomCPUCFSQuotaPeriod",
     "featureGates.EventedPLEG",
+    "featureGates.GracefulNodeShutdown",
+    "featureGates.GracefulNodeShutdownBasedOnPodPriority",
     "featureGates.HostnameOverride",
     "featureGates.InPlacePodLevelResourcesVerticalScaling",
     "featureGates.InPlacePodVerticalScalingInitContainers",
@@ -87,6 +89,7 @@ const FIELDS: &[&str] = &[
     "maxParallelImagePulls",
     "maxPods",
     "mergeDefaultEvictionSettings",
+    "memorySwap.swapBehavior",
     "nodeLeaseDurationSeconds",
     "nodeStatusMaxImages",
     "nodeStatusReportFrequency",
@@ -112,6 +115,9 @@ const FIELDS: &[&str] = &[
     "seccompDefault",
     "serializeImagePulls",
     "serverTLSBootstrap",
+    "shutdownGracePeriod",
+    "shutdownGracePeriodByPodPriority",
+    "shutdownGracePeriodCriticalPods",
     "singleProcessOOMKill",
     "staticPodPath",
     "staticPodURL",
@@ -133,11 +139,8 @@ const FIELDS: &[&str] = &[
 const STAGES: [&str; 2] = ["featureGates.AllAlpha", "featureGates.AllBeta"];
 
 /// Values that match what the agent does in any case, as JSON.
-const VALUES_IN_EFFECT: &[(&str, &str)] = &[
-    ("contentType", r#""application/json""#),
-    ("enableProfilingHandler", "false"),
-    ("memorySwap.swapBehavior", r#""NoSwap""#),
-];
+const VALUES_IN_EFFECT: &[(&str, &str)] =
+    &[("contentType", r#""application/json""#), ("enableProfilingHandler", "false")];
 
 /// Defaults that match what the agent does in any case, as JSON: they mislead no operator.
 const DEFAULTS_IN_EFFECT: &[(&str, &str)] = &[
@@ -145,8 +148,6 @@ const DEFAULTS_IN_EFFECT: &[(&str, &str)] = &[
     ("memoryManagerPolicy", r#""None""#),
     ("memoryReservationPolicy", r#""None""#),
     ("memorySwap", "{}"),
-    ("shutdownGracePeriod", r#""0s""#),
-    ("shutdownGracePeriodCriticalPods", r#""0s""#),
     ("topologyManagerPolicy", r#""none""#),
 ];
 

@@ -128,6 +128,8 @@ async fn main() -> Result<()> {
         disks: Arc::new(host.clone()),
         cgroups: None,
         packet_filter: None,
+        kernel_log: None,
+        login: None,
         cluster: None,
         pools: vec![host.pool().clone()],
         metrics: Registry::new(),

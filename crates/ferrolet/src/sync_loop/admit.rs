@@ -11,14 +11,12 @@ use futures_util::future::join_all;
 use k8s_openapi::api::core::v1::Pod;
 use model::admission::Preemption;
 use model::ids::PodUid;
-use model::observed::RuntimePodStatus;
 use model::panics::{PanicStep, PanicSubject};
 use model::pod_failure::PodFailure;
 use model::ports::events::PodEvent;
 use pods::decide::intake::{self, IntakeCommand, IntakeEvent, Room};
 use pods::decide::worker::Target;
 use podspec::{Sizes, view};
-use status::decide::{ResizeState, StatusOverrides};
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
@@ -223,15 +221,7 @@ impl SyncLoop {
         let event = PodEvent::warning(uid.clone(), name, PREEMPTING, message.clone());
         self.parts.events.record(event);
         let failure = PodFailure { reason: PREEMPTING, message, disruption: Some(DISRUPTED) };
-        let observed = self.parts.cache.get(uid);
-        let observed = observed.unwrap_or_else(|_| Arc::new(RuntimePodStatus::empty(uid.clone())));
-        let resize = ResizeState {
-            pending: self.parts.allocation.pending_resize(uid),
-            ..ResizeState::default()
-        };
-        let overrides =
-            StatusOverrides { failure: Some(failure), resize, ..StatusOverrides::default() };
-        self.parts.status.observed(victim, &observed, &overrides);
+        self.publish_failure(victim, uid, failure);
     }
 
     /// Starts the pod that waited for victims, also if they took too long.

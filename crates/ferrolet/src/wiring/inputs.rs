@@ -15,7 +15,9 @@ use model::ports::disk::Disks;
 use model::ports::events::{Events, NodeEvents};
 use model::ports::files::HostFiles;
 use model::ports::http::{Headers, HttpGet};
+use model::ports::kernel_log::KernelLog;
 use model::ports::log_files::LogFiles;
+use model::ports::login::LoginManager;
 use model::ports::logs::ContainerLogs;
 use model::ports::packet_filter::PacketFilter;
 use model::ports::probes::ProbeClient;
@@ -26,6 +28,7 @@ use model::ports::volumes::VolumeHost;
 use prometheus::Registry;
 use runtime::decide::{BackoffLimits, NodeSettings};
 use server::EventLimits;
+use shutdown::decide::Phases;
 
 use crate::cluster_mode::ClusterPorts;
 use crate::decide::node::unlimited_node;
@@ -68,6 +71,10 @@ pub struct Ports {
     pub cgroups: Option<Arc<dyn Cgroups>>,
     /// The packet filter; none if the agent maintains no chains.
     pub packet_filter: Option<Arc<dyn PacketFilter>>,
+    /// The kernel's log; none where kills by the kernel are not watched.
+    pub kernel_log: Option<Arc<dyn KernelLog>>,
+    /// Delays shutdowns of the machine; none where they are not delayed.
+    pub login: Option<Arc<dyn LoginManager>>,
     /// The API server; none without a cluster.
     pub cluster: Option<ClusterPorts>,
     /// The threads for blocking calls, so that stuck calls are reported.
@@ -127,6 +134,8 @@ pub struct Settings {
     pub image_access: ImageAccessSettings,
     /// The cgroups of the node.
     pub cgroups: NodeCgroups,
+    /// The phases of a shutdown.
+    pub shutdown: Phases,
     /// The address of the health endpoint.
     pub healthz: Option<SocketAddr>,
     /// The settings of the Node object; none without a cluster.
@@ -173,6 +182,7 @@ impl Settings {
             images: ImageRules::default(),
             image_access: ImageAccessSettings::default(),
             cgroups: NodeCgroups::default(),
+            shutdown: Phases::default(),
             healthz: None,
             own_node: None,
             objects: objects::Settings::default(),

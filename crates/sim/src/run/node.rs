@@ -190,6 +190,8 @@ impl Node {
             disks: looks(),
             cgroups: Some(FaultyCgroups::cgroups(&self.outside, life)),
             packet_filter: None,
+            kernel_log: None,
+            login: None,
             cluster: None,
             pools: Vec::new(),
             metrics: Registry::new(),
