@@ -36,7 +36,7 @@ enum Layer {
 
 const LAYERS: &[(Layer, &[&str])] = &[
     (Layer::Model, &["model"]),
-    (Layer::Ground, &["proto", "sys", "blocking"]),
+    (Layer::Ground, &["proto", "sys", "blocking", "dbus"]),
     (Layer::Shared, &["config", "podspec", "journal"]),
     (Layer::Adapter, &["cri", "csi", "cluster", "hostfs", "fetch", "cgroups", "process"]),
     (
@@ -55,10 +55,12 @@ const LAYERS: &[(Layer, &[&str])] = &[
             "logs",
             "node",
             "server",
+            "shutdown",
             "podgc",
             "events",
             "eviction",
             "objects",
+            "oom",
             "certificates",
         ],
     ),

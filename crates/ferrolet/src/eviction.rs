@@ -62,7 +62,7 @@ impl EvictionPods for PodsOfNode {
         failure: PodFailure,
     ) -> Result<(), EvictError> {
         let (uid, target) = (view::uid(pod), Target::Pod(Arc::clone(pod)));
-        let ended = self.workers.evict_and_wait(uid, target, grace, failure).await;
+        let ended = self.workers.kill_and_wait(uid, target, grace, failure).await;
         ended.map_err(|error| EvictError(error.to_string()))
     }
 

@@ -31,6 +31,8 @@ mod metrics_reference_tests;
 mod metrics_text;
 pub mod node_cgroups;
 mod node_settings;
+mod node_shutdown;
+mod oom_victims;
 mod panic_reports;
 mod pleg_statuses;
 mod pod_cidr;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use config::KubeletConfiguration;
+use config::{KubeletConfiguration, SwapBehavior};
 use model::machine::{Cgroups, Machine};
 use runtime::decide::{
     IdSpan, LimitSettings, NodeSettings, PullRate, PullSettings, PullSlots, SpanError,
@@ -46,6 +46,7 @@ pub(crate) fn node_settings(
             cpu_period: config.cpu_cfs_quota.then_some(period),
             oom_kills_all: machine.cgroups == Cgroups::V2
                 && config.single_process_oom_kill != Some(true),
+            limited_swap: limits_swap(config, &machine),
         },
         machine,
         pulls: pull_settings(config),
@@ -59,6 +60,11 @@ pub(crate) fn node_settings(
         ids_per_pod: ids.and_then(|ids| u32::try_from(ids).ok()).unwrap_or(IDS_PER_POD),
         ids_of_pods: None,
     }
+}
+
+/// Whether some containers may use swap, within limits.
+pub(crate) fn limits_swap(config: &KubeletConfiguration, machine: &Machine) -> bool {
+    config.memory_swap.swap_behavior == Some(SwapBehavior::LimitedSwap) && machine.limits_swap()
 }
 
 /// How images are pulled.

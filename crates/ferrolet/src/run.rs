@@ -5,20 +5,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use allocation::decide::admission::Node as AdmissionNode;
 use anyhow::{Context, Result, bail};
 use config::{CgroupDriver as Configured, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint, Operations};
 use fetch::{Fetcher, ProbeDialer};
-use hostfs::{HostPacketFilter, HostPrograms, HostSegments, Pool};
+use hostfs::{HostKernelLog, HostPacketFilter, HostPrograms, HostSegments, Pool};
 use images::ProviderSettings;
 use model::cgroup::CgroupDriver;
 use model::log_throttle::LogThrottle;
 use model::ports::cgroups::Cgroups;
 use model::ports::clock::WallClock as _;
+use model::ports::login::LoginManager;
 use model::ports::runtime::{Runtime, RuntimeFeatures, RuntimeInfo};
 use process::clock::SystemClock;
 use process::klog;
 use process::log_events::{EarlyEvents, LoggedEvents};
+use process::logind::Logind;
 use process::memory;
 use process::run_async;
 use process::signals::Signals;
@@ -86,7 +89,10 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
     let mut node = with_ids_of_pods(node, config.max_pods)?;
     node.requested_ips.clone_from(&requested_ips);
     let (arch, allocatable) = (go_arch(std::env::consts::ARCH), node.allocatable.clone());
-    let admission = admission_node(&config, &node_name, arch, &args.node_labels, allocatable);
+    let admission = AdmissionNode {
+        limited_swap: node.limits.limited_swap,
+        ..admission_node(&config, &node_name, arch, &args.node_labels, allocatable)
+    };
     check_sources(&config, args.kubeconfig.as_deref())?;
     let inputs = StartInputs {
         config: &config,
@@ -331,6 +337,8 @@ async fn prepare(
         cgroups: opened.port,
         usage: Some(usage),
         packet_filter: packet_filter.map(|filter| filter as _),
+        kernel_log: Some(Arc::new(HostKernelLog::default())),
+        login: login(&settings),
         cluster,
         metrics,
         probe_metrics: Registry::new(),
@@ -348,6 +356,16 @@ async fn providers(
         config.features().enabled("KubeletServiceAccountTokenForCredentialProviders");
     let ProviderPaths { config, bin_dir } = paths;
     Ok(images::read_providers(host, [config, bin_dir], allows_tokens).await?)
+}
+
+/// The login manager, if shutdowns of the machine are delayed.
+fn login(settings: &Settings) -> Option<Arc<dyn LoginManager>> {
+    let logind = Logind::of_machine();
+    if settings.shutdown.is_empty() {
+        logind.release_stored();
+        return None;
+    }
+    Some(Arc::new(logind))
 }
 
 /// The packet filter, if the agent maintains its chains.

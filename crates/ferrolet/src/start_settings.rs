@@ -11,6 +11,7 @@ use model::ports::http::Headers;
 use model::ports::runtime::RuntimeFeatures;
 use runtime::decide::{BackoffLimits, NodeSettings};
 use server::EventLimits;
+use shutdown::decide::Phases;
 use tracing::{error, warn};
 
 use crate::collection_rules::CollectionRules;
@@ -93,6 +94,7 @@ impl Settings {
                 ..ImageAccessSettings::new(config, &inputs.node.root_dir)
             },
             cgroups: runtime.cgroups,
+            shutdown: shutdown_phases(config),
             healthz: inputs.healthz,
             own_node: inputs.own_node.clone(),
             objects: objects::Settings::of(config),
@@ -114,6 +116,25 @@ fn statistics_rules(config: &KubeletConfiguration) -> StatisticsRules {
         own_cgroup: hostfs::own_cgroup(),
         identity: hostfs::identity(),
     }
+}
+
+/// The phases of a shutdown, by the feature gates.
+fn shutdown_phases(config: &KubeletConfiguration) -> Phases {
+    let gates = config.features();
+    if !gates.enabled("GracefulNodeShutdown") {
+        return Phases::default();
+    }
+    let by_priority = &config.shutdown_grace_period_by_pod_priority;
+    if gates.enabled("GracefulNodeShutdownBasedOnPodPriority") && !by_priority.is_empty() {
+        let phases = by_priority.iter();
+        return Phases::by_priority(
+            phases.map(|phase| (phase.priority, phase.shutdown_grace_period_seconds)),
+        );
+    }
+    Phases::of_two(
+        config.shutdown_grace_period.to_std(),
+        config.shutdown_grace_period_critical_pods.to_std(),
+    )
 }
 
 fn log_rotation(config: &KubeletConfiguration, own: &FerroletConfiguration) -> logs::Settings {

@@ -51,6 +51,8 @@ const FIELDS: &[&str] = &[
     "featureGates.ContainerStopSignals",
     "featureGates.CustomCPUCFSQuotaPeriod",
     "featureGates.EventedPLEG",
+    "featureGates.GracefulNodeShutdown",
+    "featureGates.GracefulNodeShutdownBasedOnPodPriority",
     "featureGates.HostnameOverride",
     "featureGates.InPlacePodLevelResourcesVerticalScaling",
     "featureGates.InPlacePodVerticalScalingInitContainers",
@@ -92,6 +94,7 @@ const FIELDS: &[&str] = &[
     "maxParallelImagePulls",
     "maxPods",
     "mergeDefaultEvictionSettings",
+    "memorySwap.swapBehavior",
     "nodeLeaseDurationSeconds",
     "nodeStatusMaxImages",
     "nodeStatusReportFrequency",
@@ -117,6 +120,9 @@ const FIELDS: &[&str] = &[
     "seccompDefault",
     "serializeImagePulls",
     "serverTLSBootstrap",
+    "shutdownGracePeriod",
+    "shutdownGracePeriodByPodPriority",
+    "shutdownGracePeriodCriticalPods",
     "singleProcessOOMKill",
     "staticPodPath",
     "staticPodURL",
@@ -139,11 +145,8 @@ const FIELDS: &[&str] = &[
 const STAGES: [&str; 2] = ["featureGates.AllAlpha", "featureGates.AllBeta"];
 
 /// Values that match the behaviour of the agent, as JSON.
-const VALUES_IN_EFFECT: &[(&str, &str)] = &[
-    ("contentType", r#""application/json""#),
-    ("enableProfilingHandler", "false"),
-    ("memorySwap.swapBehavior", r#""NoSwap""#),
-];
+const VALUES_IN_EFFECT: &[(&str, &str)] =
+    &[("contentType", r#""application/json""#), ("enableProfilingHandler", "false")];
 
 /// Defaults that match the behaviour of the agent, as JSON: they need no warning.
 const DEFAULTS_IN_EFFECT: &[(&str, &str)] = &[
@@ -151,8 +154,6 @@ const DEFAULTS_IN_EFFECT: &[(&str, &str)] = &[
     ("memoryManagerPolicy", r#""None""#),
     ("memoryReservationPolicy", r#""None""#),
     ("memorySwap", "{}"),
-    ("shutdownGracePeriod", r#""0s""#),
-    ("shutdownGracePeriodCriticalPods", r#""0s""#),
     ("topologyManagerPolicy", r#""none""#),
 ];
 

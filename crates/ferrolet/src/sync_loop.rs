@@ -10,6 +10,7 @@ mod copies;
 mod guarded;
 mod node_refresh;
 mod removals;
+mod requests;
 mod resize;
 
 use std::borrow::Cow;
@@ -22,6 +23,7 @@ use k8s_openapi::api::core::v1::Pod;
 use logs::LogRotation;
 use model::ids::{ObjectId, PodName, PodUid};
 use model::lifecycle::LifecycleEvent;
+use model::oom::OomKills;
 use model::panics::PanicGuard;
 use model::ports::events::{Events, PodEvent};
 use model::ports::files::FileError;
@@ -42,7 +44,7 @@ use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 use tokio_util::sync::CancellationToken;
 use volumes::VolumeManager;
 
-use crate::decide::incidents::oom_kill;
+use crate::decide::incidents::{OomVictim, oom_kill};
 use crate::gc_notifier::GcNotifier;
 use crate::pulse::Pulse;
 use crate::runtime_state::Ready;
@@ -52,6 +54,8 @@ use admit::Preemptions;
 use guarded::LoopStep;
 use node_refresh::NodeRefresh;
 use removals::DirectoryRemovals;
+use requests::PendingRequests;
+pub(crate) use requests::{LoopHandle, LoopRequests, Termination, loop_requests};
 
 /// The period of housekeeping.
 const HOUSEKEEPING: Duration = Duration::from_mins(1);
@@ -81,10 +85,14 @@ pub(crate) struct SyncLoopParts {
     pub(crate) events: Arc<dyn Events>,
     /// Records OOM kills and rejections.
     pub(crate) incidents: Arc<dyn IncidentRecord>,
+    /// Kills by the kernel.
+    pub(crate) oom_kills: OomKills,
     /// Publishes pods and their statuses.
     pub(crate) status: Arc<PodStatusManager>,
     /// Shows which manifests were refused.
     pub(crate) served: Arc<ServedPods>,
+    /// Requests of other parts.
+    pub(crate) requests: LoopRequests,
     /// Shows that the loop turns.
     pub(crate) pulse: Pulse,
     /// What the runtime can do.
@@ -117,6 +125,8 @@ pub(crate) struct SyncLoop {
     intake: Intake,
     /// Waits for victims of critical pods.
     preemptions: Preemptions,
+    /// Requests that are not answered yet.
+    pending: PendingRequests,
     /// Requests for the Node object.
     node_refresh: NodeRefresh,
     /// Whether the directories of pods that were removed while no agent ran were listed.
@@ -137,6 +147,7 @@ impl SyncLoop {
             parts,
             intake: Intake::default(),
             preemptions: Preemptions::default(),
+            pending: PendingRequests::default(),
             node_refresh: NodeRefresh::default(),
             swept: false,
             passes: Passes::default(),
@@ -176,10 +187,12 @@ impl SyncLoop {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             self.parts.pulse.beat();
+            self.answer_requests();
             let retry = self.retries.next().map(|at| self.begun + at);
             let is_relisted = self.intake.is_relisted();
             // Biased: stopping first; the first list comes once, the tick once a minute; steps that panicked come
-            // after a wait; sources change rarely; workers send two events for each pod that ends;
+            // after a wait; sources change rarely; workers send two events for each pod that ends; other parts send few
+            // requests;
             // victims end once for each critical pod, and the Node object is fetched once for each pod that its
             // labels are in the way of; few directories are removed at a time; lifecycle events are merged by pod
             // and so wait without growing.
@@ -203,6 +216,8 @@ impl SyncLoop {
                     Some(event) => self.worker_event(event).await,
                     None => return,
                 },
+                Some(request) = self.parts.requests.recv() => self.request(request),
+                () = self.pending.ended() => {}
                 made = self.preemptions.next_result() => self.finish_preemption(made).await,
                 pods = self.node_refresh.ended() => self.node_refreshed(pods).await,
                 event = self.removals.ended() => self.removal_ended(event).await,
@@ -335,7 +350,10 @@ impl SyncLoop {
         let observed = || status.sandboxes.first().map(|sandbox| sandbox.pod.clone());
         let Some(name) = self.known_name(uid).or_else(observed) else { return };
         let pod = self.intake.pod(uid).map(|pod| &**pod);
-        if let Some(incident) = oom_kill(&name, uid, pod, instance) {
+        let logged = self.parts.oom_kills.last(id);
+        if let Some(incident) =
+            oom_kill(OomVictim { name: &name, uid, pod }, instance, logged.as_ref())
+        {
             self.parts.incidents.record_incident(incident);
         }
     }

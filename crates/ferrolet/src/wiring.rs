@@ -7,8 +7,10 @@ mod image_access;
 mod inputs;
 mod logs;
 pub mod node_api;
+mod oom;
 mod probes;
 mod servers;
+mod shutdown;
 mod statistics;
 mod volumes;
 
@@ -56,8 +58,10 @@ use self::image_access::{AccessInputs, start_image_access};
 pub use self::inputs::{ManifestUrl, Ports, Projections, Settings};
 use self::logs::start_log_rotation;
 use self::node_api::NodeApiPorts;
+use self::oom::{OomInputs, start_oom_watcher};
 use self::probes::{probe_manager, start_probes};
 use self::servers::{ServerInputs, start_servers};
+use self::shutdown::start_shutdown_manager;
 pub use self::statistics::StatisticsRules;
 use self::statistics::{StatisticsInputs, start_statistics};
 use self::volumes::{VolumeInputs, start_volumes};
@@ -69,6 +73,7 @@ use crate::cluster_mode::{
     start_object_store, start_status_writer,
 };
 use crate::collection::{Collection, GcHandles};
+use crate::decide::swap::swap_warning;
 use crate::health_checks::{AgentHealth, NodeHealth};
 pub use crate::image_access_settings::ImageAccessSettings;
 pub use crate::image_gc::ImageRules;
@@ -76,6 +81,7 @@ use crate::image_gc::{ImageCollection, PodsAndImages};
 use crate::manifest_support::ManifestSupport;
 pub use crate::node_cgroups::NodeCgroups;
 use crate::node_cgroups::enforce;
+use crate::node_shutdown::PodsAtShutdown;
 use crate::panic_reports::panic_guard;
 use crate::pleg_statuses::PlegStatuses;
 use crate::pod_index::PodIndex;
@@ -85,7 +91,7 @@ use crate::runtime_state::runtime_state;
 use crate::served_pods::{PodWaits, ServedPods};
 pub use crate::statistics::UsagePorts;
 use crate::stuck_calls::StuckCalls;
-use crate::sync_loop::{SyncLoop, SyncLoopParts};
+use crate::sync_loop::{SyncLoop, SyncLoopParts, loop_requests};
 use crate::sync_metrics::{SyncMetrics, register_node_name};
 use crate::sync_pod::{SyncPod, SyncRecords};
 use crate::utility_chains::keep_chains;
@@ -127,6 +133,7 @@ impl Agent {
         let (seq, mut tasks) = (SeqCounter::default(), tasks_of_the_machine(&ports));
         let decorated = DecoratedPorts::new(settings, ports, &mut tasks);
         let DecoratedPorts { ports, event_book, start_timer, records } = decorated;
+        report_swap(settings, &ports);
         let (panics, resizes, pulse) =
             (panics(&ports), resizes(&ports), Pulse::new(settings.resync));
         let pleg = observer(settings, &ports, &seq, &panics);
@@ -177,7 +184,7 @@ impl Agent {
                 ready: ready.clone(),
             }),
             in_flight: pleg.in_flight.clone(),
-            seq,
+            seq: seq.clone(),
             clock: Arc::clone(&ports.clock),
             events: Arc::clone(&ports.events),
             resync: settings.resync,
@@ -207,7 +214,25 @@ impl Agent {
             volumes: volumes.manager.clone(),
             directories: directories.clone(),
         };
+        let inputs = OomInputs {
+            cache: &pleg.cache,
+            requests: &pleg.requests,
+            seq: &seq,
+            statuses: status.reader(),
+            incidents: Arc::clone(&records.incidents) as _,
+        };
+        let oom_kills = start_oom_watcher(&ports, inputs, &mut tasks);
         let logs = start_log_rotation(settings, &ports, &panics, &mut tasks);
+        let (loop_handle, requests) = loop_requests();
+        let at_shutdown = PodsAtShutdown {
+            sync_loop: loop_handle,
+            node: node.clone(),
+            volumes: volumes.manager.clone(),
+            states: workers_handle.states(),
+            statuses: status.reader().clone(),
+            copies: copies.clone(),
+        };
+        start_shutdown_manager(settings, &ports, at_shutdown, &mut tasks);
         let collector = Arc::new(Collection::start(settings, &ports, &records, &gc, &mut tasks));
         let inputs = StatisticsInputs { cache: &pleg.cache, volumes: &volumes.manager };
         let statistics = start_statistics(settings, &ports, inputs, &mut tasks);
@@ -233,8 +258,10 @@ impl Agent {
             workers: workers_handle,
             events: Arc::clone(&ports.events),
             incidents: Arc::clone(&records.incidents) as _,
+            oom_kills,
             status: Arc::clone(&status),
             served: Arc::clone(&served),
+            requests,
             pulse: pulse.clone(),
             runtime: ready,
             gc: notifier,
@@ -323,6 +350,13 @@ fn tasks_of_the_machine(ports: &Ports) -> Tasks {
         tasks.spawn("iptables chains", |stop| keep_chains(filter, stop));
     }
     tasks
+}
+
+/// Warns if volumes in memory may reach the disk.
+fn report_swap(settings: &Settings, ports: &Ports) {
+    if let Some(warning) = swap_warning(&settings.node.machine) {
+        ports.node_events.record(warning);
+    }
 }
 
 /// The status manager, and the counter of its changes.

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use model::machine::{Cgroups, HugePages, Machine};
 
+use rustix::mount::FsOpenFlags;
+
 use crate::text::read_text;
 
 /// The file system type of cgroup v2.
@@ -20,7 +22,15 @@ pub fn machine() -> io::Result<Machine> {
         _ => Cgroups::V1,
     };
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    read(Path::new("/"), cgroups, &release)
+    let machine = read(Path::new("/"), cgroups, &release)?;
+    Ok(Machine { tmpfs_without_swap: tmpfs_without_swap(), ..machine })
+}
+
+/// Whether the kernel accepts the option `noswap` of a `tmpfs` from this process: since Linux 6.4, and not in a user
+/// namespace. Nothing is mounted.
+fn tmpfs_without_swap() -> bool {
+    let context = rustix::mount::fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC);
+    context.and_then(|context| rustix::mount::fsconfig_set_flag(context, "noswap")).is_ok()
 }
 
 /// Whether the kernel can limit the CPU time of processes.
@@ -46,8 +56,8 @@ pub fn disk_bytes(path: &Path) -> io::Result<u64> {
 /// Reads the info of the machine with this root directory.
 fn read(root: &Path, cgroups: Cgroups, release: &str) -> io::Result<Machine> {
     let text = |path: &str| read_text(root.join(path)).unwrap_or_default();
-    let memory = read_text(root.join("proc/meminfo"))?;
-    let memory = meminfo_bytes(&memory, "MemTotal:").ok_or_else(|| {
+    let meminfo = read_text(root.join("proc/meminfo"))?;
+    let memory = meminfo_bytes(&meminfo, "MemTotal:").ok_or_else(|| {
         io::Error::new(io::ErrorKind::InvalidData, "no MemTotal in /proc/meminfo")
     })?;
     let swaps = match read_text(root.join("proc/swaps")) {
@@ -79,11 +89,14 @@ fn read(root: &Path, cgroups: Cgroups, release: &str) -> io::Result<Machine> {
         thermal_throttle: throttle.map(|path| path.to_string_lossy().into_owned()).collect(),
         cgroups,
         swap: is_swap_on(&swaps),
+        swap_bytes: meminfo_bytes(&meminfo, "SwapTotal:").unwrap_or_default(),
         swap_controller: swap_file(
             cgroups,
             &fs::read(root.join("proc/self/cgroup")).unwrap_or_default(),
         )
         .is_some_and(|file| below(&file).exists()),
+        // Asks the kernel, not a file.
+        tmpfs_without_swap: false,
         apparmor,
         selinux,
     })
@@ -165,7 +178,7 @@ mod tests {
     #[test]
     fn machine_info_is_read_from_kernel_files() {
         let root = written(&[
-            ("proc/meminfo", "MemTotal:       16316412 kB\nMemFree: 1 kB\n"),
+            ("proc/meminfo", "MemTotal:       16316412 kB\nMemFree: 1 kB\nSwapTotal: 4096 kB\n"),
             ("proc/self/cgroup", "0::/user.slice\n"),
             ("sys/fs/cgroup/user.slice/memory.swap.max", "max\n"),
             ("proc/swaps", "Filename\tType\tSize\tUsed\tPriority\n/swap.img\tfile\t4096\t0\t-2\n"),
@@ -195,7 +208,9 @@ mod tests {
             thermal_throttle: vec!["/sys/devices/system/cpu/cpu1/thermal_throttle".to_owned()],
             cgroups: Cgroups::V2,
             swap: true,
+            swap_bytes: 4 << 20,
             swap_controller: true,
+            tmpfs_without_swap: false,
             apparmor: true,
             selinux: true,
         };

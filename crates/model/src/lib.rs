@@ -39,6 +39,7 @@ pub mod names;
 mod names_tests;
 pub mod objects;
 pub mod observed;
+pub mod oom;
 pub mod panics;
 pub mod pod_certificates;
 pub mod pod_directory;

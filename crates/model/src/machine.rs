@@ -58,10 +58,21 @@ pub struct Machine {
     pub cgroups: Cgroups,
     /// Whether swap is on.
     pub swap: bool,
+    /// Bytes of swap.
+    pub swap_bytes: u64,
+    /// Whether a `tmpfs` can be kept out of swap.
+    pub tmpfs_without_swap: bool,
     /// Whether the use of swap can be limited.
     pub swap_controller: bool,
     /// Whether `AppArmor` is enabled.
     pub apparmor: bool,
     /// Whether `SELinux` is enabled.
     pub selinux: bool,
+}
+
+impl Machine {
+    /// Whether containers can have limits of swap other than zero.
+    pub fn limits_swap(&self) -> bool {
+        self.swap_controller && self.cgroups == Cgroups::V2
+    }
 }

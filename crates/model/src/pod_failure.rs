@@ -12,3 +12,11 @@ pub struct PodFailure {
     /// The message of the condition `DisruptionTarget`, if the node terminated the pod in favor of others.
     pub disruption: Option<Cow<'static, str>>,
 }
+
+impl PodFailure {
+    /// Whether the node kills the pod to reclaim its resources, so that its dead containers may be removed at once. The
+    /// pods of a shutdown keep theirs, like upstream.
+    pub fn is_eviction(&self) -> bool {
+        matches!(self.reason, "Evicted" | "Preempting")
+    }
+}

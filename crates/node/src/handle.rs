@@ -43,6 +43,11 @@ impl NodeHandle {
         self.set(|facts| &mut facts.pressure, pressure);
     }
 
+    /// Sets whether the machine shuts down: then the node is not ready.
+    pub fn set_shutting_down(&self, shuts_down: bool) {
+        self.set(|facts| &mut facts.shutting_down, shuts_down);
+    }
+
     /// Requests a runtime check now, after a failure or a recovery.
     pub fn runtime_changed(&self) {
         self.check_again.notify_one();

@@ -14,7 +14,7 @@ use model::observed::{
 use model::ports::runtime::{Code, ContainerFilter, Runtime, RuntimeError, SandboxFilter};
 use model::ports::termination_message::TerminationMessageReader;
 
-use crate::decide::{known_container, known_sandbox, pod_status, to_inspect};
+use crate::decide::{corrected_reason, known_container, known_sandbox, pod_status, to_inspect};
 
 /// All sandboxes and containers, by pod; `None` when they equal the known ones.
 pub(crate) async fn list(
@@ -126,6 +126,9 @@ async fn container(
     share(&mut status.name, &listed.name);
     share(&mut status.image_ref, &listed.image_ref);
     messages.add(&mut status).await;
+    if let Some(reason) = corrected_reason(&status) {
+        status.reason = reason.into();
+    }
     Ok(status)
 }
 

@@ -459,12 +459,12 @@ fn periodic_syncs_are_aligned_within_their_window() {
 
 async fn evict(bench: &Bench, grace: u64) -> Result<(), ExceededGracePeriod> {
     let failure = PodFailure { reason: "Evicted", message: String::new(), disruption: None };
-    bench.handle.evict_and_wait("a".into(), Bench::target("a"), seconds(grace), failure).await
+    bench.handle.kill_and_wait("a".into(), Bench::target("a"), seconds(grace), failure).await
 }
 
 // behaviour: WRK-17
 #[tokio::test(start_paused = true)]
-async fn evict_and_wait_returns_when_nothing_of_the_pod_runs() {
+async fn kill_and_wait_returns_when_nothing_of_the_pod_runs() {
     let bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
@@ -479,7 +479,7 @@ async fn evict_and_wait_returns_when_nothing_of_the_pod_runs() {
 
 // behaviour: WRK-17
 #[tokio::test(start_paused = true)]
-async fn evict_and_wait_times_out_after_one_and_a_half_grace_periods() {
+async fn kill_and_wait_times_out_after_one_and_a_half_grace_periods() {
     let bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;

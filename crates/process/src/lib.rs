@@ -12,6 +12,7 @@
 pub mod clock;
 pub mod klog;
 pub mod log_events;
+pub mod logind;
 pub mod memory;
 pub mod signals;
 pub mod systemd;

@@ -2,7 +2,9 @@
 //! sent.
 
 use std::io;
+use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use model::program::HealthChecks;
@@ -31,6 +33,33 @@ pub fn waiting(status: &str) {
 /// The program stops.
 pub fn stopping(status: &str) {
     notify(&[NotifyState::Stopping, NotifyState::Status(status)]);
+}
+
+/// Gives systemd a copy of a descriptor, which the next process of the unit gets. Kept only if the unit has
+/// `FileDescriptorStoreMax=`.
+pub(crate) fn store_descriptor(name: &str, descriptor: &OwnedFd) -> io::Result<()> {
+    let states = [NotifyState::FdStore, NotifyState::FdName(name)];
+    sd_notify::notify_with_fds(&states, &[descriptor.as_fd()])
+}
+
+/// Makes systemd close the stored descriptors of this name.
+pub(crate) fn drop_descriptor(name: &str) -> io::Result<()> {
+    sd_notify::notify(&[NotifyState::FdStoreRemove, NotifyState::FdName(name)])
+}
+
+/// The descriptors that systemd stored for earlier processes of the unit, with their names. They are returned once.
+pub fn stored_descriptors() -> io::Result<Vec<(String, OwnedFd)>> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    if TAKEN.swap(true, Ordering::SeqCst) {
+        return Ok(Vec::new());
+    }
+    let owned = |(descriptor, name)| {
+        // SAFETY: systemd opened it for this process, and the guard above makes this its only owner.
+        #[allow(unsafe_code, reason = "a number from the environment has no owner yet")]
+        let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        (name, descriptor)
+    };
+    Ok(sd_notify::listen_fds_with_names()?.map(owned).collect())
 }
 
 fn notify(states: &[NotifyState<'_>]) {

@@ -28,7 +28,9 @@ pub mod files;
 pub mod hollow;
 pub mod http;
 pub mod incidents;
+pub mod kernel_log;
 pub mod logged;
+pub mod login;
 pub mod logs;
 pub mod memory_alarm;
 #[cfg(feature = "hollow")]

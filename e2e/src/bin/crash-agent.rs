@@ -129,6 +129,8 @@ async fn main() -> Result<()> {
         cgroups: None,
         usage: None,
         packet_filter: None,
+        kernel_log: None,
+        login: None,
         cluster: None,
         pools: vec![host.pool().clone()],
         metrics: Registry::new(),

@@ -143,8 +143,9 @@ fn pod_cgroup_has_limits_throttles_and_is_removed_with_the_pod() -> Result<()> {
     node.stop()
 }
 
+// behaviour: OOM-2, OOM-3, OOM-4, WHY-18
 #[test]
-fn container_above_its_memory_limit_is_oom_killed() -> Result<()> {
+fn container_above_its_memory_limit_is_oom_killed_and_reported() -> Result<()> {
     let mut node = Node::start()?;
     // One line of a hundred megabytes, which is never written.
     let hungry = "[logs, --rate, '1', --count, '1', --size, '100000000']";
@@ -154,6 +155,14 @@ fn container_above_its_memory_limit_is_oom_killed() -> Result<()> {
     node.wait_for_log(&["Pod terminated and cleaned up", &format!("default/hungry-{NODE_NAME}")])?;
     let described = node.wait_for_answer(&["describe", "hungry"], "OOMKilled")?;
     ensure!(described.contains("137"), "{described}");
+    let event = "Kernel killed process workload (pid ";
+    let described = node.wait_for_answer(&["describe", "hungry"], event)?;
+    let whose = "of container main: memory usage 24Mi reached the limit 24Mi of the container";
+    ensure!(described.contains("OOMKilling") && described.contains(whose), "{described}");
+    let why = node.wait_for_answer(&["why", "hungry"], "killed by the kernel")?;
+    let fact = "out of memory (limit 24Mi, usage 24Mi, process workload with pid ";
+    ensure!(why.contains(fact), "{why}");
+    ensure!(why.matches("killed by the kernel").count() == 1, "{why}");
     wait_for_none(&node)?;
     node.stop()
 }

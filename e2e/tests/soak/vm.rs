@@ -5,6 +5,7 @@ mod limits;
 mod nfs;
 mod resize;
 mod scores;
+mod shutdown;
 mod systemd;
 
 /// A pod that is not restarted. It has the machine's network: setting up another one takes longer than everything else.

@@ -27,5 +27,5 @@ mod vm;
 
 pub use machine::Machine;
 pub use root::Root;
-pub use systemd::put_systemd;
+pub use systemd::{put_logind, put_systemd};
 pub use vm::{Ended, Vm};

@@ -11,6 +11,7 @@ const SYSTEMD: &str = "/lib/systemd/systemd";
 /// The program with which newer versions start services.
 const EXECUTOR: &str = "/lib/systemd/systemd-executor";
 const SYSTEMCTL: &str = "/bin/systemctl";
+const LOGIND: &str = "/lib/systemd/systemd-logind";
 const BUS: &str = "/usr/bin/dbus-daemon";
 const BUS_CONFIG: &str = "/etc/dbus-1/system.conf";
 
@@ -51,6 +52,21 @@ fn service() -> String {
          [Service]\nExecStart={PROGRAM} serve\nDelegate=yes\nOOMPolicy=continue\nKillMode=process\n\
          TasksMax=infinity\nStandardOutput=file:/dev/console\nStandardError=file:/dev/console\n"
     )
+}
+
+/// The login manager, as its own unit has it.
+const LOGIND_UNIT: &str = "[Unit]\nDescription=The login manager\nDefaultDependencies=no\nAfter=dbus.service\n\n\
+    [Service]\nType=notify\nBusName=org.freedesktop.login1\nExecStart=/lib/systemd/systemd-logind\n\
+    RuntimeDirectory=systemd/sessions systemd/seats systemd/users systemd/inhibit systemd/shutdown\n\
+    RuntimeDirectoryPreserve=yes\nFileDescriptorStoreMax=512\n";
+
+/// Adds systemd's login manager to the files of a machine that has systemd. It cannot shut the machine down: there is no
+/// unit for that, so it cancels a shutdown when it would begin.
+pub fn put_logind(root: &mut Root) -> Result<()> {
+    ensure!(Path::new(LOGIND).exists(), "{LOGIND} is missing: run `make testbed`");
+    root.program(LOGIND, Path::new(LOGIND))?;
+    root.text("/etc/systemd/system/systemd-logind.service", LOGIND_UNIT);
+    Ok(())
 }
 
 /// Adds systemd to a machine's files; returns the path of pid 1.

@@ -9,10 +9,10 @@
 use std::cmp::Reverse;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Container, Pod};
 use model::admission::{Preemption, Rejection};
 use podspec::resources::{self, Amounts, CPU, MEMORY};
-use podspec::{Allocation, QosClass, Size, qos_class, view};
+use podspec::{Allocation, QosClass, Size, may_swap, qos_class, view};
 
 use super::admission::{Ability, Decision, Node, undeclared};
 
@@ -61,6 +61,10 @@ pub fn resize(
         let message = "resources for non-sidecar init containers are immutable";
         return Resize::Infeasible(InfeasibleResize { message, detail: "init_feature_gate_off" });
     }
+    if node.limited_swap && changes_swap(desired, allocated, &wanted, &has) {
+        let message = "In-place resize of containers with swap is not supported.";
+        return Resize::Infeasible(InfeasibleResize { message, detail: "swap_limitation" });
+    }
     if let Some(why) = impossible(desired, allocated, &wanted, &has) {
         return Resize::Infeasible(why);
     }
@@ -78,6 +82,28 @@ fn init_containers_change(desired: &Pod, wanted: &Allocation, has: &Allocation) 
         let had = has.containers.get(name);
         had.is_some_and(|had| wanted.containers.get(name) != Some(had))
     })
+}
+
+/// Whether the limit of swap of a container would change while it runs: it follows the memory request.
+fn changes_swap(desired: &Pod, allocated: &Pod, wanted: &Allocation, has: &Allocation) -> bool {
+    let all = |pod| view::containers(pod).iter().chain(view::init_containers(pod));
+    all(desired).any(|container| {
+        let name = &container.name;
+        let request = |allocation: &Allocation| {
+            allocation.containers.get(name).map(|size| size.memory_request)
+        };
+        let Some(before) = all(allocated).find(|before| before.name == *name) else { return false };
+        request(wanted) != request(has)
+            && !restarts_for_memory(before)
+            && (may_swap(desired, container) || may_swap(allocated, before))
+    })
+}
+
+/// Whether a container restarts when its memory changes.
+fn restarts_for_memory(container: &Container) -> bool {
+    let mut policies = container.resize_policy.iter().flatten();
+    let of_memory = policies.find(|policy| policy.resource_name == MEMORY);
+    of_memory.is_some_and(|policy| policy.restart_policy == "RestartContainer")
 }
 
 /// What the API server would reject, in its words: pods of manifests have no such check before.

@@ -109,6 +109,41 @@ fn resize_that_the_api_server_would_reject_is_infeasible() {
     assert_eq!(answer, Resize::Infeasible(expected));
 }
 
+// behaviour: RSZ-39
+#[test]
+fn container_that_may_swap_cannot_change_its_memory_request_while_it_runs() {
+    // A static pod is critical, and does not swap.
+    let of_api = |resources: &str, policy: &str| {
+        let mut pod = spec(&format!(
+            "containers: [{{name: main, image: 'image:1', resources: {{{resources}}}, \
+             resizePolicy: [{{resourceName: memory, restartPolicy: {policy}}}]}}]"
+        ));
+        pod.metadata.annotations = None;
+        pod
+    };
+    let (some, equal) = ("requests: {memory: 64Mi}", "limits: {cpu: 1, memory: 64Mi}");
+    let (more, more_cpu) = ("requests: {memory: 65Mi}", "requests: {memory: 64Mi, cpu: 1}");
+    let (not_required, restart) = ("NotRequired", "RestartContainer");
+    let rows = [
+        (true, some, more, not_required, false),
+        (true, some, more, restart, true),
+        (true, some, more_cpu, not_required, true),
+        (true, equal, "limits: {cpu: 1, memory: 65Mi}", not_required, true),
+        (false, some, more, not_required, true),
+    ];
+    for (limited_swap, has, wanted, policy, allowed) in rows {
+        let node = Node { limited_swap, ..node() };
+        let (wanted, has) = (of_api(wanted, policy), of_api(has, policy));
+        let answer = resize(&wanted, &has, &node, || Decision::Admit);
+        let message = "In-place resize of containers with swap is not supported.";
+        let never = Resize::Infeasible(InfeasibleResize { message, detail: "swap_limitation" });
+        assert_eq!(answer, if allowed { Resize::Allocate } else { never }, "{has:?} {policy}");
+    }
+    let (wanted, has) = (pod(more), pod(some));
+    let node = Node { limited_swap: true, ..node() };
+    assert_eq!(resize(&wanted, &has, &node, || Decision::Admit), Resize::Allocate, "static");
+}
+
 // behaviour: RSZ-27
 #[test]
 fn init_containers_are_immutable_without_their_gate() {

@@ -1,22 +1,22 @@
 //! systemd over D-Bus.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
+use dbus::{Object, PATIENCE, SystemBus};
 use futures_util::StreamExt as _;
 use model::ports::cgroups::CgroupError;
+#[cfg(test)]
+use zbus::Connection;
 use zbus::proxy::SignalStream;
-use zbus::{Connection, OwnedObjectPath, Proxy, Variant};
+use zbus::{OwnedObjectPath, Proxy, Variant};
 
 use super::Units;
 use super::properties::{Property, Setting};
 
-const SERVICE: &str = "org.freedesktop.systemd1";
-const PATH: &str = "/org/freedesktop/systemd1";
-const INTERFACE: &str = "org.freedesktop.systemd1.Manager";
-
-/// The timeout of a job.
-const PATIENCE: Duration = Duration::from_secs(30);
+const MANAGER: Object = Object {
+    service: "org.freedesktop.systemd1",
+    path: "/org/freedesktop/systemd1",
+    interface: "org.freedesktop.systemd1.Manager",
+};
 
 /// systemd's errors when there is nothing to do.
 const SETTLED: [&str; 2] =
@@ -37,8 +37,7 @@ type Others<'a> = Vec<(&'a str, DbusProperties<'a>)>;
 /// The service manager of this machine. Connects on first use, and again after a lost connection.
 #[derive(Debug, Default)]
 pub struct Manager {
-    /// Held while connecting, so that there is one connection.
-    connection: tokio::sync::Mutex<Option<Connection>>,
+    bus: SystemBus,
 }
 
 impl Manager {
@@ -50,24 +49,7 @@ impl Manager {
     /// The manager at the other end of a connection.
     #[cfg(test)]
     pub(crate) fn connected(connection: Connection) -> Self {
-        Self { connection: tokio::sync::Mutex::new(Some(connection)) }
-    }
-
-    async fn proxy(&self) -> zbus::Result<Proxy<'static>> {
-        let mut known = self.connection.lock().await;
-        let connection = if let Some(connection) = &*known {
-            connection.clone()
-        } else {
-            let builder = zbus::connection::Builder::system().method_timeout(PATIENCE);
-            known.insert(builder.build().await?).clone()
-        };
-        drop(known);
-        let proxy = zbus::proxy::Builder::new(&connection)
-            .destination(SERVICE)
-            .path(PATH)
-            .interface(INTERFACE)
-            .cache_properties(zbus::proxy::CacheProperties::No);
-        proxy.build().await
+        Self { bus: SystemBus::connected(connection) }
     }
 
     /// Sends a request, on a new connection if the old one is lost. Returns the result of its job, if there is
@@ -83,7 +65,7 @@ impl Manager {
             let answer = tokio::time::timeout(PATIENCE, self.send(unit, &request)).await;
             match answer.map_err(|_| failed("no answer".to_owned()))? {
                 Err(zbus::Error::InputOutput(_)) if is_first => {
-                    self.connection.lock().await.take();
+                    self.bus.disconnect().await;
                     is_first = false;
                 }
                 answer => return answer.map_err(|error| failed(error.to_string())),
@@ -92,7 +74,7 @@ impl Manager {
     }
 
     async fn send(&self, unit: &str, request: &Request) -> zbus::Result<Option<String>> {
-        let proxy = self.proxy().await?;
+        let proxy = self.bus.proxy(MANAGER).await?;
         match request {
             Request::Start(properties) => {
                 let mut ends = ends(&proxy).await?;

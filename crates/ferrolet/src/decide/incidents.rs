@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use model::admission::Rejection;
 use model::ids::{ContainerId, PodName, PodUid};
 use model::observed::{self, ContainerState, ContainerStatus};
+use model::oom::OomKill;
 use model::ports::incidents::{Incident, IncidentKind};
 use model::verdict::{Detail, Input};
 use pods::decide::worker::Target;
@@ -30,6 +31,7 @@ pub(crate) fn pod_end(target: &Target, status: Option<&PodStatus>) -> PodEnd {
         (Some("Preempting"), _) => PodEnd::Preempted,
         (Some("DeadlineExceeded"), _) => PodEnd::DeadlineExceeded,
         (Some("Evicted"), _) => PodEnd::Evicted,
+        (Some("Terminated"), _) => PodEnd::NodeShutdown,
         _ if view::is_being_deleted(pod) => PodEnd::Deleted,
         (Some(_), Some("Failed")) => PodEnd::Failed,
         (_, Some("Failed" | "Succeeded")) => PodEnd::Finished,
@@ -37,18 +39,29 @@ pub(crate) fn pod_end(target: &Target, status: Option<&PodStatus>) -> PodEnd {
     }
 }
 
-/// The incident of a terminated instance that the kernel killed.
+/// The pod of a killed container.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OomVictim<'a> {
+    /// Its name.
+    pub(crate) name: &'a PodName,
+    /// Its UID.
+    pub(crate) uid: &'a PodUid,
+    /// Its specification, if it is known.
+    pub(crate) pod: Option<&'a Pod>,
+}
+
+/// The incident of a terminated instance that the kernel killed, with the numbers of the kernel's log if it has them.
 pub(crate) fn oom_kill(
-    name: &PodName,
-    uid: &PodUid,
-    pod: Option<&Pod>,
+    victim: OomVictim<'_>,
     instance: &ContainerStatus,
+    logged: Option<&OomKill>,
 ) -> Option<Incident> {
+    let OomVictim { name, uid, pod } = victim;
     if instance.state != ContainerState::Exited || *instance.reason != *OOM_KILLED {
         return None;
     }
-    let mut detail = Detail::default();
-    if let Some(limit) = memory_limit(pod, instance) {
+    let mut detail = logged.map(OomKill::detail).unwrap_or_default();
+    if let Some(limit) = memory_limit(pod, instance).filter(|_| logged.is_none()) {
         detail = detail.with("memoryLimit", Input::Number(limit));
     }
     Some(Incident {

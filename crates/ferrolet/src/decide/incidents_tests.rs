@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use model::observed::ReportedResources;
+use model::oom::{MemoryUsage, OomScope};
 use testkit::observed::{container_status, pod_status};
 use testkit::pods;
 
@@ -53,14 +54,20 @@ fn oom_kill_has_the_time_of_the_exit_and_the_memory_limit() {
         ..container_status("c1", "main", ContainerState::Exited)
     };
     let (name, uid) = (PodName::new("default", "web"), PodUid::from("u1"));
-    let incident = oom_kill(&name, &uid, None, &killed).expect("an incident");
+    let victim = OomVictim { name: &name, uid: &uid, pod: None };
+    let incident = oom_kill(victim, &killed, None).expect("an incident");
     assert_eq!((&*incident.rule, incident.at), (OUT_OF_MEMORY, finished_at));
     assert_eq!(incident.detail.to_string(), "memoryLimit 67108864, exitCode 137");
     let failed = ContainerStatus { reason: "Error".into(), ..killed.clone() };
-    assert_eq!(oom_kill(&name, &uid, None, &failed), None);
-    let unlimited = ContainerStatus { resources: None, ..killed };
-    let incident = oom_kill(&name, &uid, None, &unlimited).expect("an incident");
+    assert_eq!(oom_kill(victim, &failed, None), None);
+    let unlimited = ContainerStatus { resources: None, ..killed.clone() };
+    let incident = oom_kill(victim, &unlimited, None).expect("an incident");
     assert_eq!(incident.detail.to_string(), "exitCode 137");
+    let memory = Some(MemoryUsage { usage: 63, limit: 64 });
+    let logged = OomKill { pid: 7, process: "hog".to_owned(), scope: OomScope::Pod, memory };
+    let incident = oom_kill(victim, &killed, Some(&logged)).expect("an incident");
+    let expected = "process hog, pid 7, scope pod, memoryLimit 64, memoryUsage 63, exitCode 137";
+    assert_eq!(incident.detail.to_string(), expected);
 }
 
 #[test]

@@ -209,7 +209,7 @@ impl SyncLoop {
                 let message = PREEMPTED.to_owned();
                 let disruption = Some(DISRUPTED.into());
                 let failure = PodFailure { reason: PREEMPTING, message, disruption };
-                let ended = workers.evict_and_wait(victim_uid.clone(), target, grace, failure);
+                let ended = workers.kill_and_wait(victim_uid.clone(), target, grace, failure);
                 let ended = ended.await;
                 (victim_uid, ended.is_ok())
             });

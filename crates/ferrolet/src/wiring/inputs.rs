@@ -16,7 +16,9 @@ use model::ports::disk::Disks;
 use model::ports::events::{Events, NodeEvents};
 use model::ports::files::HostFiles;
 use model::ports::http::{Headers, HttpGet};
+use model::ports::kernel_log::KernelLog;
 use model::ports::log_files::LogFiles;
+use model::ports::login::LoginManager;
 use model::ports::logs::ContainerLogs;
 use model::ports::packet_filter::PacketFilter;
 use model::ports::probes::ProbeClient;
@@ -27,6 +29,7 @@ use model::ports::volumes::VolumeHost;
 use prometheus::Registry;
 use runtime::decide::{BackoffLimits, NodeSettings};
 use server::EventLimits;
+use shutdown::decide::Phases;
 
 use crate::cluster_mode::ClusterPorts;
 use crate::decide::node::unlimited_node;
@@ -73,6 +76,10 @@ pub struct Ports {
     pub usage: Option<UsagePorts>,
     /// The packet filter; `None` if the agent maintains no chains.
     pub packet_filter: Option<Arc<dyn PacketFilter>>,
+    /// The kernel's log; `None` where kills by the kernel are not watched.
+    pub kernel_log: Option<Arc<dyn KernelLog>>,
+    /// Delays shutdowns of the machine; `None` where they are not delayed.
+    pub login: Option<Arc<dyn LoginManager>>,
     /// The API server; `None` without a cluster.
     pub cluster: Option<ClusterPorts>,
     /// The threads for blocking calls, so that stuck calls are reported.
@@ -134,6 +141,8 @@ pub struct Settings {
     pub image_access: ImageAccessSettings,
     /// The cgroups of the node.
     pub cgroups: NodeCgroups,
+    /// The phases of a shutdown.
+    pub shutdown: Phases,
     /// The address of the health endpoint.
     pub healthz: Option<SocketAddr>,
     /// The settings of the Node object; `None` without a cluster.
@@ -183,6 +192,7 @@ impl Settings {
             eviction: EvictionSettings::default(),
             image_access: ImageAccessSettings::default(),
             cgroups: NodeCgroups::default(),
+            shutdown: Phases::default(),
             healthz: None,
             own_node: None,
             objects: objects::Settings::default(),

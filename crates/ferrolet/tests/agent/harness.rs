@@ -19,6 +19,7 @@ use model::ports::files::HostFiles;
 use model::ports::http::Headers;
 use model::ports::runtime::Runtime;
 use runtime::decide::NodeSettings;
+use shutdown::decide::Phases;
 use testkit::addresses::MemoryAddresses;
 use testkit::cgroups::MemoryCgroups;
 use testkit::clock::VirtualClock;
@@ -28,6 +29,8 @@ use testkit::disk::MemoryDisk;
 use testkit::events::{KeptEvents, KeptNodeEvents};
 use testkit::files::MemoryFiles;
 use testkit::http::MemoryHttp;
+use testkit::kernel_log::MemoryKernelLog;
+use testkit::login::MemoryLogin;
 use testkit::node_usage::MemoryUsage;
 use testkit::probes::MemoryProbes;
 use testkit::programs::MemoryPrograms;
@@ -52,6 +55,12 @@ pub(crate) struct Harness {
     pub(crate) images: ImageRules,
     pub(crate) cgroups: Arc<MemoryCgroups>,
     pub(crate) web: Arc<MemoryHttp>,
+    /// The login manager of the machine.
+    pub(crate) login: MemoryLogin,
+    /// The phases of the agents' shutdowns.
+    pub(crate) shutdown: Phases,
+    /// The log of the kernel.
+    pub(crate) kernel_log: Arc<MemoryKernelLog>,
     /// The URL of the agents' manifests.
     pub(crate) url: Option<&'static str>,
     /// The node's allocatable resources, if they are limited.
@@ -103,6 +112,9 @@ impl Harness {
             journal: MemorySegments::default(),
             node_events: Arc::default(),
             web: Arc::default(),
+            login: MemoryLogin::default(),
+            shutdown: Phases::default(),
+            kernel_log: Arc::default(),
             probes: Arc::default(),
             url: None,
             allocatable: Vec::new(),
@@ -181,6 +193,7 @@ impl Harness {
             container_gc: self.container_gc,
             images: self.images.clone(),
             eviction: self.eviction.clone(),
+            shutdown: self.shutdown.clone(),
             cgroups: NodeCgroups::of_pods("/kubepods").per_pod(self.per_pod_cgroups),
             ..Settings::new("node", "memory", node)
         };
@@ -215,6 +228,8 @@ impl Harness {
                 alarm: None,
             }),
             packet_filter: None,
+            kernel_log: Some(Arc::clone(&self.kernel_log) as _),
+            login: Some(Arc::new(self.login.clone())),
             cluster: self.through.clone().or_else(|| self.cluster_ports()),
             pools: Vec::new(),
             metrics: Registry::new(),

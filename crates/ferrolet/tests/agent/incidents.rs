@@ -6,6 +6,18 @@ use journal::{Entry, Query, find_incidents};
 
 use crate::harness::Harness;
 
+/// What a kernel logs of a kill in a container.
+fn kill_lines(uid: &str, id: &str) -> String {
+    let cgroup = format!("/kubepods/besteffort/pod{uid}/{id}");
+    format!(
+        "hog invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0\n\
+         memory: usage 20480kB, limit 20480kB, failcnt 72\n\
+         oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,\
+         oom_memcg={cgroup},task_memcg={cgroup},task=hog,pid=42,uid=0\n\
+         Memory cgroup out of memory: Killed process 42 (hog) total-vm:77996kB\n"
+    )
+}
+
 /// The incidents of a static pod as `KIND RULE: NUMBERS`, the oldest first.
 pub(crate) fn incidents(harness: &Harness, pod: &str) -> Vec<String> {
     recorded(harness, &format!("{pod}-node"))
@@ -66,4 +78,49 @@ async fn kills_restarts_oom_kills_and_rejections_are_recorded_once() {
     harness.remove_manifest("db");
     let removed = [killed[0], killed[1], "kill pod-removed: gracePeriod 30s"];
     has_incidents(&harness, "db", &removed).await;
+}
+
+// behaviour: OOM-2, OOM-3, WHY-18
+#[tokio::test(start_paused = true)]
+async fn kill_in_the_kernel_log_is_an_event_of_its_pod_and_one_incident() {
+    let harness = Harness::new();
+    harness.write_manifest("db", "Always", "[sleep, forever]");
+    let _agent = harness.start();
+    let db = harness.one_runs("db").await;
+    harness
+        .until("the log is read", |harness| (harness.kernel_log.readers() > 0).then_some(()))
+        .await;
+    harness.kernel_log.write(&kill_lines(db.pod_uid.as_str(), db.id.as_str()));
+    let events = |harness: &Harness| {
+        let events = harness.events.all().into_iter();
+        let kill = events.filter(|event| event.reason == "OOMKilling");
+        let kills: Vec<_> = kill.map(|event| (event.field_path, event.message)).collect();
+        (!kills.is_empty()).then_some(kills)
+    };
+    let expected = "Kernel killed process hog (pid 42) of container main: \
+                    memory usage 20Mi reached the limit 20Mi of the container";
+    let found = harness.until("an event", events).await;
+    assert_eq!(found, [("spec.containers{main}".into(), expected.to_owned())]);
+    // The first process of the container lives on until the kernel kills it too.
+    let oom = "oom out-of-memory: process hog, pid 42, memoryLimit 20971520, memoryUsage 20971520";
+    has_incidents(&harness, "db", &[oom]).await;
+    assert!(harness.runtime.oom_kill(&db.id));
+    let restart = "restart exit: exitCode 137, signal 9, reason OOMKilled, restartCount 1";
+    has_incidents(&harness, "db", &[oom, restart]).await;
+}
+
+// behaviour: OOM-1
+#[tokio::test(start_paused = true)]
+async fn machine_out_of_memory_is_a_warning_of_the_node() {
+    let harness = Harness::new();
+    let _agent = harness.start();
+    harness
+        .until("the log is read", |harness| (harness.kernel_log.readers() > 0).then_some(()))
+        .await;
+    harness.kernel_log.write("Out of memory: Killed process 9 (db) total-vm:77996kB");
+    let warned = |harness: &Harness| {
+        let warnings = harness.node_warnings();
+        warnings.contains(&"SystemOOM").then_some(())
+    };
+    harness.until("a warning", warned).await;
 }

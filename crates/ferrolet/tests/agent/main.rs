@@ -27,6 +27,7 @@ mod removals;
 mod resize;
 mod resize_api;
 mod scripts;
+mod shutdown;
 mod silent_names;
 mod small_node;
 mod sources;

@@ -18,6 +18,8 @@ pub struct Facts {
     pub addresses: Option<Result<Vec<NodeAddress>, String>>,
     /// The images for the status; `None` before they were listed.
     pub images: Option<Arc<Vec<ContainerImage>>>,
+    /// Whether the machine shuts down.
+    pub shutting_down: bool,
     /// Whether the first check of everything has ended.
     pub was_looked_at: bool,
 }

@@ -29,6 +29,9 @@ pub fn problems(
     all.extend(unwell.iter().map(|one| format!("{} is not healthy: {}", one.part, one.problem)));
     all.extend(facts.runtime.runtime_error().map(ToOwned::to_owned));
     all.extend(facts.runtime.network_error().map(ToOwned::to_owned));
+    if facts.shutting_down {
+        all.push("node is shutting down".to_owned());
+    }
     if !missing.is_empty() {
         all.push(format!("missing node capacity for resources: {}", missing.join(", ")));
     }
@@ -50,10 +53,10 @@ pub fn aggregate(problems: &[String]) -> String {
 mod tests {
     use super::*;
 
-    // behaviour: NODE-21
+    // behaviour: NODE-21, SHD-2
     #[test]
     fn problems_are_in_upstream_order() {
-        let facts = Facts::default();
+        let facts = Facts { shutting_down: true, ..Facts::default() };
         let pleg =
             UnhealthyPart { part: "PLEG", problem: "pleg has yet to be successful".to_owned() };
         let all = problems(&facts, &[pleg], &["cpu", "pods"], Duration::ZERO);
@@ -61,6 +64,7 @@ mod tests {
             "container runtime status check may not have completed yet",
             "PLEG is not healthy: pleg has yet to be successful",
             "network state unknown",
+            "node is shutting down",
             "missing node capacity for resources: cpu, pods",
         ];
         assert_eq!(all, expected);

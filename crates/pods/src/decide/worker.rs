@@ -73,7 +73,7 @@ pub enum Update {
         target: Target,
         /// The grace period; `None` for that of the pod.
         grace: Option<Duration>,
-        /// Why the pod fails, if it is evicted because the node needs its resources.
+        /// Why the pod fails, if the node kills it for its own reasons.
         failure: Option<Arc<PodFailure>>,
     },
 }
@@ -126,7 +126,7 @@ pub struct Termination {
     pub target: Target,
     /// The grace period.
     pub grace: Duration,
-    /// Why the pod fails, if the node evicts it.
+    /// Why the pod fails, if the node kills it for its own reasons.
     pub failure: Option<Arc<PodFailure>>,
 }
 
@@ -218,7 +218,7 @@ struct Worker {
     restart: bool,
     /// The reason why the pod ends. It decides whether its containers and logs are kept.
     end_reason: Option<EndReason>,
-    /// Why the pod fails, if the node evicts it.
+    /// Why the pod fails, if the node kills it for its own reasons.
     failure: Option<Arc<PodFailure>>,
     /// Whether no source lists the pod any more.
     orphan: bool,
@@ -320,7 +320,8 @@ impl Workers {
             Update::Create(pod) | Update::Update(pod) => worker.target = Target::Pod(pod),
             Update::Sync => {}
             Update::Kill { grace, target, failure } => {
-                (killed, evict) = (true, failure.is_some());
+                evict = failure.as_ref().is_some_and(|failure| failure.is_eviction());
+                killed = true;
                 requested_grace = grace;
                 worker.failure = worker.failure.take().or(failure);
                 // The specification of a source is more complete than what the runtime returns.

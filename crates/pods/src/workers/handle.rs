@@ -13,7 +13,7 @@ use tracing::debug;
 use crate::decide::worker::{Event, Target, Update};
 use crate::states::WorkerStates;
 
-/// The minimum time that [`WorkersHandle::evict_and_wait`] waits.
+/// The minimum time that [`WorkersHandle::kill_and_wait`] waits.
 const LEAST_WAIT: Duration = Duration::from_secs(10);
 
 /// Sends requests to the workers.
@@ -54,9 +54,9 @@ impl WorkersHandle {
         self.send(Event::Desired(uids)).await;
     }
 
-    /// Evicts a pod with a grace period. Waits until none of its containers runs, for 1.5 times the grace period and at
-    /// least 10 s. Its final status is that of the failure.
-    pub async fn evict_and_wait(
+    /// Kills a pod that fails, with a grace period. Waits until none of its containers runs, for 1.5 times the grace
+    /// period and at least 10 s. Its final status is that of the failure.
+    pub async fn kill_and_wait(
         &self,
         uid: PodUid,
         target: Target,

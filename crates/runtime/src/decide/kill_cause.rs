@@ -110,6 +110,7 @@ impl PodEnd {
             Self::Preempted => "preempted",
             Self::DeadlineExceeded => "deadline-exceeded",
             Self::Evicted => "evicted",
+            Self::NodeShutdown => "node-shutdown",
             Self::Failed => "pod-failed",
         }
     }

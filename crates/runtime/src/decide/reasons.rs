@@ -45,6 +45,8 @@ pub enum PodEnd {
     DeadlineExceeded,
     /// It was evicted.
     Evicted,
+    /// The node shuts down.
+    NodeShutdown,
     /// It failed for another reason, such as a rejection.
     Failed,
 }

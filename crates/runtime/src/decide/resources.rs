@@ -9,7 +9,7 @@ use model::machine::{Cgroups, HugePages, Machine};
 use model::wanted::{HugePageLimit, LinuxResources};
 use podspec::quantity::Quantity;
 use podspec::resources::{self, Amounts, CPU, HUGE_PAGES_PREFIX, MEMORY};
-use podspec::{QosClass, qos_class, view};
+use podspec::{QosClass, may_swap, qos_class, view};
 
 /// The OOM score adjustments of guaranteed and best-effort containers.
 const GUARANTEED: i64 = -997;
@@ -23,6 +23,8 @@ pub struct LimitSettings {
     /// Whether the kernel kills all processes of a container that is out of memory. Only
     /// cgroup v2 can.
     pub oom_kills_all: bool,
+    /// Whether containers may use swap, by their memory requests. Only cgroup v2 can limit it.
+    pub limited_swap: bool,
 }
 
 /// The resources of a container.
@@ -41,15 +43,34 @@ pub fn container_resources(
     values.huge_page_limits =
         machine.huge_pages.iter().map(|pages| huge_pages(*pages, &limits)).collect();
     if machine.swap_controller {
-        // Pods use no swap unless the node is configured otherwise.
         match machine.cgroups {
+            // Memory and swap together: with the limit of memory there is no swap.
             Cgroups::V1 => values.memory_swap_limit = values.memory_limit,
             Cgroups::V2 => {
-                values.unified.insert("memory.swap.max".to_owned(), "0".to_owned());
+                let swaps = settings.limited_swap && may_swap(pod, container);
+                let request = requests.get(MEMORY).filter(|_| swaps).map_or(0, Quantity::value);
+                let limit = swap_limit(request, machine);
+                values.unified.insert("memory.swap.max".to_owned(), limit.to_string());
             }
         }
     }
     values
+}
+
+/// The share of the swap of the machine that a memory request is of its memory.
+#[expect(clippy::cast_precision_loss, reason = "upstream computes it in floating point too")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a positive number that is not above the bytes of swap"
+)]
+fn swap_limit(request: i64, machine: &Machine) -> u64 {
+    let request = u64::try_from(request).unwrap_or(0);
+    if machine.memory == 0 || request > machine.memory {
+        return 0;
+    }
+    let share = request as f64 / machine.memory as f64;
+    (share * machine.swap_bytes as f64) as u64
 }
 
 /// Drops zero amounts, which are not limits.

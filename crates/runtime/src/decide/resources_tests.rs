@@ -22,7 +22,7 @@ fn machine() -> Machine {
 }
 
 fn settings() -> LimitSettings {
-    LimitSettings { cpu_period: Some(Duration::from_millis(100)), oom_kills_all: false }
+    LimitSettings { cpu_period: Some(Duration::from_millis(100)), ..LimitSettings::default() }
 }
 
 fn container(requests: &[(&str, &str)], limits: &[(&str, &str)]) -> Container {
@@ -105,6 +105,42 @@ fn memory_is_limited_without_swap() {
     assert_eq!((values.memory_limit, values.memory_swap_limit), (bytes, 0));
     let unified: Vec<_> = values.unified.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     assert_eq!(unified, [("memory.oom.group", "1"), ("memory.swap.max", "0")]);
+}
+
+// behaviour: CON-91, CON-92
+#[test]
+fn swap_is_limited_by_the_memory_request() {
+    let memory = (10 * GIB, 4 * GIB);
+    let rows: [(Listed, Listed, bool, &str); 8] = [
+        (&[("memory", "1Gi")], &[], true, "429496729"),
+        (&[("memory", "5Gi")], &[("memory", "6Gi")], true, "2147483648"),
+        (&[("memory", "10Gi")], &[], true, "4294967296"),
+        (&[("memory", "11Gi")], &[], true, "0"),
+        (&[("memory", "1Gi")], &[("memory", "1Gi")], true, "0"),
+        (&[("cpu", "1")], &[("memory", "1Gi")], true, "0"),
+        (&[], &[], true, "0"),
+        (&[("memory", "1Gi")], &[], false, "0"),
+    ];
+    for (requests, limits, limited_swap, expected) in rows {
+        let machine = Machine {
+            memory: memory.0,
+            swap_bytes: memory.1,
+            swap_controller: true,
+            cgroups: Cgroups::V2,
+            ..Machine::default()
+        };
+        let (container, settings) =
+            (container(requests, limits), LimitSettings { limited_swap, ..settings() });
+        let pod = pod(vec![container.clone()]);
+        let values = container_resources(&pod, &container, &settings, &machine);
+        assert_eq!(values.unified["memory.swap.max"], expected, "{requests:?} {limits:?}");
+        let without = Machine { swap_controller: false, ..machine.clone() };
+        let values = container_resources(&pod, &container, &settings, &without);
+        assert!(values.unified.is_empty(), "nothing can limit it");
+        let old = Machine { cgroups: Cgroups::V1, ..machine };
+        let values = container_resources(&pod, &container, &settings, &old);
+        assert_eq!(values.memory_swap_limit, values.memory_limit, "no swap on the first version");
+    }
 }
 
 // behaviour: CON-74

@@ -191,6 +191,8 @@ impl Node {
             cgroups: Some(FaultyCgroups::cgroups(&self.outside, life)),
             usage: None,
             packet_filter: None,
+            kernel_log: None,
+            login: None,
             cluster: None,
             pools: Vec::new(),
             metrics: Registry::new(),

@@ -35,7 +35,7 @@ fn unit(cgroup: &str) -> Result<&str> {
 
 /// The differences from the example unit: no targets of a whole system, the test's agent, and a longer watchdog
 /// timeout.
-fn drop_in() -> String {
+pub(super) fn drop_in() -> String {
     format!(
         "[Unit]\nDefaultDependencies=no\n[Service]\nExecStart=\nExecStart=/bin/{}\n\
          WatchdogSec=300\nStandardOutput=truncate:{log}\nStandardError=truncate:{log}\n",

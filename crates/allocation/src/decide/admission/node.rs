@@ -72,6 +72,8 @@ pub struct Node {
     pub abilities: BTreeSet<Ability>,
     /// Whether it is shutting down.
     pub shutting_down: bool,
+    /// Whether some containers may use swap.
+    pub limited_swap: bool,
 }
 
 impl Node {

@@ -24,6 +24,7 @@ const RULES: &[(&str, &str)] = &[
     ("preempted", "the pod was preempted for a critical pod"),
     ("deadline-exceeded", "the pod exceeded its active deadline"),
     ("evicted", "the pod was evicted"),
+    ("node-shutdown", "the node was shutting down"),
     ("pod-failed", "the pod failed"),
     ("sandbox-changed", "the sandbox of the pod cannot be used any more"),
     ("init-container-failed", "an init container failed"),
@@ -253,10 +254,27 @@ fn exit(detail: &Inputs) -> Option<String> {
     Some(format!("exit code {code}{more}"))
 }
 
+/// `out of memory (limit 64Mi of the pod, usage 64Mi, process java with pid 4711)`.
 fn out_of_memory(detail: &Inputs) -> String {
-    match number(detail, "memoryLimit") {
-        Some(limit) => format!("out of memory (limit {})", quantity(limit)),
-        None => "out of memory".to_owned(),
+    let whose = match detail.text("scope").as_deref() {
+        None => String::new(),
+        Some("node") => return with_process("the node was out of memory", Vec::new(), detail),
+        Some("pod") => " of the pod".to_owned(),
+        Some(cgroup) => format!(" of cgroup {cgroup}"),
+    };
+    let limit = number(detail, "memoryLimit");
+    let limit = limit.map(|limit| format!("limit {}{whose}", quantity(limit)));
+    let usage = number(detail, "memoryUsage").map(|usage| format!("usage {}", quantity(usage)));
+    with_process("out of memory", limit.into_iter().chain(usage).collect(), detail)
+}
+
+fn with_process(what: &str, mut facts: Vec<String>, detail: &Inputs) -> String {
+    if let (Some(process), Some(pid)) = (detail.text("process"), number(detail, "pid")) {
+        facts.push(format!("process {process} with pid {pid}"));
+    }
+    match facts.is_empty() {
+        true => what.to_owned(),
+        false => format!("{what} ({})", facts.join(", ")),
     }
 }
 

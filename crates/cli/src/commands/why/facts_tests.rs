@@ -57,6 +57,18 @@ fn kill_is_one_line_in_plain_words() {
     for (detail, expected) in [
         (r#"{"memoryLimit":67108864,"exitCode":137}"#, "out of memory (limit 64Mi)"),
         ("{}", "out of memory"),
+        (
+            r#"{"process":"hog","pid":7,"memoryLimit":67108864,"memoryUsage":67104768}"#,
+            "out of memory (limit 64Mi, usage 65532Ki, process hog with pid 7)",
+        ),
+        (
+            r#"{"process":"hog","pid":7,"scope":"pod","memoryLimit":67108864}"#,
+            "out of memory (limit 64Mi of the pod, process hog with pid 7)",
+        ),
+        (
+            r#"{"process":"hog","pid":7,"scope":"node","exitCode":137}"#,
+            "the node was out of memory (process hog with pid 7)",
+        ),
     ] {
         let expected = format!("container web killed by the kernel: {expected}");
         assert_line(entry("oom", "out-of-memory", EntryOutcome::Killed, detail), &expected);
