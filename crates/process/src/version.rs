@@ -8,7 +8,12 @@ pub const FERROLET: &str = env!("CARGO_PKG_VERSION");
 /// The user agent of the node agent in requests to servers.
 pub const USER_AGENT: &str = concat!("kubelet/v1.36.3 ferrolet/", env!("CARGO_PKG_VERSION"));
 
-/// Both as text. The first line is what scripts expect of a kubelet.
+/// Both as text.
 pub fn text() -> String {
-    format!("Kubernetes {KUBERNETES}\nferrolet {FERROLET}\n")
+    format!("{}ferrolet {FERROLET}\n", kubelet_text())
+}
+
+/// The output of `kubelet --version`. kubeadm accepts this line only, without another one.
+pub fn kubelet_text() -> String {
+    format!("Kubernetes {KUBERNETES}\n")
 }
