@@ -17,3 +17,14 @@ pub fn text() -> String {
 pub fn kubelet_text() -> String {
     format!("Kubernetes {KUBERNETES}\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kubelet_version_is_a_single_line() {
+        assert_eq!(kubelet_text(), "Kubernetes v1.36.3\n");
+        assert!(text().starts_with(&kubelet_text()));
+    }
+}
