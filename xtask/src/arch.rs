@@ -70,6 +70,7 @@ const LAYERS: &[(Layer, &[&str])] = &[
             "e2e",
             "bench",
             "conformance",
+            "kubeadm",
             "testbed",
             "workload",
             "guest",
