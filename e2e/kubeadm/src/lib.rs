@@ -20,4 +20,6 @@ pub mod lifecycle;
 pub mod node;
 pub mod page;
 pub mod pods;
+pub mod replace;
+pub mod settled;
 pub mod steps;

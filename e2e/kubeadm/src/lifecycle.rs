@@ -1,14 +1,14 @@
-//! Steps in the life of a node: it joins, restarts, changes its agent, and leaves.
+//! Steps in the life of a node: it joins, restarts, renews its certificate, and leaves.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use testbed::Cache;
 
-use crate::add_ons::{update_volume, wait_all_ready};
 use crate::cluster::Cluster;
-use crate::commands::commands;
 use crate::node::Node;
 use crate::pods::Pods;
+use crate::replace::ensure_version;
+use crate::settled::{ensure_same_containers, settled};
 
 const INIT: &str = include_str!("../node/init.yaml");
 const JOIN: &str = include_str!("../node/join.yaml");
@@ -47,11 +47,11 @@ fn etcd_tag() -> Result<String> {
 
 pub(crate) fn join(cluster: &Cluster) -> Result<()> {
     join_second(cluster)?;
-    ensure_version(cluster, "+ferrolet")
+    ensure_version(cluster, &cluster.second, "+ferrolet")
 }
 
 /// Joins with a new token, and waits until the node and its pods are ready.
-fn join_second(cluster: &Cluster) -> Result<()> {
+pub(crate) fn join_second(cluster: &Cluster) -> Result<()> {
     let line = cluster.first.run(&["kubeadm", "token", "create", "--print-join-command"])?;
     let after = |option: &str| {
         let mut words = line.split_whitespace().skip_while(|word| *word != option);
@@ -146,52 +146,6 @@ pub(crate) fn short_signing(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn join_upstream(cluster: &Cluster) -> Result<()> {
-    let kubelet = Cache::from_env()?.parts().program("kubelet").display().to_string();
-    // The link to ferrolet is replaced, not its target.
-    let replace =
-        format!("rm -f /usr/bin/kubelet /usr/bin/ferrolet; install {kubelet} /usr/bin/kubelet");
-    cluster.second.script(&replace)?;
-    cluster.second.run(&["systemctl", "start", "kubelet"])?;
-    join_second(cluster)?;
-    wait_all_ready(cluster, &cluster.second)
-}
-
-/// The commands of the page, in the directory of ferrolet: there, back, and there again.
-pub(crate) fn install(cluster: &Cluster) -> Result<()> {
-    let there = commands(&cluster.install_page, "Replace the kubelet")?;
-    let back = commands(&cluster.install_page, "Go back to the kubelet")?;
-    ensure!((there.len(), back.len()) == (5, 2), "the page has other commands: {there:?} {back:?}");
-    let check = "./ferrolet config check /var/lib/kubelet/config.yaml";
-    ensure!(cluster.install_page.contains(check), "the page has another command of the check");
-    cluster.second.script_in(&cluster.programs, check)?;
-    let before = settled(cluster)?;
-    let ways =
-        [(&there, "+ferrolet", "there"), (&back, "", "back"), (&there, "+ferrolet", "again")];
-    for (commands, version, label) in ways {
-        cluster.second.script_in(&cluster.programs, &commands.join("\n"))?;
-        ensure_version(cluster, version)?;
-        ensure_same_containers(cluster, &before, label)?;
-        // The kubelet updates volumes once a minute.
-        if !version.is_empty() {
-            update_volume(cluster, label)?;
-        }
-    }
-    Ok(())
-}
-
-/// Waits until the second node runs an agent whose version ends so.
-fn ensure_version(cluster: &Cluster, end: &str) -> Result<()> {
-    cluster.wait(&format!("node-2 has the version v1.36.3{end}"), || {
-        let node = cluster.get(&["node", "node-2"])?;
-        let version = &node["status"]["nodeInfo"]["kubeletVersion"];
-        let version = version.as_str().unwrap_or_default();
-        let rest = version.strip_prefix("v1.36.3").unwrap_or("another one");
-        let is_it = if end.is_empty() { rest.is_empty() } else { rest.starts_with(end) };
-        Ok(if is_it { Ok(()) } else { Err(version.to_owned()) })
-    })
-}
-
 /// A certificate lives for seven minutes, of which five are over when it is issued.
 pub(crate) fn rotation(cluster: &Cluster) -> Result<()> {
     let before = settled(cluster)?;
@@ -202,38 +156,4 @@ pub(crate) fn rotation(cluster: &Cluster) -> Result<()> {
         Ok(if now == first { Err(now) } else { Ok(()) })
     })?;
     ensure_same_containers(cluster, &before, "rotated")
-}
-
-/// The pods, once all are ready.
-fn settled(cluster: &Cluster) -> Result<Pods> {
-    for node in cluster.nodes() {
-        wait_all_ready(cluster, node)?;
-    }
-    cluster.pods()
-}
-
-/// Fails if a container is another one after the agents have run a new pod on each node.
-fn ensure_same_containers(cluster: &Cluster, before: &Pods, label: &str) -> Result<()> {
-    for node in cluster.nodes() {
-        let overrides = json!({ "spec": {
-            "nodeName": node.name(),
-            "tolerations": [{ "operator": "Exists" }],
-            "terminationGracePeriodSeconds": 0,
-        } });
-        cluster.kubectl(&[
-            "run",
-            &format!("{label}-{}", node.name()),
-            "--image=ferrolet.test/add-on:1",
-            &format!("--labels=run={label}"),
-            &format!("--overrides={overrides}"),
-            "--",
-            "sleep",
-            "forever",
-        ])?;
-    }
-    cluster.wait_pods_ready(&format!("run={label}"), cluster.nodes().len())?;
-    cluster.kubectl(&["delete", "pods", &format!("--selector=run={label}")])?;
-    let changed = before.differences(&settled(cluster)?);
-    ensure!(changed.is_empty(), "containers have changed: {changed:?}");
-    Ok(())
 }

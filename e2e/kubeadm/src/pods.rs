@@ -19,6 +19,8 @@ pub struct Pod {
     pub node: String,
     pub ip: String,
     pub is_ready: bool,
+    /// Whether it is the mirror of a static pod.
+    pub is_static: bool,
     pub containers: BTreeMap<String, Container>,
 }
 
@@ -51,8 +53,18 @@ impl Pods {
     /// Those on a node.
     #[must_use]
     pub fn on(&self, node: &str) -> Self {
-        let on_node = self.by_uid.iter().filter(|(_, pod)| pod.node == node);
-        Self { by_uid: on_node.map(|(uid, pod)| (uid.clone(), pod.clone())).collect() }
+        self.filtered(|pod| pod.node == node)
+    }
+
+    #[must_use]
+    pub fn without_static(&self) -> Self {
+        self.filtered(|pod| !pod.is_static)
+    }
+
+    fn filtered(&self, keep: impl Fn(&Pod) -> bool) -> Self {
+        let mut by_uid = self.by_uid.clone();
+        by_uid.retain(|_, pod| keep(pod));
+        Self { by_uid }
     }
 
     /// The first pod whose name begins so.
@@ -91,6 +103,7 @@ impl Pod {
             node: text(&pod["spec"]["nodeName"]),
             ip: text(&status["podIP"]),
             is_ready,
+            is_static: pod["metadata"]["annotations"]["kubernetes.io/config.mirror"].is_string(),
             containers: containers.collect(),
         }
     }
@@ -141,6 +154,7 @@ mod tests {
     fn pods_are_selected_by_node_and_name() {
         let pods = pods("a", 0, "False");
         assert_eq!((pods.on("node-1").len(), pods.on("node-2").len()), (1, 0));
+        assert_eq!(pods.without_static(), pods);
         assert_eq!(pods.named("web").map(|pod| pod.ip.as_str()), Some("10.0.0.1"));
         assert_eq!(pods.to_string(), r#"ns/web-1 on "node-1": not ready"#);
         assert!(!pods.are_ready());

@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use crate::cluster::Cluster;
-use crate::{add_ons, lifecycle};
+use crate::{add_ons, lifecycle, replace};
 
 /// A step of the run.
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +25,7 @@ const fn step(name: &'static str, run: fn(&Cluster) -> Result<()>) -> Step<Clust
 }
 
 /// All steps, in order.
-pub const STEPS: [Step<Cluster>; 16] = [
+pub const STEPS: [Step<Cluster>; 17] = [
     needed("kubeadm init: the control plane runs as static pods", lifecycle::init),
     step("pods on the host network run while the node has no pod network", add_ons::host_network),
     needed("a network add-on makes the node ready", add_ons::network),
@@ -38,8 +38,9 @@ pub const STEPS: [Step<Cluster>; 16] = [
     step("kubeadm upgrade node: a changed configuration takes effect", lifecycle::upgrade),
     needed("kubeadm reset: nothing of the second node is left", lifecycle::reset_second),
     step("a changed manifest restarts the controller manager", lifecycle::short_signing),
-    needed("the second node joins again, with the upstream kubelet", lifecycle::join_upstream),
-    step("docs/install.md: ferrolet replaces the kubelet, and back", lifecycle::install),
+    needed("the second node joins again, with the upstream kubelet", replace::join_upstream),
+    step("docs/install.md on the second node: there, back, and there again", replace::on_worker),
+    step("docs/install.md on the node of the control plane", replace::on_control_plane),
     step("client certificates rotate", lifecycle::rotation),
     step("kubeadm reset: nothing of the first node is left", lifecycle::reset_first),
 ];
