@@ -5,7 +5,7 @@ export CARGO_TARGET_DIR := $(FERROLET_CACHE)/target
 export PATH := $(FERROLET_CACHE)/tools/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster record test soak bench conformance testbed tools fmt lint
+.PHONY: help run cluster record test soak bench conformance kubeadm testbed tools fmt lint
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -38,6 +38,9 @@ bench: ## measure ferrolet and the upstream kubelet side by side, in parts (PART
 
 conformance: ## run upstream's end-to-end suite on a node (FOCUS=REGEX SKIP=REGEX AGENT=upstream QUICK=1 PROCS=8)
 	@scripts/conformance.sh
+
+kubeadm: ## set up a cluster of two nodes with upstream's kubeadm, and ferrolet as their kubelet
+	@scripts/kubeadm.sh
 
 testbed: ## build the real parts that tests run against (cached)
 	@e2e/parts/build.sh

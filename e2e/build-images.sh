@@ -5,10 +5,11 @@
 #     ${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet/testbed/images/NAME-TAG.tar
 #     ${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet/testbed/images/extra/NAME-TAG.tar    (images that only some tests import)
 #     ${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet/testbed/images/conformance/NAME-TAG.tar    (for `make conformance`)
+#     ${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet/testbed/images/kubeadm/NAME-TAG.tar    (for `make kubeadm`)
 #     ${XDG_CACHE_HOME:-$HOME/.cache}/ferrolet/testbed/vm/guest
 #
 # Unchanged files are kept. parts/build.sh installs the packages that the build needs. With `images` or `guest` as
-# argument, only those are built; `conformance` is built only when it is named.
+# argument, only those are built; `conformance` and `kubeadm` are built only when they are named.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -50,6 +51,15 @@ if [ "$only" = conformance ]; then
   # Optimized: the images have hundreds of megabytes, of which digests are computed.
   cargo run $quiet --locked --profile image -p test-images -- conformance --testbed "$testbed" --workload "$workload" \
     --into "$testbed/images/conformance"
+fi
+if [ "$only" = kubeadm ]; then
+  # The versions are those of the parts.
+  version() { awk -v module="$2" '{ sub(/^require /, "") } $1 == module { print $2; exit }' "e2e/parts/$1/go.mod"; }
+  etcd=$(version etcd go.etcd.io/etcd/server/v3)
+  workload=$(static workload)
+  cargo run $quiet --locked --profile image -p test-images -- kubeadm --testbed "$testbed" --workload "$workload" \
+    --into "$testbed/images/kubeadm" --kubernetes "$(version kubeadm k8s.io/kubernetes)" \
+    --coredns "$(version coredns github.com/coredns/coredns)" --etcd "${etcd#v}-0"
 fi
 if asked guest; then
   guest=$(static guest)

@@ -39,7 +39,7 @@ run_function() {
 # source_commit : prints the last commit that changed anything except stored results, and whether the tree has
 # other changes. Committing a result therefore does not change the commit of the next one.
 source_commit() {
-    local but=(. ':!docs/soak' ':!docs/benchmarks' ':!docs/conformance') git=(git -c 'safe.directory=*') id
+    local but=(. ':!docs/soak' ':!docs/benchmarks' ':!docs/conformance' ':!docs/kubeadm') git=(git -c 'safe.directory=*') id
     id=$("${git[@]}" log -1 --format=%h --abbrev=12 -- "${but[@]}" 2>/dev/null) || id=
     if [ -n "$("${git[@]}" status --porcelain -- "${but[@]}" 2>/dev/null)" ]; then
         id="${id:-unknown}, with changes"

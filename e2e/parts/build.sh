@@ -14,7 +14,9 @@
 #     cni/PLUGIN               the same for the CNI plugins
 #     NAME/VERSION/FILE        link to a file copied from a part
 #     conformance/FILE         upstream's end-to-end suite
+#     kubeadm/PROGRAM          kubeadm, and what runs as pods in its clusters
 #     userland/                programs for the images of that suite; see userland.sh
+#     userland-proxy/          programs for the image of kube-proxy; see proxy-userland.sh
 #     vm/                      the parts of the virtual machine; see vm.sh
 #     parts/NAME-VERSION-KEY/  a finished part; KEY covers go.mod, go.sum, programs of ours and the table line
 #     log/NAME.log             the output of the last build of that part
@@ -24,13 +26,13 @@
 # other versions stay and can be deleted at any time.
 #
 # With names of parts as arguments, only those are made; `vm` is one of them. `systemd` installs the packages that only
-# `make soak PART=vm` needs. `conformance` is made only when it is named.
+# `make soak PART=vm` needs. `conformance`, `kubeadm` and `coredns` are made only when they are named.
 #
 # GOFLAGS and the other settings of the go command apply as usual.
 set -euo pipefail
 
 # name | Go module | where it goes | cgo | items
-# It goes to bin, cni or conformance when it is programs to build, and to files when it is files to copy. Items are
+# It goes to bin, cni, conformance or kubeadm when it is programs to build, and to files when it is files to copy. Items are
 # packages or files, as paths in the module; NAME=PATH gives one a name other than its last element. Among programs,
 # NAME.test is the test of a package, NAME.crt and NAME.key are files, and MODULE@PATH is a package of another module.
 # `keyring` is a program of ours, in the part's directory, that calls upstream's packages.
@@ -46,8 +48,11 @@ etcd          | go.etcd.io/etcd/server/v3              | bin   | 0 | etcd=.
 control-plane | k8s.io/kubernetes                      | bin   | 0 | cmd/kube-apiserver cmd/kube-controller-manager cmd/kube-scheduler cmd/kubectl
 '
 
-# Parts that are made only when they are named: the end-to-end suite takes ten minutes.
+# Parts that are made only when they are named: the end-to-end suite takes ten minutes, and a cluster of kubeadm is
+# rarely tried.
 PARTS_ON_DEMAND='
+kubeadm       | k8s.io/kubernetes                      | kubeadm     | 0 | cmd/kubeadm cmd/kube-proxy
+coredns       | github.com/coredns/coredns             | kubeadm     | 0 | coredns=.
 conformance   | k8s.io/kubernetes                      | conformance | 0 | e2e.test=test/e2e agnhost=test/images/agnhost ginkgo=github.com/onsi/ginkgo/v2@ginkgo localhost.crt=test/images/agnhost/porter/localhost.crt localhost.key=test/images/agnhost/porter/localhost.key
 '
 
@@ -61,6 +66,7 @@ declare -A VERSION_VARIABLE=(
   [cni]='github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion'
   [kubelet]='k8s.io/component-base/version.gitVersion'
   [control-plane]='k8s.io/component-base/version.gitVersion'
+  [kubeadm]='k8s.io/component-base/version.gitVersion'
   [conformance]='k8s.io/component-base/version.gitVersion'
 )
 
@@ -299,15 +305,20 @@ main() { # names of parts; all of them if there are none
   # Only tests need the virtual machine.
   [[ $# -gt 0 && $wanted != *" vm "* ]] || PACKAGES+=$VM_PACKAGES
   [[ $wanted != *" systemd "* ]] || PACKAGES+=$SYSTEMD_PACKAGES
-  [[ $wanted != *" conformance "* ]] || PACKAGES+=$CONFORMANCE_PACKAGES PARTS+=$PARTS_ON_DEMAND
+  [[ $wanted != *" conformance "* ]] || PACKAGES+=$CONFORMANCE_PACKAGES
   install_packages
   mapfile -t row_list < <(rows "$PARTS")
   for row in "${row_list[@]}"; do
     [[ $# -eq 0 || $wanted = *" ${row%%|*} "* ]] || continue
     provide "$row"
   done
+  mapfile -t row_list < <(rows "$PARTS_ON_DEMAND")
+  for row in "${row_list[@]}"; do
+    [[ $wanted != *" ${row%%|*} "* ]] || provide "$row"
+  done
   [[ $# -gt 0 && $wanted != *" vm "* ]] || "$here/vm.sh" "$testbed"
   [[ $wanted != *" conformance "* ]] || "$here/userland.sh" "$testbed"
+  [[ $wanted != *" kubeadm "* ]] || "$here/proxy-userland.sh" "$testbed"
 }
 
 main "$@"

@@ -8,16 +8,7 @@ set -euo pipefail
 
 userland=$1/userland
 making=$(mktemp -d "$1/parts/.making.XXXXXX")
-
-# Copies a program and its libraries to the paths that they have here.
-copy() { # tree program path-in-the-tree
-  local library
-  install -D -m 0755 "$(readlink -f "$2")" "$1/$3"
-  # A static program has none, and ldd fails.
-  for library in $(ldd "$2" 2>/dev/null | grep -oE '/[^ ]+' || true); do
-    install -D -m 0755 "$(readlink -f "$library")" "$1$library"
-  done
-}
+. "$(dirname "${BASH_SOURCE[0]}")/copy.sh"
 
 printf '%-13s ' userland
 # The shell is bash: unlike the shell of upstream's image, busybox's shell drops variables whose names are not
@@ -31,12 +22,4 @@ done
 copy "$making/tools" "$(command -v curl)" usr/bin/curl
 copy "$making/tools" "$(command -v ip)" usr/sbin/ip
 copy "$making/tools" "$(command -v nc)" usr/bin/nc
-if diff --recursive --no-dereference --brief "$making" "$userland" >/dev/null 2>&1; then
-  echo "… unchanged"
-  rm -rf "$making"
-else
-  chmod 0755 "$making"
-  rm -rf "$userland"
-  mv -T "$making" "$userland"
-  echo "… collected"
-fi
+keep_unless_equal "$making" "$userland"

@@ -74,6 +74,7 @@ const LAYERS: &[(Layer, &[&str])] = &[
             "e2e",
             "bench",
             "conformance",
+            "kubeadm",
             "testbed",
             "workload",
             "guest",

@@ -254,7 +254,7 @@ fn run_agent(flags: &[OsString]) -> Result<()> {
             return run::run(*args, verbosity, traces);
         }
         Invocation::Help => run_help::help(),
-        Invocation::Version => version::text(),
+        Invocation::Version => version::kubelet_text(),
     };
     Ok(io::stdout().write_all(text.as_bytes())?)
 }

@@ -150,6 +150,19 @@ impl VolumeHost for HostVolumes {
         self.at("create directory", place, work).await
     }
 
+    async fn exists(&self, place: &Place) -> Result<bool, FileError> {
+        let work = |place: &Place| match place::open_place(place, place::NAMED) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            opened => opened.map(|_| true),
+        };
+        self.at("stat", place, work).await
+    }
+
+    async fn make_file(&self, place: &Place) -> Result<(), FileError> {
+        let work = |place: &Place| place::make_target(place, false).map(drop);
+        self.at("create file", place, work).await
+    }
+
     async fn mount(&self, place: &Place, file_system: &FileSystem) -> Result<(), FileError> {
         if let Some(request) = Request::of(file_system) {
             return self.mount_by_program(place, file_system, request).await;

@@ -153,7 +153,8 @@ impl VolumeLayout {
         self.pod(uid).join("volumes").join(id.plugin.directory()).join(&*id.name)
     }
 
-    /// The directory in which an `emptyDir` has its ready marker. Volumes with content are wrapped ones.
+    /// The ready marker of an `emptyDir`: a file, which the upstream kubelet reads, too. Volumes with content are wrapped
+    /// ones.
     pub fn ready_marker(&self, uid: &PodUid, id: &VolumeId) -> Place {
         let wrapped = if id.plugin.requires_remount() { "wrapped_" } else { "" };
         let name = format!("{wrapped}{}", id.name);

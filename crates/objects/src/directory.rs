@@ -17,12 +17,29 @@ use crate::decide::{Listed, service_variables};
 
 /// How long a lookup of a class waits for the first list.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a container waits for the first list of services. A node that joins has its first certificate, and its first
+/// pods, about a second before the list: the request without a certificate has failed and is repeated after a pause.
+const SERVICES_PATIENCE: Duration = Duration::from_secs(3);
 
 /// All services of the cluster. Clones share the store.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Services {
+    shared: Arc<AllServices>,
+}
+
+#[derive(Debug)]
+struct AllServices {
     /// Written by the feed.
-    listed: Arc<Mutex<Listed<ServiceName, ServiceRecord>>>,
+    listed: Mutex<Listed<ServiceName, ServiceRecord>>,
+    /// Whether all were listed. Written by the feed.
+    are_listed: watch::Sender<bool>,
+}
+
+impl Default for Services {
+    fn default() -> Self {
+        let are_listed = watch::Sender::new(false);
+        Self { shared: Arc::new(AllServices { listed: Mutex::default(), are_listed }) }
+    }
 }
 
 impl Services {
@@ -32,17 +49,28 @@ impl Services {
     }
 
     fn listed(&self) -> MutexGuard<'_, Listed<ServiceName, ServiceRecord>> {
-        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Sink<ServiceRecord, ServiceName> for Services {
     fn receive(&self, change: Change<ServiceRecord, ServiceName>) {
-        self.listed().receive(change, |service| service.name.clone());
+        let mut listed = self.listed();
+        listed.receive(change, |service| service.name.clone());
+        let are_listed = listed.all().is_some();
+        drop(listed);
+        let changed = |before: &mut bool| std::mem::replace(before, are_listed) != are_listed;
+        self.shared.are_listed.send_if_modified(changed);
     }
 }
 
+#[async_trait]
 impl ServiceVariables for Services {
+    async fn first_list(&self) {
+        let mut are_listed = self.shared.are_listed.subscribe();
+        timeout(SERVICES_PATIENCE, are_listed.wait_for(|listed| *listed)).await.ok();
+    }
+
     fn variables(&self, namespace: &str, links: bool) -> Option<Vec<(String, String)>> {
         let name = |namespace: &str, name: &str| ServiceName {
             namespace: namespace.into(),

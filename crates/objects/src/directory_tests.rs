@@ -5,7 +5,7 @@ use model::objects::{ServiceName, ServicePort, ServiceRecord};
 use model::ports::objects::{RuntimeHandlers as _, ServiceVariables as _};
 use testkit::cluster::{ApiCall, MemoryCluster};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{RuntimeClasses, Services};
@@ -61,6 +61,25 @@ async fn services_are_known_after_the_first_list_and_follow_changes() {
     assert_eq!(hosts(&services, "ns", false).unwrap(), ["kubernetes"]);
     cluster.drop_service(ServiceName { namespace: "ns".into(), name: "new".into() });
     wait("gone", || hosts(&services, "ns", true).unwrap() == ["kubernetes"]).await;
+}
+
+// behaviour: OBJ-4
+#[tokio::test(start_paused = true)]
+async fn first_list_of_services_is_awaited_for_three_seconds() {
+    let (cluster, services) = (MemoryCluster::default(), Services::default());
+    let start = Instant::now();
+    services.first_list().await;
+    assert_eq!(start.elapsed(), Duration::from_secs(3));
+    let mut tasks = JoinSet::new();
+    let (followed, feed) = (services.clone(), Arc::new(cluster));
+    tasks.spawn(async move {
+        sleep(Duration::from_secs(1)).await;
+        followed.run(feed, CancellationToken::new()).await;
+    });
+    let start = Instant::now();
+    services.first_list().await;
+    assert!(services.variables("ns", true).is_some());
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
 }
 
 // behaviour: OBJ-20, OBJ-21

@@ -8,7 +8,23 @@ pub const FERROLET: &str = env!("CARGO_PKG_VERSION");
 /// The user agent of the node agent in requests to servers.
 pub const USER_AGENT: &str = concat!("kubelet/v1.36.3 ferrolet/", env!("CARGO_PKG_VERSION"));
 
-/// Both versions as text. The first line is the one that scripts expect of a kubelet.
+/// Both versions as text. The first line is the output of `kubelet --version`.
 pub fn text() -> String {
-    format!("Kubernetes {KUBERNETES}\nferrolet {FERROLET}\n")
+    format!("{}ferrolet {FERROLET}\n", kubelet_text())
+}
+
+/// The output of `kubelet --version`. kubeadm accepts this line only, without another one.
+pub fn kubelet_text() -> String {
+    format!("Kubernetes {KUBERNETES}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kubelet_version_is_a_single_line() {
+        assert_eq!(kubelet_text(), "Kubernetes v1.36.3\n");
+        assert!(text().starts_with(&kubelet_text()));
+    }
 }

@@ -31,10 +31,14 @@ impl ApiParts {
     ) -> Result<ApiFacts, ConfigError> {
         let namespace = view::pod_name(pod).namespace;
         let links = view::spec(pod).and_then(|spec| spec.enable_service_links).unwrap_or(true);
+        let is_static = view::is_static(pod);
+        if !is_static {
+            self.services.first_list().await;
+        }
         let services = match self.services.variables(&namespace, links) {
             Some(services) => services,
             // A static pod runs without an API, too.
-            None if view::is_static(pod) => Vec::new(),
+            None if is_static => Vec::new(),
             None => return Err(ConfigError::NoServices),
         };
         let keys = environment_objects(&namespace, container);

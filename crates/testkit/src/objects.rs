@@ -78,7 +78,10 @@ impl PodObjects for MemoryObjects {
     }
 }
 
+#[async_trait]
 impl ServiceVariables for MemoryObjects {
+    async fn first_list(&self) {}
+
     fn variables(&self, _: &str, _: bool) -> Option<Vec<(String, String)>> {
         self.state().services.clone()
     }

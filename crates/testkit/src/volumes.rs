@@ -250,6 +250,19 @@ impl VolumeHost for MemoryVolumes {
         self.at(Operation::MakeDirectory, place, work).await
     }
 
+    async fn exists(&self, place: &Place) -> Result<bool, FileError> {
+        let work = |tree: &mut Tree| match beneath(tree, place) {
+            Err(ErrorKind::NotFound) => Ok(false),
+            path => Ok(tree.at(&path?).is_some()),
+        };
+        self.at(Operation::Exists, place, work).await
+    }
+
+    async fn make_file(&self, place: &Place) -> Result<(), FileError> {
+        let work = |tree: &mut Tree| subpath::make_target(tree, place, false).map(drop);
+        self.at(Operation::MakeFile, place, work).await
+    }
+
     async fn mount(&self, place: &Place, file_system: &FileSystem) -> Result<(), FileError> {
         let work = |tree: &mut Tree| {
             let path = beneath(tree, place)?;

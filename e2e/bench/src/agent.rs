@@ -48,7 +48,7 @@ impl Programs {
     /// The version of an agent, in one line.
     pub fn version(&self, agent: Agent) -> Result<String> {
         let (program, args) = match agent {
-            Agent::Ferrolet => (&self.ferrolet, ["run", "--version"].as_slice()),
+            Agent::Ferrolet => (&self.ferrolet, ["version"].as_slice()),
             Agent::Upstream => (&self.kubelet, ["--version"].as_slice()),
         };
         version(program, args)

@@ -44,6 +44,20 @@ impl Layer {
         self.with_tree_at(directory, "")
     }
 
+    /// Adds the files of a directory of this machine below a path. Links are followed.
+    pub fn with_files_below(mut self, place: &str, directory: &Path) -> Result<Self, Error> {
+        let list = |source| Error::List { path: directory.to_owned(), source };
+        for entry in fs::read_dir(directory).map_err(list)? {
+            let path = entry.map_err(list)?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let place = format!("{place}/{name}");
+            let read = |source| Error::Read { path: path.clone(), source };
+            let mode = fs::metadata(&path).map_err(read)?.permissions().mode() & 0o7777;
+            self = self.with(&place, Entry::File { content: fs::read(&path).map_err(read)?, mode });
+        }
+        Ok(self)
+    }
+
     fn with_tree_at(mut self, directory: &Path, place: &str) -> Result<Self, Error> {
         let list = |source| Error::List { path: directory.to_owned(), source };
         for entry in fs::read_dir(directory).map_err(list)? {

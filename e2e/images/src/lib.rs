@@ -21,6 +21,7 @@ pub mod catalogue;
 pub mod conformance;
 mod error;
 mod image;
+pub mod kubeadm;
 mod layer;
 mod oci;
 pub mod registry;

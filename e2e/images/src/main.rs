@@ -14,10 +14,13 @@ use anyhow::Context;
 use lexopt::{Arg, ValueExt};
 use test_images::Image;
 use test_images::conformance::{self, Inputs};
+use test_images::kubeadm::{self, Versions};
 use test_images::registry::{Fault, Registry, serve};
 
 const USAGE: &str = "usage: test-images --workload EXECUTABLE --into DIRECTORY
        test-images conformance --testbed DIRECTORY --workload EXECUTABLE --into DIRECTORY
+       test-images kubeadm --testbed DIRECTORY --workload EXECUTABLE --into DIRECTORY
+                   --kubernetes VERSION --coredns VERSION --etcd VERSION
        test-images serve --from DIRECTORY [--port PORT] [--login NAME:PASSWORD [--tokens]] [--pace BYTES]
                          [--fault NAME=KIND*COUNT]…";
 
@@ -41,6 +44,8 @@ enum Task {
     /// Write the images of upstream's end-to-end suite, from the programs that `make conformance` built into
     /// the testbed.
     WriteConformance { testbed: PathBuf, workload: PathBuf, into: PathBuf },
+    /// Write the images of a cluster of kubeadm, from what `make kubeadm` built into the testbed.
+    WriteKubeadm { testbed: PathBuf, workload: PathBuf, into: PathBuf, versions: Versions },
     /// Serve the images of a directory to programs on this machine; port 0 takes any free port.
     Serve { from: PathBuf, port: u16, access: Access },
 }
@@ -51,6 +56,10 @@ fn main() -> anyhow::Result<()> {
         Task::WriteConformance { testbed, workload, into } => {
             let inputs = Inputs::read(&testbed, &read_workload(&workload)?)?;
             write_all(&conformance::images(&inputs), &into)
+        }
+        Task::WriteKubeadm { testbed, workload, into, versions } => {
+            let images = kubeadm::images(&testbed, &read_workload(&workload)?, &versions)?;
+            write_all(&images, &into)
         }
         Task::Serve { from, port, access } => serve_images(&from, port, access),
     }
@@ -92,35 +101,66 @@ fn serve_images(from: &Path, port: u16, access: Access) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The command line as it is written.
+#[derive(Default)]
+struct Arguments {
+    /// The word before the options.
+    task: Option<String>,
+    workload: Option<PathBuf>,
+    into: Option<PathBuf>,
+    from: Option<PathBuf>,
+    testbed: Option<PathBuf>,
+    port: u16,
+    access: Access,
+    /// The versions of Kubernetes, CoreDNS and etcd.
+    versions: [Option<String>; 3],
+}
+
 fn arguments() -> Result<Task, lexopt::Error> {
     let mut parser = lexopt::Parser::from_env();
-    let (mut workload, mut into, mut from, mut testbed) = (None, None, None, None);
-    let mut access = Access::default();
-    let (mut serving, mut for_conformance, mut port) = (false, false, 0);
+    let mut given = Arguments::default();
     while let Some(argument) = parser.next()? {
         match argument {
-            Arg::Value(word) if word == "serve" && !serving => serving = true,
-            Arg::Value(word) if word == "conformance" && !serving => for_conformance = true,
-            Arg::Long("testbed") if for_conformance => testbed = Some(parser.value()?.into()),
-            Arg::Long("from") if serving => from = Some(parser.value()?.into()),
-            Arg::Long("port") if serving => port = parser.value()?.parse()?,
-            Arg::Long("pace") if serving => access.pace = Some(parser.value()?.parse()?),
-            Arg::Long("login") if serving => access.login = Some(parser.value()?.string()?),
-            Arg::Long("tokens") if serving => access.tokens = true,
-            Arg::Long("fault") if serving => access.faults.push(parser.value()?.parse()?),
-            Arg::Long("workload") if !serving => workload = Some(parser.value()?.into()),
-            Arg::Long("into") if !serving => into = Some(parser.value()?.into()),
+            Arg::Value(word) if given.task.is_none() => given.task = Some(word.string()?),
+            Arg::Long("testbed") => given.testbed = Some(parser.value()?.into()),
+            Arg::Long("from") => given.from = Some(parser.value()?.into()),
+            Arg::Long("port") => given.port = parser.value()?.parse()?,
+            Arg::Long("pace") => given.access.pace = Some(parser.value()?.parse()?),
+            Arg::Long("login") => given.access.login = Some(parser.value()?.string()?),
+            Arg::Long("tokens") => given.access.tokens = true,
+            Arg::Long("fault") => given.access.faults.push(parser.value()?.parse()?),
+            Arg::Long("workload") => given.workload = Some(parser.value()?.into()),
+            Arg::Long("into") => given.into = Some(parser.value()?.into()),
+            Arg::Long("kubernetes") => given.versions[0] = Some(parser.value()?.string()?),
+            Arg::Long("coredns") => given.versions[1] = Some(parser.value()?.string()?),
+            Arg::Long("etcd") => given.versions[2] = Some(parser.value()?.string()?),
             other => return Err(other.unexpected()),
         }
     }
-    if serving {
-        return Ok(Task::Serve { from: from.ok_or("--from is needed")?, port, access });
+    given.task()
+}
+
+impl Arguments {
+    fn task(self) -> Result<Task, lexopt::Error> {
+        let name = self.task.as_deref().unwrap_or_default();
+        if name == "serve" {
+            let from = self.from.ok_or("--from is needed")?;
+            return Ok(Task::Serve { from, port: self.port, access: self.access });
+        }
+        let workload = self.workload.ok_or("--workload is needed")?;
+        let into = self.into.ok_or("--into is needed")?;
+        let testbed = self.testbed.ok_or("--testbed is needed");
+        match name {
+            "" => Ok(Task::Write { workload, into }),
+            "conformance" => Ok(Task::WriteConformance { testbed: testbed?, workload, into }),
+            "kubeadm" => {
+                let [Some(kubernetes), Some(coredns), Some(etcd)] = self.versions else {
+                    return Err("--kubernetes, --coredns and --etcd are needed".into());
+                };
+                let versions = Versions { kubernetes, coredns, etcd };
+                Ok(Task::WriteKubeadm { testbed: testbed?, workload, into, versions })
+            }
+            other => Err(format!("unknown task {other}").into()),
+        }
     }
-    let workload = workload.ok_or("--workload is needed")?;
-    let into = into.ok_or("--into is needed")?;
-    if for_conformance {
-        let testbed = testbed.ok_or("--testbed is needed")?;
-        return Ok(Task::WriteConformance { testbed, workload, into });
-    }
-    Ok(Task::Write { workload, into })
 }

@@ -3,7 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::{CacheError, ContainerdError, ControlPlaneError, ProcessError, SupervisorError};
+use crate::{
+    CacheError, ContainerdError, ControlPlaneError, NetworkError, ProcessError, SupervisorError,
+};
 
 /// Why an instance could not be started, used or removed.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +24,8 @@ pub enum Error {
     ControlPlane(#[source] ControlPlaneError),
     #[error("cannot run a program inside the instance")]
     Process(#[source] ProcessError),
+    #[error("cannot connect the instance to another")]
+    Network(#[source] NetworkError),
     #[error("cannot reach the files of the instance")]
     Files(#[source] io::Error),
     #[error("cannot prepare a log file")]

@@ -17,15 +17,21 @@ use rustix::net::sockopt::socket_peercred;
 pub(crate) struct Files {
     /// `/proc/<pid>` of pid 1. Once that process has ended, this is invalid, even if its pid is reused.
     init: OwnedFd,
+    pid: u32,
 }
 
 impl Files {
     /// The files of the process that listens on this socket.
     pub(crate) fn of_listener(socket: &Path) -> io::Result<Self> {
         let listener = socket_peercred(UnixStream::connect(socket)?)?.pid;
-        let directory = format!("/proc/{}", listener.as_raw_nonzero());
-        let init = open(directory, DIRECTORY, Mode::empty())?;
-        Ok(Self { init })
+        let pid = listener.as_raw_nonzero().get().unsigned_abs();
+        let init = open(format!("/proc/{pid}"), DIRECTORY, Mode::empty())?;
+        Ok(Self { init, pid })
+    }
+
+    /// The host's number of that process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
     }
 
     fn open(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {

@@ -11,7 +11,7 @@ use crate::containerd::Containerd;
 use crate::control_plane::{ControlPlane, ControlPlaneOptions, Place};
 use crate::error::{AtPath, Error};
 use crate::files::Files;
-use crate::network::Addresses;
+use crate::network::{self, Addresses, End};
 use crate::paths::{Cache, InstanceDir, Parts};
 use crate::process::{Command, Init, Process};
 use crate::supervisor::{Ready, Supervisor};
@@ -153,6 +153,15 @@ impl Instance {
         self.addresses.host()
     }
 
+    /// Connects the networks of two instances: each reaches the node address of the other.
+    pub fn connect_to(&self, other: &Self) -> Result<(), Error> {
+        network::connect_instances(self.end(), other.end()).map_err(Error::Network)
+    }
+
+    fn end(&self) -> End {
+        End { pid: self.files.pid(), addresses: self.addresses }
+    }
+
     /// The subnet of the pods' addresses, routed from the host.
     pub fn pod_cidr(&self) -> String {
         self.addresses.pods().to_string()
@@ -178,7 +187,12 @@ impl Instance {
 
     /// Runs a program, for a minute at most.
     pub fn run(&self, command: &Command) -> Result<Output, Error> {
-        self.init.run(command, RUN).map_err(Error::Process)
+        self.run_within(command, RUN)
+    }
+
+    /// Runs a program with a time limit.
+    pub fn run_within(&self, command: &Command, time: Duration) -> Result<Output, Error> {
+        self.init.run(command, time).map_err(Error::Process)
     }
 
     /// Reads a file inside the instance. The kernel writes some files for the process that reads them, which is one

@@ -171,6 +171,45 @@ pub(crate) fn connect(slot: u8, pid: u32) -> Result<Addresses, NetworkError> {
     Ok(addresses)
 }
 
+/// An end of the link between two instances.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct End {
+    /// A process in the instance.
+    pub(crate) pid: u32,
+    pub(crate) addresses: Addresses,
+}
+
+/// Links the network namespaces of two instances, and routes their node addresses through the link. The host need not
+/// forward packets. The link ends with either instance.
+pub(crate) fn connect_instances(one: End, other: End) -> Result<(), NetworkError> {
+    let make = format!(
+        "link add {} netns {} type veth peer name {} netns {}\n",
+        link_to(other),
+        one.pid,
+        link_to(one),
+        other.pid
+    );
+    host::run("ip", &["-batch", "-"], &make).map_err(NetworkError::Make)?;
+    for (here, there) in [(one, other), (other, one)] {
+        let link = link_to(there);
+        let batch = format!(
+            "link set {link} up\n\
+             route add {}/32 dev {link} src {}\n",
+            there.addresses.node(),
+            here.addresses.node()
+        );
+        let namespace = format!("--net=/proc/{}/ns/net", here.pid);
+        host::run("nsenter", &[&namespace, "ip", "-batch", "-"], &batch)
+            .map_err(NetworkError::Configure)?;
+    }
+    Ok(())
+}
+
+/// The name of the link to an instance, inside another.
+fn link_to(end: End) -> String {
+    format!("node{}", end.addresses.slot)
+}
+
 #[derive(Deserialize)]
 struct Route {
     dst: String,

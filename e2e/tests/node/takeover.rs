@@ -2,13 +2,15 @@
 
 use anyhow::{Result, ensure};
 use e2e::agent::Agent;
-use e2e::cluster_node::{ClusterNode, PODS, is_ready, pod};
+use e2e::api::Patch;
+use e2e::cluster_node::{ClusterNode, NAMESPACE, PODS, is_ready, pod};
+use e2e::container_files::ContainerFiles;
 use e2e::containerd::{self, RuntimeContainer};
 use e2e::node::{NODE_NAME, PATIENCE};
 use e2e::scenarios::MANIFEST;
 use e2e::tidy::{WantedPod, wait_tidy};
 use serde_json::{Value, json};
-use testbed::ControlPlaneOptions;
+use testbed::{ControlPlaneOptions, wait};
 
 /// Fields of the status of a pod. Others may follow later, such as the node's address with upstream.
 const OF_POD: [&str; 4] = ["phase", "conditions", "startTime", "podIPs"];
@@ -30,11 +32,38 @@ fn full(name: &str) -> String {
     format!("{name}-{NODE_NAME}")
 }
 
-/// Makes a pod with limits and waits until it is ready.
+/// Creates the config map of the pods.
+fn make_settings(cluster: &ClusterNode) -> Result<()> {
+    let map = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": { "name": "settings" },
+        "data": { "level": "info" },
+    });
+    let maps = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
+    cluster.api().create(&maps, &map).map(drop)
+}
+
+/// Changes the config map, and waits until a pod has the new content.
+fn update_settings(cluster: &ClusterNode, name: &str, level: &str) -> Result<()> {
+    let map = format!("/api/v1/namespaces/{NAMESPACE}/configmaps/settings");
+    cluster.api().patch(&map, Patch::Merge, &json!({ "data": { "level": level } }))?;
+    let container = cluster.running(&full(name))?;
+    let files = ContainerFiles::of(cluster.node(), container.pid);
+    wait::until(&format!("{name} has the changed settings"), PATIENCE, || {
+        let seen = files.read("/settings/level")?;
+        Ok(if seen == level { Ok(()) } else { Err(seen) })
+    })
+}
+
+/// Makes a pod with limits and a volume, and waits until it is ready.
 fn make(cluster: &ClusterNode, name: &str) -> Result<Snapshot> {
     let mut pod = pod(&full(name), &["sleep", "forever"]);
     let (requests, limits) = (json!({ "cpu": "50m" }), json!({ "memory": "32Mi" }));
     pod["spec"]["containers"][0]["resources"] = json!({ "requests": requests, "limits": limits });
+    pod["spec"]["volumes"] = json!([{ "name": "settings", "configMap": { "name": "settings" } }]);
+    pod["spec"]["containers"][0]["volumeMounts"] =
+        json!([{ "name": "settings", "mountPath": "/settings" }]);
     cluster.api().create(PODS, &pod)?;
     cluster.wait_ready_at_last(&ClusterNode::pod_path(&full(name)))?;
     look(cluster, name)
@@ -93,6 +122,7 @@ fn api_pods_keep_running_when_agent_and_kubelet_replace_each_other() -> Result<(
     // one.
     cluster.start_agent()?;
     cluster.wait_node_ready()?;
+    make_settings(&cluster)?;
     cluster.hand_over_to(Agent::Upstream)?;
     cluster.node().write_manifest("fixed.yaml", MANIFEST)?;
     let first = make(&cluster, "first")?;
@@ -103,6 +133,7 @@ fn api_pods_keep_running_when_agent_and_kubelet_replace_each_other() -> Result<(
     let second = make(&cluster, "second")?;
     let fixed = started_anew(&cluster, Some(&fixed))?;
     nothing_else_runs(&cluster, &["first", "second"])?;
+    update_settings(&cluster, "first", "debug")?;
     is_untouched(&cluster, "first", &first)?;
 
     cluster.hand_over_to(Agent::Upstream)?;

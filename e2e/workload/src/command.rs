@@ -38,6 +38,14 @@ pub(crate) enum Command {
     Remove {
         file: OsString,
     },
+    Cp {
+        files: Vec<OsString>,
+        into: OsString,
+    },
+    Get {
+        host: String,
+        port: u16,
+    },
     Args {
         arguments: Vec<OsString>,
     },
@@ -93,6 +101,10 @@ pub(crate) fn parse(mut parser: Parser) -> Result<Command, Error> {
         Some("uid") => Command::Uid,
         Some("cat") => Command::Cat { file: parser.value()? },
         Some("remove") => Command::Remove { file: parser.value()? },
+        Some("cp") => cp(&mut parser)?,
+        Some("get") => {
+            Command::Get { host: parser.value()?.string()?, port: parser.value()?.parse()? }
+        }
         Some("write") => write(&mut parser)?,
         Some("hold") => Command::Hold { mebibytes: parser.value()?.parse()? },
         Some("fill") => {
@@ -120,6 +132,20 @@ fn crash_after(parser: &mut Parser) -> Result<Command, Error> {
         None => 1,
     };
     Ok(Command::CrashAfter { time, code })
+}
+
+fn cp(parser: &mut Parser) -> Result<Command, Error> {
+    let mut files = Vec::new();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Arg::Value(file) => files.push(file),
+            // Files are always replaced.
+            Arg::Short('f') => {}
+            other => return Err(other.unexpected()),
+        }
+    }
+    let into = files.pop().filter(|_| !files.is_empty());
+    Ok(Command::Cp { files, into: into.ok_or("a file and a place are needed")? })
 }
 
 fn write(parser: &mut Parser) -> Result<Command, Error> {

@@ -13,6 +13,8 @@
 )]
 
 mod command;
+mod fetch;
+mod files;
 mod grpc;
 mod logs;
 mod pause;
@@ -50,16 +52,19 @@ usage: workload COMMAND
   uid                                        print the effective user
   cat FILE                                   print a file
   remove FILE                                remove a file
+  cp [-f] FILE... INTO                       copy files into a directory, or one to a path; each appears complete
   args [ARGUMENT...]                         print the arguments, one per line
   write FILE TEXT [--exit CODE]              append a line to a file, then exit with CODE
   hold MEBIBYTES                             take memory, and sleep forever
   fill FILE MEBIBYTES                        write a file of that size, and sleep forever
   serve PORT                                 answer every HTTP request, and print its first line
+  get HOST PORT                              request / by HTTP, print the address of HOST and the status
   grpc PORT                                  answer every gRPC call as a healthy server
   copy                                       print what is read
   terminal                                   print the terminal's rows and columns, now and after every
                                              change, until the end of what is read
-  tar cf - PATH... | tar xf - [-C DIR]       write an archive, or unpack one; also if called by the name tar
+  tar cf - PATH... | tar xf - [-C DIR]       write an archive, or unpack one
+The program runs cp and tar also if it is called by that name.
 DURATION is a number with ms, s, m or h behind it; seconds when there is none.
 SIGTERM and SIGINT end a command with 128 plus their number, unless trapped or ignored.
 ";
@@ -80,13 +85,12 @@ fn main() {
     exit(code)
 }
 
-/// The command line; a link to this program named `tar` is the command of that name.
+/// The command line; a link to this program named `cp` or `tar` is the command of that name.
 fn command_line() -> lexopt::Parser {
     let mut words = env::args_os();
     let called = words.next().unwrap_or_default();
-    let is_tar = Path::new(&called).file_name().is_some_and(|name| name == "tar");
-    let name = is_tar.then(|| "tar".into());
-    lexopt::Parser::from_args(name.into_iter().chain(words))
+    let name = Path::new(&called).file_name().filter(|name| *name == "tar" || *name == "cp");
+    lexopt::Parser::from_args(name.map(Into::into).into_iter().chain(words))
 }
 
 /// Runs a command to its end and returns the exit code.
@@ -103,6 +107,8 @@ fn run(command: Command) -> io::Result<i32> {
         Command::Uid => show::effective_user(),
         Command::Cat { file } => show::file(&file),
         Command::Remove { file } => std::fs::remove_file(file).map(|()| 0),
+        Command::Cp { files, into } => files::copy(&files, &into),
+        Command::Get { host, port } => fetch::run(&host, port),
         Command::Args { arguments } => show::arguments(&arguments),
         Command::Write { file, text, code } => show::append(&file, &text, code),
         Command::Hold { mebibytes } => wait::hold(mebibytes),

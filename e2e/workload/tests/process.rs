@@ -76,6 +76,32 @@ fn wrong_command_line_is_explained() {
 }
 
 #[test]
+fn files_are_copied_into_a_directory_or_to_a_path() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    std::fs::write(at("one"), "1").unwrap();
+    std::fs::create_dir(at("into")).unwrap();
+    let place = place.path().display();
+    assert_eq!(code(&format!("cp -f {place}/one {place}/into")), Some(0));
+    assert_eq!(code(&format!("cp {place}/one {place}/into/two")), Some(0));
+    assert_eq!(code(&format!("cp {place}/missing {place}/into")), Some(125));
+    for name in ["into/one", "into/two"] {
+        assert_eq!(std::fs::read_to_string(at(name)).unwrap(), "1", "{name}");
+    }
+    assert_eq!(std::fs::read_dir(at("into")).unwrap().count(), 2);
+}
+
+#[test]
+fn served_page_is_fetched() {
+    let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+    assert_eq!(code(&format!("get localhost {port}")), Some(125));
+    let mut server = Running::start(&format!("serve {port}"));
+    assert_eq!(server.line(), format!("serving {port}"));
+    let page = stdout(&mut workload(&format!("get localhost {port}")));
+    assert_eq!(page, "127.0.0.1 HTTP/1.1 200 OK\n");
+}
+
+#[test]
 fn environment_is_printed_sorted() {
     let printed = stdout(workload("env").env_clear().env("B", "2 3").env("A", "1").env("C", ""));
     assert_eq!(printed, "A=1\nB=2 3\nC=\n");

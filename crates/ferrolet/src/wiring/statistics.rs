@@ -96,8 +96,7 @@ fn start_volume_walks(
     tasks: &mut Tasks,
 ) -> VolumeUsage {
     let usage = VolumeUsage::default();
-    VolumeMetrics::register(usage.clone(), &ports.metrics)
-        .expect("no other part measures volumes");
+    VolumeMetrics::register(usage.clone(), &ports.metrics).expect("no other part measures volumes");
     let Some(period) = settings.statistics.volume_period else {
         tracing::info!("Volume stats collection disabled");
         return usage;

@@ -160,7 +160,11 @@ pub trait PodObjects: Debug + Send + Sync {
 }
 
 /// The environment variables of services.
+#[async_trait]
 pub trait ServiceVariables: Debug + Send + Sync {
+    /// Waits until the services were listed, for some seconds at most.
+    async fn first_list(&self);
+
     /// The variables for a pod in a namespace, which may disable service links; none before
     /// the services were listed.
     fn variables(&self, namespace: &str, links: bool) -> Option<Vec<(String, String)>>;

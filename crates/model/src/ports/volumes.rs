@@ -159,6 +159,12 @@ pub trait VolumeHost: Debug + Send + Sync {
     /// Creates a directory with exactly this mode, and changes the mode of an existing one; missing parents get 0750.
     async fn make_directory(&self, place: &Place, mode: u32) -> Result<(), FileError>;
 
+    /// Whether a path exists: a file or a directory. A missing parent is no error.
+    async fn exists(&self, place: &Place) -> Result<bool, FileError>;
+
+    /// Creates an empty file, unless the path exists; missing parents get 0750.
+    async fn make_file(&self, place: &Place) -> Result<(), FileError>;
+
     /// Mounts a file system on a directory. One that has a mount of this kind is left alone; huge pages of another
     /// size are an error.
     async fn mount(&self, place: &Place, file_system: &FileSystem) -> Result<(), FileError>;

@@ -99,6 +99,7 @@ cases! {
     special_bits_of_a_directory_stay
     mount_point_outside_its_root_is_refused
     directories_are_listed_without_files_and_links
+    file_is_made_once_and_exists
     host_path_must_be_of_its_kind
     host_path_is_made_where_its_kind_says_so
     memory_is_mounted_once_and_covers_what_was_there
@@ -215,6 +216,21 @@ async fn directories_are_listed_without_files_and_links(harness: &dyn Harness) -
     harness.write(&top.path().join("file"), b"text");
     harness.put_link(&top.path().join("link"), Path::new("a"));
     ensure!(volumes.directories(&top).await? == ["a", "b"]);
+    Ok(())
+}
+
+async fn file_is_made_once_and_exists(harness: &dyn Harness) -> Result<()> {
+    let (volumes, file) = (harness.volumes(), place(harness, "uid/plugin/ready"));
+    ensure!(!volumes.exists(&file).await?);
+    volumes.make_file(&file).await?;
+    ensure!(volumes.exists(&file).await?);
+    // The file of another agent stays as it is.
+    harness.write(&file.path(), b"text");
+    volumes.make_file(&file).await?;
+    ensure!(harness.files().read(&file.path(), 10).await? == b"text");
+    let directory = made(harness, "uid/directory").await?;
+    volumes.make_file(&directory).await?;
+    ensure!(volumes.exists(&directory).await?);
     Ok(())
 }
 

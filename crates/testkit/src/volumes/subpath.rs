@@ -43,7 +43,11 @@ pub(super) fn bind_resolved(
     Ok(Bound::New)
 }
 
-fn make_target(tree: &mut Tree, place: &Place, is_directory: bool) -> io::Result<PathBuf> {
+pub(super) fn make_target(
+    tree: &mut Tree,
+    place: &Place,
+    is_directory: bool,
+) -> io::Result<PathBuf> {
     if is_directory {
         let found = beneath(tree, place);
         return Ok(match found {

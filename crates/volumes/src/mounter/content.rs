@@ -94,7 +94,7 @@ async fn set_up(
     let marker = parts.layout.ready_marker(uid, &spec.id);
     if !empty_dir::is_ready(parts, place, &marker, memory.is_some()).await? {
         empty_dir::set_up(parts, place, memory.as_ref()).await?;
-        parts.host.make_directory(&marker, 0o750).await?;
+        parts.host.make_file(&marker).await?;
     }
     for directory in nested_directories(pod, &spec.id.name) {
         let mut whole = PathBuf::new();

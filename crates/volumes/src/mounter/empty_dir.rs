@@ -41,7 +41,7 @@ pub(super) async fn mount(
     if let Some(ownership) = ownership {
         ownership::set(parts, pod, &place, &ownership).await?;
     }
-    parts.host.make_directory(&marker, 0o750).await?;
+    parts.host.make_file(&marker).await?;
     Ok(())
 }
 
@@ -78,18 +78,12 @@ pub(super) async fn is_ready(
     marker: &Place,
     is_mount: bool,
 ) -> Result<bool, MountFailure> {
-    let (host, parent) = (&parts.host, |place: &Place| Place {
-        root: place.root.clone(),
-        below: place.below.parent().map(ToOwned::to_owned).unwrap_or_default(),
-    });
-    let is_in = |names: Vec<String>, place: &Place| {
-        names.iter().any(|name| place.below.file_name().is_some_and(|own| own == name.as_str()))
-    };
-    if !is_in(host.directories(&parent(marker)).await?, marker) {
+    let host = &parts.host;
+    if !host.exists(marker).await? {
         return Ok(false);
     }
     if !is_mount {
-        return Ok(is_in(host.directories(&parent(place)).await?, place));
+        return Ok(host.exists(place).await?);
     }
     let path = place.path();
     Ok(host.mounts(&path).await?.iter().any(|mount| mount.path == path))

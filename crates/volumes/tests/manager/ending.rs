@@ -1,6 +1,8 @@
 use std::io::ErrorKind;
+use std::path::Path;
 use std::time::Duration;
 
+use model::ports::files::HostFiles as _;
 use podspec::view;
 use serde_json::json;
 use testkit::volumes::Operation;
@@ -26,6 +28,11 @@ async fn restarted_manager_changes_nothing_and_unmounts_after_release() {
     assert_eq!(harness.sync(&pod).await, None);
     let scratch = volume(&pod, "empty-dir", "scratch");
     harness.files.write(scratch.join("data"), "of a container");
+    for name in ["scratch", "fast", "wrapped_conf", "wrapped_info"] {
+        let marker = format!("{PODS}/u1/plugins/kubernetes.io~empty-dir/{name}/ready");
+        let content = harness.files.read(Path::new(&marker), 1).await;
+        assert_eq!(content.unwrap(), b"", "{name}: a file, as upstream's");
+    }
     let (mounts, before) = (harness.mounts().await, harness.changes().len());
 
     let harness = harness.restarted();

@@ -154,7 +154,10 @@ impl Harness {
         all.retain(|(operation, _)| {
             !matches!(
                 operation,
-                Operation::Mounts | Operation::Directories | Operation::ReadInVolume
+                Operation::Mounts
+                    | Operation::Directories
+                    | Operation::Exists
+                    | Operation::ReadInVolume
             )
         });
         all

@@ -42,7 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
         Operation::Unmount,
         Operation::MakeDirectory,
         Operation::WritePayload,
-        Operation::Directories,
+        Operation::Exists,
     ];
     prop_oneof![
         4 => (0..PODS).prop_map(Step::Sync),

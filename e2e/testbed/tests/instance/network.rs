@@ -50,3 +50,18 @@ fn host_reaches_the_node_and_its_pods() {
     assert!(instance.dir().join("ipam").exists());
     instance.stop().unwrap();
 }
+
+#[test]
+fn connected_instances_reach_each_other() {
+    let _alone = alone();
+    let (one, other) = (start(), start());
+    one.connect_to(&other).unwrap();
+    for (here, there) in [(&one, &other), (&other, &one)] {
+        let connect = format!("exec 3<>/dev/tcp/{}/1", there.node_ip());
+        let output = here.run(&Command::new("timeout").args(["5", "bash", "-c", &connect]));
+        let stderr = String::from_utf8_lossy(&output.unwrap().stderr).into_owned();
+        assert!(stderr.contains("Connection refused"), "{stderr}");
+    }
+    one.stop().unwrap();
+    other.stop().unwrap();
+}

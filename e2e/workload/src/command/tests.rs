@@ -24,6 +24,8 @@ fn every_command_is_parsed() {
         ("uid", Command::Uid),
         ("cat /a", Command::Cat { file: "/a".into() }),
         ("remove /a", Command::Remove { file: "/a".into() }),
+        ("cp -f /a /b", Command::Cp { files: vec!["/a".into()], into: "/b".into() }),
+        ("get web 80", Command::Get { host: "web".to_owned(), port: 80 }),
         ("args", Command::Args { arguments: vec![] }),
         ("write /a b", Command::Write { file: "/a".into(), text: "b".into(), code: 0 }),
         ("write /a b --exit 3", Command::Write { file: "/a".into(), text: "b".into(), code: 3 }),

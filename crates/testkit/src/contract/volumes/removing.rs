@@ -56,7 +56,6 @@ pub(super) async fn pod_directory_with_empty_volumes_is_removed(
     let (files, root) = (harness.files(), harness.directory());
     for below in [
         VOLUME,
-        "uid/plugins/kubernetes.io~empty-dir/data/ready",
         "uid/containers/main",
         "uid/volume-subpaths/data/main/0",
         "uid/volumeDevices/kubernetes.io~local-volume",
@@ -67,7 +66,9 @@ pub(super) async fn pod_directory_with_empty_volumes_is_removed(
     for below in ["uid/etc-hosts", "uid/userns", "uid/containers/main/0a1b2c3d", "outside/file"] {
         harness.write(&root.join(below), b"text");
     }
-    harness.write(&root.join("uid/volume-subpaths/data/main/1"), b"");
+    for below in ["volume-subpaths/data/main/1", "plugins/kubernetes.io~empty-dir/data/ready"] {
+        harness.write(&root.join("uid").join(below), b"");
+    }
     let device = root.join("uid/volumeDevices/kubernetes.io~local-volume/pv");
     harness.put_link(&device, &root.join("outside"));
     files.remove(&root, &removal(Subject::PodDirectory(root.join("uid")))).await?;
