@@ -20,10 +20,10 @@ impl Events for LoggedEvents {
         let reason = &*reason;
         match kind {
             EventType::Normal => {
-                info!(%pod, %uid, %field_path, reason, note = %message, "Event occurred")
+                info!(%pod, %uid, %field_path, reason, note = %message, "Event occurred");
             }
             EventType::Warning => {
-                warn!(%pod, %uid, %field_path, reason, note = %message, "Event occurred")
+                warn!(%pod, %uid, %field_path, reason, note = %message, "Event occurred");
             }
         }
     }
