@@ -84,8 +84,11 @@ impl ShutdownPods for PodsAtShutdown {
 
     async fn terminate(&self, pod: &PlannedPod) {
         let uid = view::uid(&pod.pod);
-        let failure =
-            PodFailure { reason: REASON, message: MESSAGE.to_owned(), disruption: Some(MESSAGE) };
+        let failure = PodFailure {
+            reason: REASON,
+            message: MESSAGE.to_owned(),
+            disruption: Some(MESSAGE.into()),
+        };
         let termination = Termination { uid, failure, grace: pod.grace };
         if !self.sync_loop.terminate(termination).await {
             warn!(pod = %view::pod_name(&pod.pod), "Shutdown manager failed killing pod");
