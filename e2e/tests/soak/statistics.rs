@@ -1,5 +1,7 @@
 //! The statistics of ferrolet and of the upstream kubelet, of the same running pod.
 
+mod metrics_server;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
