@@ -35,7 +35,7 @@ fn metrics_server_reports_nodes_and_pods() -> Result<()> {
     let command = command
         .arg(format!("--cert-dir={}", directory.display()))
         .arg(format!("--secure-port={PORT}"))
-        .args(["--kubelet-insecure-tls", "--metric-resolution=10s"])
+        .args(["--kubelet-insecure-tls", "--metric-resolution=10s", "--kubelet-request-timeout=5s"])
         .arg("--kubelet-preferred-address-types=InternalIP");
     let server = instance.spawn("metrics-server", &command)?;
     let port = Port::new(&cluster, SocketAddr::from((instance.node_ip(), PORT)))?.self_signed();
