@@ -49,7 +49,8 @@ use crate::runtime_note::{CgroupsNote, RuntimeNote};
 use crate::start_settings::{RuntimeFacts, StartInputs, at_least, healthz_address};
 use crate::wiring::node_api::{NodeApiOptions, NodeApiPorts};
 use crate::wiring::{
-    Agent, ClusterPorts, Local, NodeCgroups, PodResourcesSocket, Ports, Registry, Settings, UsagePorts,
+    Agent, ClusterPorts, Local, NodeCgroups, PodResourcesSocket, Ports, Registry, Settings,
+    UsagePorts,
 };
 
 /// How long to wait between attempts to reach the runtime at the start.

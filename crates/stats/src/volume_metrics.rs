@@ -72,10 +72,8 @@ mod tests {
 
     fn volumes(used: u64, claim: Option<&str>) -> PodVolumes {
         let fs = FsStats { used_bytes: Some(used), ..FsStats::default() };
-        let pvc_ref = claim.map(|name| ClaimReference {
-            name: name.to_owned(),
-            namespace: "shop".to_owned(),
-        });
+        let pvc_ref = claim
+            .map(|name| ClaimReference { name: name.to_owned(), namespace: "shop".to_owned() });
         let others = vec![VolumeStats { fs, name: "v".to_owned(), pvc_ref }];
         PodVolumes { ephemeral: Vec::new(), others }
     }
@@ -88,7 +86,8 @@ mod tests {
         usage.set("u1", volumes(7, Some("data")));
         usage.set("u2", volumes(9, None));
         let text = || TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
-        let line = r#"kubelet_volume_stats_used_bytes{namespace="shop",persistentvolumeclaim="data"} 7"#;
+        let line =
+            r#"kubelet_volume_stats_used_bytes{namespace="shop",persistentvolumeclaim="data"} 7"#;
         assert!(text().contains(line), "{}", text());
         assert_eq!(text().matches("persistentvolumeclaim=").count(), METRICS.len());
         usage.set("u1", volumes(7, None));

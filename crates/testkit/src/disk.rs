@@ -130,7 +130,12 @@ impl State {
         let leaving: u64 = self.leaving.iter().map(|(_, bytes)| bytes).sum();
         let used = self.others.saturating_add(images).saturating_add(leaving);
         let available = self.capacity.saturating_sub(used);
-        Ok(DiskSpace { capacity: self.capacity, available, free: available, ..DiskSpace::default() })
+        Ok(DiskSpace {
+            capacity: self.capacity,
+            available,
+            free: available,
+            ..DiskSpace::default()
+        })
     }
 }
 

@@ -79,11 +79,9 @@ fn check_pages(node: &Node) -> Result<()> {
     let (after, _) = wait::every(PAUSE, "a later sample", PATIENCE, later)?;
     ensure!(after > before, "{before}, then {after}");
     let text = page(node, "/metrics/cadvisor")?;
-    for labels in [
-        &of_main[..],
-        &["container=\"\"", "image=\"\"", "pod=\"holder-e2e\""],
-        &["id=\"/\""],
-    ] {
+    for labels in
+        [&of_main[..], &["container=\"\"", "image=\"\"", "pod=\"holder-e2e\""], &["id=\"/\""]]
+    {
         let (_, sampled) = sample(&text, "container_cpu_usage_seconds_total", labels)?;
         ensure!(sampled >= time, "{labels:?}: {sampled}");
     }

@@ -9,9 +9,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::agent::Agent;
 use e2e::cluster_node::ClusterNode;
 use e2e::node::Node;
-use e2e::statistics::{
-    HOLDER, complete_summary, number, page, paths, series, write_to_volume,
-};
+use e2e::statistics::{HOLDER, complete_summary, number, page, paths, series, write_to_volume};
 use serde_json::Value;
 use testbed::{ControlPlaneOptions, wait};
 

@@ -62,7 +62,8 @@ impl<'a> Files<'a> {
 
     /// The processes; threads are counted with all details.
     pub(super) fn processes(&mut self, detail: Detail) -> Option<ProcessSample> {
-        let text = self.text("memory", "cgroup.procs").or_else(|| self.text("cpu", "cgroup.procs"))?;
+        let text =
+            self.text("memory", "cgroup.procs").or_else(|| self.text("cpu", "cgroup.procs"))?;
         // Processes that are not visible from here have the id 0.
         let first = text.lines().filter_map(|line| line.trim().parse().ok()).find(|pid| *pid > 0);
         let mut found =

@@ -59,8 +59,7 @@ pub(super) fn start_statistics(
 fn statistics_settings(settings: &Settings, ports: &Ports) -> StatisticsSettings {
     let driver = ports.cgroups.as_ref().map_or(CgroupDriver::Cgroupfs, |port| port.driver());
     let cgroups = &settings.cgroups;
-    let pods_cgroup =
-        if cgroups.per_pod { cgroups.pods.root.path(driver) } else { "/".to_owned() };
+    let pods_cgroup = if cgroups.per_pod { cgroups.pods.root.path(driver) } else { "/".to_owned() };
     let rules = &settings.statistics;
     let own = rules.own_cgroup.as_ref().map(|path| SystemGroup {
         name: "kubelet",
@@ -92,8 +91,7 @@ fn start_volume_walks(
     tasks: &mut Tasks,
 ) -> VolumeUsage {
     let usage = VolumeUsage::default();
-    VolumeMetrics::register(usage.clone(), &ports.metrics)
-        .expect("no other part measures volumes");
+    VolumeMetrics::register(usage.clone(), &ports.metrics).expect("no other part measures volumes");
     let Some(period) = settings.statistics.volume_period else {
         tracing::info!("Volume stats collection disabled");
         return usage;

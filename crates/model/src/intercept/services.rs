@@ -23,9 +23,9 @@ use crate::ports::files::{
 };
 use crate::ports::http::{Answer, Get, HttpError, HttpGet};
 use crate::ports::runtime::{
-    ContainerEvents, ContainerFilter, ContainerService, ExecOutput, Image, ImageFsInfo, ImageService,
-    ImageUse, Lists, RuntimeError, RuntimeInfo, RuntimeStatus, RuntimeVersion, SandboxFilter,
-    SandboxService, WritableLayer,
+    ContainerEvents, ContainerFilter, ContainerService, ExecOutput, Image, ImageFsInfo,
+    ImageService, ImageUse, Lists, RuntimeError, RuntimeInfo, RuntimeStatus, RuntimeVersion,
+    SandboxFilter, SandboxService, WritableLayer,
 };
 use crate::verdict::Verdict;
 use crate::wanted::{ContainerConfig, LinuxResources, SandboxConfig};

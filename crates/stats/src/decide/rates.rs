@@ -97,7 +97,11 @@ mod tests {
         assert_eq!(rate(&[(0, 5), (200, 105)]), None, "too short");
         assert_eq!(rate(&[(0, 5), (1000, 505)]), Some(500));
         assert_eq!(rate(&[(0, 5), (1000, 505), (1100, 600)]), Some(540), "since the first");
-        assert_eq!(rate(&[(0, 0), (12_000, 12_000), (13_000, 12_000)]), Some(0), "since the second");
+        assert_eq!(
+            rate(&[(0, 0), (12_000, 12_000), (13_000, 12_000)]),
+            Some(0),
+            "since the second"
+        );
     }
 
     #[test]

@@ -67,7 +67,8 @@ mod tests {
     use super::*;
 
     fn percent(capacity: u64, available: u64) -> Option<u32> {
-        Usage::of(DiskSpace { capacity, available, ..DiskSpace::default() }).map(|usage| usage.percent)
+        Usage::of(DiskSpace { capacity, available, ..DiskSpace::default() })
+            .map(|usage| usage.percent)
     }
 
     // behaviour: IMG-19, IMG-20
