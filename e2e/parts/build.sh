@@ -26,7 +26,7 @@
 # other versions stay and can be deleted at any time.
 #
 # With names of parts as arguments, only those are made; `vm` is one of them. `systemd` installs the packages that only
-# `make soak PART=vm` needs. `conformance`, `kubeadm` and `coredns` are made only when they are named.
+# `make soak PART=vm` needs. `conformance`, `kubeadm`, `coredns` and `metrics-server` are made only when they are named.
 #
 # GOFLAGS and the other settings of the go command apply as usual.
 set -euo pipefail
@@ -48,12 +48,13 @@ etcd          | go.etcd.io/etcd/server/v3              | bin   | 0 | etcd=.
 control-plane | k8s.io/kubernetes                      | bin   | 0 | cmd/kube-apiserver cmd/kube-controller-manager cmd/kube-scheduler cmd/kubectl
 '
 
-# Parts that are made only when they are named: the end-to-end suite takes ten minutes, and a cluster of kubeadm is
-# rarely tried.
+# Parts that are made only when they are named: the end-to-end suite takes ten minutes, a cluster of kubeadm is rarely
+# tried, and metrics-server is for one test of `make soak`.
 PARTS_ON_DEMAND='
 kubeadm       | k8s.io/kubernetes                      | kubeadm     | 0 | cmd/kubeadm cmd/kube-proxy
 coredns       | github.com/coredns/coredns             | kubeadm     | 0 | coredns=.
 conformance   | k8s.io/kubernetes                      | conformance | 0 | e2e.test=test/e2e agnhost=test/images/agnhost ginkgo=github.com/onsi/ginkgo/v2@ginkgo localhost.crt=test/images/agnhost/porter/localhost.crt localhost.key=test/images/agnhost/porter/localhost.key
+metrics-server | sigs.k8s.io/metrics-server           | bin   | 0 | cmd/metrics-server
 '
 
 # Build tags, and the variable that makes a program report its version, for parts that have them.
@@ -307,6 +308,8 @@ main() { # names of parts; all of them if there are none
   [[ $wanted != *" systemd "* ]] || PACKAGES+=$SYSTEMD_PACKAGES
   [[ $wanted != *" conformance "* ]] || PACKAGES+=$CONFORMANCE_PACKAGES
   install_packages
+  # Named parts may be on demand; without names, those are left out.
+  [[ $# -eq 0 ]] || PARTS+=$PARTS_ON_DEMAND
   mapfile -t row_list < <(rows "$PARTS")
   for row in "${row_list[@]}"; do
     [[ $# -eq 0 || $wanted = *" ${row%%|*} "* ]] || continue

@@ -136,9 +136,14 @@ impl ClusterNode {
 
     /// Stops the agent and starts another in its place, with the same flags, files and root directory.
     pub fn hand_over_to(&mut self, agent: Agent) -> Result<()> {
+        self.hand_over_with_flags(agent, &[])
+    }
+
+    /// As `hand_over_to`, with additional flags.
+    pub fn hand_over_with_flags(&mut self, agent: Agent, more: &[&str]) -> Result<()> {
         self.node.stop_agent()?;
         self.node.set_agent(agent);
-        self.start_agent()
+        self.start_agent_with_flags(more)
     }
 
     /// The path of a pod in the namespace.

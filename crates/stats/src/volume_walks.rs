@@ -88,6 +88,13 @@ impl VolumeUsage {
         volumes.filter_map(|volume| Some((volume.pvc_ref.clone()?, volume.fs))).collect()
     }
 
+    /// Sets the volumes of a pod.
+    #[cfg(test)]
+    pub(crate) fn set(&self, uid: &str, volumes: PodVolumes) {
+        let entry = Entry { volumes, measured: Instant::now() };
+        self.entries().insert(uid.into(), entry);
+    }
+
     fn entries(&self) -> MutexGuard<'_, BTreeMap<PodUid, Entry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
