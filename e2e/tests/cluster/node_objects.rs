@@ -192,6 +192,7 @@ async fn events_are_written(world: &World, tasks: &mut JoinSet<()>) -> Result<()
             kind: EventType::Warning,
             reason: "BackOff".into(),
             message: "Back-off".to_owned(),
+            annotations: Vec::new(),
         };
         Events::record(&events, event);
     }
