@@ -192,6 +192,7 @@ async fn events_are_written(harness: &Harness, tasks: &mut JoinSet<()>) -> Resul
             kind: EventType::Warning,
             reason: "BackOff".into(),
             message: "Back-off".to_owned(),
+            annotations: Vec::new(),
         };
         Events::record(&events, event);
     }

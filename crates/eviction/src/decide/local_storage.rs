@@ -1,6 +1,6 @@
 //! Limits of local storage: of volumes, pods and containers.
 
-use k8s_openapi::api::core::v1::{Pod, Volume};
+use k8s_openapi::api::core::v1::{Container, Pod, Volume};
 use model::quantity::Quantity;
 use model::stats::{FsStats, PodStats};
 use podspec::resources::{EPHEMERAL_STORAGE, limits, pod_limits_with_overhead};
@@ -28,9 +28,16 @@ const EMPTY_DIR: &str = "emptydirfs.limit";
 const POD: &str = "ephemeralpodfs.limit";
 const CONTAINER: &str = "ephemeralcontainerfs.limit";
 
-/// Whether a pod has a limit of local storage, so that its statistics are needed.
+/// Whether a pod has a limit of local storage, so that its statistics are needed. Called for every pod in every round,
+/// so it adds nothing up.
 pub fn has_limit(pod: &Pod) -> bool {
-    volumes(pod).iter().any(|volume| size_limit(volume).is_some()) || pod_limit(pod).is_some()
+    let mut containers = view::containers(pod).iter().chain(view::init_containers(pod));
+    let limits_storage = |container: &Container| {
+        let limits = container.resources.as_ref().and_then(|resources| resources.limits.as_ref());
+        limits.is_some_and(|limits| limits.contains_key(EPHEMERAL_STORAGE))
+    };
+    volumes(pod).iter().any(|volume| size_limit(volume).is_some())
+        || containers.any(limits_storage)
 }
 
 /// The first limit that a pod exceeds: of its volumes, of the whole pod, of its containers.

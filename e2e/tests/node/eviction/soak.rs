@@ -5,7 +5,7 @@ use e2e::cluster_node::{ClusterNode, PODS, condition, pod};
 use serde_json::json;
 use testbed::ControlPlaneOptions;
 
-use super::{MIB, modest, wait_evicted, wait_pressure};
+use super::{MIB, machine_memory, modest, wait_evicted, wait_pressure};
 
 /// The size of the disk of the agent's root directory.
 const ROOT_DISK: u64 = 64 * MIB;
@@ -70,5 +70,26 @@ fn pod_beyond_the_limit_of_its_volume_is_evicted() -> Result<()> {
     ensure!(greedy["status"]["reason"] == "Evicted", "{}", greedy["status"]);
     ensure!(condition(&greedy, "DisruptionTarget").is_null(), "{}", greedy["status"]);
     cluster.running("modest")?;
+    cluster.stop()
+}
+
+/// Only with cgroup v1: the kernel notifies when the memory of all pods crosses the threshold.
+#[test]
+fn notification_of_the_kernel_begins_a_round() -> Result<()> {
+    let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
+    let reserved = machine_memory()? - 300 * MIB;
+    cluster.set_thresholds(&format!(
+        "evictionHard: {{memory.available: 100Mi, nodefs.available: 1%}}\n\
+         kubeReserved: {{memory: \"{reserved}\"}}\nkernelMemcgNotification: true\n"
+    ))?;
+    cluster.start_agent()?;
+    cluster.wait_node_ready()?;
+    if !cluster.node().exists("/sys/fs/cgroup/memory/memory.usage_in_bytes")? {
+        println!("no cgroup v1 on this machine");
+        return cluster.stop();
+    }
+    cluster.make_pod("greedy", &["hold", "230"])?;
+    wait_evicted(&cluster, "greedy", "The node was low on resource: memory. ")?;
+    cluster.node().wait_for_log(&["memory usage crossed the threshold"])?;
     cluster.stop()
 }
