@@ -170,6 +170,7 @@ const BUILT_IN: &[&str] = &[
     "KubeletPodResourcesGet",
     #[cfg(feature = "otel")]
     "KubeletTracing",
+    "NodeSwap",
     "PLEGOnDemandRelist",
     "PodLifecycleSleepAction",
     "PodLifecycleSleepActionAllowZero",
