@@ -83,10 +83,10 @@ mod tests {
             "kubernetes_feature_enabled{name=\"MemoryQoS\",stage=\"ALPHA\"} 0",
             // Not implemented, so its gate does not matter.
             "kubernetes_feature_enabled{name=\"QOSReserved\",stage=\"ALPHA\"} 0",
-            "kubernetes_feature_enabled{name=\"GracefulNodeShutdown\",stage=\"BETA\"} 0",
+            "kubernetes_feature_enabled{name=\"ResourceHealthStatus\",stage=\"BETA\"} 0",
             "kubernetes_feature_enabled{name=\"DynamicResourceAllocation\",stage=\"\"} 0",
             "kubernetes_feature_enabled{name=\"NodeDeclaredFeatures\",stage=\"BETA\"} 1",
-            "kubernetes_feature_enabled{name=\"NodeSwap\",stage=\"\"} 0",
+            "kubernetes_feature_enabled{name=\"NodeSwap\",stage=\"\"} 1",
             "kubernetes_feature_enabled{name=\"SidecarContainers\",stage=\"\"} 1",
             "kubernetes_feature_enabled{name=\"KMSv1\",stage=\"DEPRECATED\"} 0",
         ] {

@@ -125,6 +125,7 @@ fn agents_metrics() -> Registry {
     drop(cri::Operations::new(&registry).unwrap());
     drop(volumes::Metrics::new(&registry).unwrap());
     drop(node::Metrics::new(&registry).unwrap());
+    drop(shutdown::ShutdownMetrics::new(&registry).unwrap());
     drop(runtime::Metrics::new(&registry).unwrap());
     drop(events::Metrics::new(&registry).unwrap());
     drop(eviction::EvictionMetrics::new(&registry).unwrap());

@@ -167,6 +167,7 @@ const BUILT_IN: &[&str] = &[
     "KubeletPodResourcesGet",
     #[cfg(feature = "otel")]
     "KubeletTracing",
+    "NodeSwap",
     "PLEGOnDemandRelist",
     "PodLifecycleSleepAction",
     "PodLifecycleSleepActionAllowZero",

@@ -141,7 +141,8 @@ mod tests {
         if !rustix::process::geteuid().is_root() {
             return;
         }
-        let write = |text: &str| fs::write(KMSG, format!("<12>{text}")).unwrap();
+        // With its end, or the next line may continue it.
+        let write = |text: &str| fs::write(KMSG, format!("<12>{text}\n")).unwrap();
         kernel_log_contract(&HostKernelLog::default(), write).await.unwrap();
     }
 }

@@ -100,12 +100,13 @@ impl StatusTask {
         loop {
             self.facts.mark_unchanged();
             self.changes.mark_unchanged();
+            let shuts_down = self.facts.borrow().shutting_down;
             match self.sync().await {
                 Ok(()) => {
                     if let Some(after) = self.throttle.recovered(Instant::now().into_std()) {
                         info!(?after, "Node status updates succeed again");
                     }
-                    self.rest().await;
+                    self.rest(shuts_down).await;
                 }
                 Err(error) => {
                     if self.throttle.failed(Instant::now().into_std()) {
@@ -134,8 +135,8 @@ impl StatusTask {
         }
     }
 
-    /// Waits until the status may have to be written.
-    async fn rest(&mut self) {
+    /// Waits until the status may have to be written; it shows whether the node shuts down.
+    async fn rest(&mut self, shuts_down: bool) {
         let (period, since) = (self.period(), Instant::now());
         // Biased: the update that follows reads all changes.
         tokio::select! {
@@ -146,7 +147,10 @@ impl StatusTask {
             () = sleep(period) => {}
         }
         if !is_starting(self.start.elapsed(), self.was_ready) {
-            sleep(LEAST_PAUSE.saturating_sub(since.elapsed())).await;
+            let pause = LEAST_PAUSE.saturating_sub(since.elapsed());
+            // A shutdown does not wait for this.
+            let changed = self.facts.wait_for(|facts| facts.shutting_down != shuts_down);
+            timeout(pause, changed).await.map(drop).unwrap_or_default();
         }
     }
 

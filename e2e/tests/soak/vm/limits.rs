@@ -45,7 +45,7 @@ fn containers_above_their_limits_are_throttled_or_oom_killed() -> Result<()> {
     })?;
     let end = node.wait_ended("hungry")?;
     ensure!(end == ("OOMKilled".to_owned(), 137), "{end:?}");
-    let event = "of container main: memory usage 24Mi reached the limit 24Mi of the container";
+    let event = "reached the limit 24Mi of the ";
     node.until("the kill is reported", || {
         let described = node.ask(&["describe", "hungry"])?;
         Ok(if described.contains(event) { Ok(()) } else { Err(described) })
