@@ -5,7 +5,7 @@ export CARGO_TARGET_DIR := $(FERROLET_CACHE)/target
 export PATH := $(FERROLET_CACHE)/tools/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run cluster record test soak bench conformance kubeadm testbed tools fmt lint
+.PHONY: help run cluster record test soak bench conformance kubeadm package testbed tools fmt lint
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
@@ -41,6 +41,9 @@ conformance: ## run upstream's end-to-end suite on a node (FOCUS=REGEX SKIP=REGE
 
 kubeadm: ## set up a cluster of two nodes with upstream's kubeadm, and ferrolet as their kubelet
 	@scripts/kubeadm.sh
+
+package: ## build what is released: a static program and a Debian package, in dist
+	@scripts/package.sh
 
 testbed: ## build the real parts that tests run against (cached)
 	@e2e/parts/build.sh

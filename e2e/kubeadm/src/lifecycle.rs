@@ -129,7 +129,8 @@ fn reset(node: &Node) -> Result<()> {
 
 /// From now on, the cluster signs certificates for two minutes. The agent runs the changed static pod.
 pub(crate) fn short_signing(cluster: &Cluster) -> Result<()> {
-    let before = cluster.pods()?;
+    // A pod that had to leave the other node may still start.
+    let before = cluster.pods()?.ready();
     let edit = format!(
         "sed -i 's/^    - --cluster-signing-key-file/    - --cluster-signing-duration=2m\\n&/' {CONTROLLER_MANAGER}"
     );

@@ -61,6 +61,11 @@ impl Pods {
         self.filtered(|pod| !pod.is_static)
     }
 
+    #[must_use]
+    pub fn ready(&self) -> Self {
+        self.filtered(|pod| pod.is_ready)
+    }
+
     fn filtered(&self, keep: impl Fn(&Pod) -> bool) -> Self {
         let mut by_uid = self.by_uid.clone();
         by_uid.retain(|_, pod| keep(pod));
@@ -157,6 +162,6 @@ mod tests {
         assert_eq!(pods.without_static(), pods);
         assert_eq!(pods.named("web").map(|pod| pod.ip.as_str()), Some("10.0.0.1"));
         assert_eq!(pods.to_string(), r#"ns/web-1 on "node-1": not ready"#);
-        assert!(!pods.are_ready());
+        assert!(!pods.are_ready() && pods.ready().is_empty());
     }
 }
