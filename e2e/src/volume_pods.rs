@@ -244,6 +244,10 @@ impl ClusterNode {
         let bound = json!({ "status": { "phase": "Bound" } });
         let volume = format!("/api/v1/persistentvolumes/{volume}/status");
         self.api().patch(&volume, Patch::Merge, &bound)?;
+        // Upstream panics when a bound claim has no capacity.
+        let (modes, capacity) = (json!(["ReadWriteOnce"]), json!({ "storage": "1Mi" }));
+        let bound =
+            json!({ "status": { "phase": "Bound", "accessModes": modes, "capacity": capacity } });
         self.api().patch(&format!("{claims}/{name}/status"), Patch::Merge, &bound).map(drop)
     }
 

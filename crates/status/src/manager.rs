@@ -69,9 +69,9 @@ impl PodStatusManager {
     /// Loads the statuses that an earlier agent saved. Call it before adding the first pod.
     pub async fn load(&self) -> Result<(), FileError> {
         if let Some(checkpoint) = &self.checkpoint {
-            let saved = checkpoint.load().await?;
-            self.store.lock().restore(saved.clone());
-            checkpoint.set_loaded(saved);
+            let loaded = checkpoint.load().await?;
+            self.store.lock().restore(loaded.statuses());
+            checkpoint.set_loaded(loaded);
         }
         Ok(())
     }

@@ -180,6 +180,8 @@ fn results(
     for test in &job.tests {
         let line = lines.iter().find(|(_, line)| is_of(line, test));
         let (at, passed) = match line {
+            // The output of a single test begins on the line of its result.
+            Some(_) if job.tests.len() == 1 => (time, all_passed),
             Some((at, line)) => (*at, all_passed || line.ends_with(" ok")),
             None => (time, all_passed),
         };
