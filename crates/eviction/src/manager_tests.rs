@@ -281,7 +281,7 @@ impl Bench {
     fn metric(&self, name: &str, signal: &str) -> u64 {
         let families = self.registry.gather();
         let family = families.iter().find(|family| family.name() == name);
-        let metrics = family.into_iter().flat_map(|family| family.get_metric());
+        let metrics = family.into_iter().flat_map(prometheus::proto::MetricFamily::get_metric);
         let of_signal = |metric: &&prometheus::proto::Metric| {
             metric.get_label().iter().any(|label| label.value() == signal)
         };

@@ -282,7 +282,7 @@ mod tests {
             bench.disk.set_others(400);
             sleep(Duration::from_secs(30)).await;
             assert_eq!(bench.disk.walks(), 2);
-            sleep(Duration::from_secs(60)).await;
+            sleep(Duration::from_mins(1)).await;
             let ephemeral = vec![named("data", 8), named("config", 5)];
             assert_eq!(bench.found(), Some([ephemeral, vec![named("disk", 400)]]));
             assert_eq!(bench.disk.walks(), 3);

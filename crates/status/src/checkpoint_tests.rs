@@ -102,7 +102,7 @@ fn content(files: &MemoryFiles) -> Option<String> {
 
 fn remove_all(files: &MemoryFiles) {
     for at in 0..16 {
-        files.remove(&format!("/state/pod-statuses/{at}.json"));
+        files.remove(format!("/state/pod-statuses/{at}.json"));
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::{Entry, Error, Image, Layer, pause, workload};
 
 const REGISTRY: &str = "registry.k8s.io";
-/// The user of the image of CoreDNS.
+/// The user of the image of `CoreDNS`.
 const NOT_ROOT: &str = "65532:65532";
 
 /// The versions in the names of the images.

@@ -112,7 +112,7 @@ struct Arguments {
     testbed: Option<PathBuf>,
     port: u16,
     access: Access,
-    /// The versions of Kubernetes, CoreDNS and etcd.
+    /// The versions of Kubernetes, `CoreDNS` and etcd.
     versions: [Option<String>; 3],
 }
 

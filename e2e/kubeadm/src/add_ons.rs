@@ -129,7 +129,7 @@ fn request(cluster: &Cluster, pod: &Pod, host: &str, port: &str) -> Result<()> {
     exec(cluster, pod, &["get", host, port]).map(drop)
 }
 
-/// The pods that DaemonSets and Deployments of all steps have on a node.
+/// The pods that `DaemonSets` and Deployments of all steps have on a node.
 pub(crate) fn wait_all_ready(cluster: &Cluster, node: &Node) -> Result<()> {
     cluster.wait(&format!("all pods of {} are ready", node.name()), || {
         let pods = cluster.pods()?.on(node.name());

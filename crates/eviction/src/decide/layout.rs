@@ -123,7 +123,7 @@ impl DiskLayout {
         let (both, none) = (NodeReclaim { containers: true, images: true }, NodeReclaim::default());
         match (self, disk_of(signal)) {
             (_, None) | (Self::DedicatedImageFs, Some(Disk::Node)) => none,
-            (Self::Single, _) | (Self::DedicatedImageFs, _) => both,
+            (Self::Single | Self::DedicatedImageFs, _) => both,
             (Self::Split, Some(Disk::Images)) => NodeReclaim { images: true, ..none },
             (Self::Split, Some(Disk::Node | Disk::Containers)) => {
                 NodeReclaim { containers: true, ..none }

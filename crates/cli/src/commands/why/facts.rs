@@ -272,10 +272,7 @@ fn with_process(what: &str, mut facts: Vec<String>, detail: &Inputs) -> String {
     if let (Some(process), Some(pid)) = (detail.text("process"), number(detail, "pid")) {
         facts.push(format!("process {process} with pid {pid}"));
     }
-    match facts.is_empty() {
-        true => what.to_owned(),
-        false => format!("{what} ({})", facts.join(", ")),
-    }
+    if facts.is_empty() { what.to_owned() } else { format!("{what} ({})", facts.join(", ")) }
 }
 
 /// Bytes as a pod specifies them: `64Mi`.
