@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use allocation::decide::admission::Node as AdmissionNode;
 use anyhow::{Context, Result, bail};
 use config::{CgroupDriver as Configured, KubeletConfiguration};
 use cri::{CriRuntime, Deadlines, Endpoint, Operations};
@@ -90,10 +89,8 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
     let mut node = with_ids_of_pods(node, config.max_pods)?;
     node.requested_ips.clone_from(&requested_ips);
     let (arch, allocatable) = (go_arch(std::env::consts::ARCH), node.allocatable.clone());
-    let admission = AdmissionNode {
-        limited_swap: node.limits.limited_swap,
-        ..admission_node(&config, &node_name, arch, &args.node_labels, allocatable)
-    };
+    let mut admission = admission_node(&config, &node_name, arch, &args.node_labels, allocatable);
+    admission.limited_swap = node.limits.limited_swap;
     check_sources(&config, args.kubeconfig.as_deref())?;
     let inputs = StartInputs {
         config: &config,
@@ -292,8 +289,7 @@ async fn prepare(
     let (endpoint, runtime) = runtime(config, inputs.own.images.pull_timeout.to_std(), &metrics)?;
     let name = wait_for_runtime(&*runtime, endpoint.path()).await;
     set_pod_cidr(&*runtime, &config.pod_cidr).await;
-    let in_user_namespace = hostfs::in_user_namespace();
-    set_kernel(config, &hostfs::KernelSettings::default(), in_user_namespace)?;
+    set_kernel(config, &hostfs::KernelSettings::default(), hostfs::in_user_namespace())?;
     let opened = open_cgroups(config, &inputs.node, &runtime, &metrics).await?;
     if let Some(port) = &opened.port {
         node_cgroups::prepare(&**port, &opened.settings, early).await?;
@@ -313,12 +309,11 @@ async fn prepare(
         streaming: Arc::clone(&runtime) as _,
     };
     let packet_filter = packet_filter(config);
-    let mut pools = vec![host.pool().clone()];
     let programs = HostPrograms::default();
-    pools.push(programs.pool().clone());
-    pools.extend(opened.pool);
+    let mut pools = vec![host.pool().clone(), programs.pool().clone()];
     let usage = UsagePorts::of_machine(&host, &mut pools)?;
-    pools.extend(packet_filter.iter().map(|filter| filter.pool().clone()));
+    let of_filter = packet_filter.iter().map(|filter| filter.pool().clone());
+    pools.extend(opened.pool.into_iter().chain(of_filter));
     let ports = Ports {
         runtime: Runtime::new(runtime),
         files: Arc::new(host.clone()),

@@ -11,6 +11,7 @@ mod oom;
 mod probes;
 mod servers;
 mod shutdown;
+mod sources;
 mod statistics;
 mod volumes;
 
@@ -32,10 +33,6 @@ use model::pressure::Pressure;
 use model::seq::SeqCounter;
 use node::NodeHandle;
 use pleg::{Pleg, PlegParts};
-use pods::source::api::ApiCopies;
-use pods::source::file::{FileSourceSettings, file_source};
-use pods::source::http::{HttpSourceSettings, http_source};
-use pods::source::{SourceName, Sources};
 use pods::workers::{WorkerParts, workers};
 use process::tasks::Tasks;
 pub use prometheus::Registry;
@@ -62,6 +59,7 @@ use self::oom::{OomInputs, start_oom_watcher};
 use self::probes::{probe_manager, start_probes};
 use self::servers::{ServerInputs, start_servers};
 use self::shutdown::start_shutdown_manager;
+use self::sources::sources;
 pub use self::statistics::StatisticsRules;
 use self::statistics::{StatisticsInputs, start_statistics};
 use self::volumes::{VolumeInputs, start_volumes};
@@ -69,7 +67,7 @@ use crate::adopt::Adoption;
 use crate::cgroup_metrics::register_cgroup_version;
 pub use crate::cluster_mode::{ClusterPorts, OwnCertificates};
 use crate::cluster_mode::{
-    WriterInputs, follow_host_ips, host_ips, start_api_source, start_node, start_node_certificates,
+    WriterInputs, follow_host_ips, host_ips, start_node, start_node_certificates,
     start_object_store, start_status_writer,
 };
 use crate::collection::{Collection, GcHandles};
@@ -78,7 +76,6 @@ use crate::health_checks::{AgentHealth, NodeHealth};
 pub use crate::image_access_settings::ImageAccessSettings;
 pub use crate::image_gc::ImageRules;
 use crate::image_gc::{ImageCollection, PodsAndImages};
-use crate::manifest_support::ManifestSupport;
 pub use crate::node_cgroups::NodeCgroups;
 use crate::node_cgroups::enforce;
 use crate::node_shutdown::PodsAtShutdown;
@@ -381,7 +378,7 @@ fn status_manager(
         changes: changes.clone(),
     });
     let saved = if ports.cluster.is_some() { SavedPods::Static } else { SavedPods::All };
-    let checkpoint = StatusCheckpoint::new(Arc::clone(&ports.files), &settings.state(), saved);
+    let checkpoint = StatusCheckpoint::new(&ports.files, &settings.state(), saved);
     let manager = Arc::new(manager.with_checkpoint(checkpoint));
     let saving = Arc::clone(&manager);
     tasks.spawn("pod status checkpoint", |stop| async move { saving.save(stop).await });
@@ -420,50 +417,6 @@ fn pod_cgroups(settings: &Settings, ports: &Ports, tasks: &mut Tasks) -> Option<
 fn stuck_calls(ports: &Ports) -> StuckCalls {
     let stuck = StuckCalls::new(ports.pools.clone(), &ports.metrics);
     stuck.expect("no other part counts stuck operations")
-}
-
-/// Starts the sources of pods; also returns the API server's copies, in a cluster.
-fn sources(
-    settings: &Settings,
-    ports: &Ports,
-    node: Option<&NodeHandle>,
-    tasks: &mut Tasks,
-) -> (Sources, Option<ApiCopies>) {
-    let mut sources = Vec::new();
-    let support = Arc::new(ManifestSupport(admission_chain(settings)));
-    if let Some(path) = settings.manifests.clone() {
-        let source_settings = FileSourceSettings {
-            path,
-            period: settings.manifests_period,
-            node_name: settings.node_name.clone(),
-            last_good: settings.state().join("manifests"),
-            clock: Arc::clone(&ports.clock),
-            support: Arc::clone(&support) as _,
-        };
-        let (source, updates) = file_source(source_settings, Arc::clone(&ports.files));
-        tasks.spawn("manifests", |stop| source.run(stop));
-        sources.push((SourceName::File, updates));
-    }
-    if let Some(ManifestUrl { url, headers, period }) = settings.manifest_url.clone() {
-        let source_settings = HttpSourceSettings {
-            url,
-            headers,
-            period,
-            node_name: settings.node_name.clone(),
-            last_good: settings.state().join("manifest-url"),
-            clock: Arc::clone(&ports.clock),
-            support: Arc::clone(&support) as _,
-        };
-        let (source, updates) =
-            http_source(source_settings, Arc::clone(&ports.http), Arc::clone(&ports.files));
-        tasks.spawn("manifest URL", |stop| source.run(stop));
-        sources.push((SourceName::Http, updates));
-    }
-    let copies = start_api_source(settings, ports, node, tasks).map(|(pods, copies)| {
-        sources.push((SourceName::Api, pods));
-        copies
-    });
-    (Sources::new(sources), copies)
 }
 
 /// Pods whose resources change, none at the start.

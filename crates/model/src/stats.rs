@@ -457,13 +457,13 @@ mod tests {
             swap: Some(SwapStats { swap_usage_bytes: Some(0), ..SwapStats::default() }),
             ..NodeStats::default()
         };
-        let none = json!({ "total": 0, "avg10": 0.0, "avg60": 0.0, "avg300": 0.0 });
+        let zero = json!({ "total": 0, "avg10": 0.0, "avg60": 0.0, "avg300": 0.0 });
         let epoch = "1970-01-01T00:00:00Z";
         let some = json!({ "total": 9, "avg10": 0.5, "avg60": 0.0, "avg300": 0.0 });
         let expected = json!({
             "nodeName": "n1",
             "startTime": null,
-            "io": { "time": epoch, "psi": { "full": none, "some": some } },
+            "io": { "time": epoch, "psi": { "full": zero, "some": some } },
             "runtime": { "imageFs": { "time": epoch } },
             "rlimit": { "time": epoch, "maxpid": 9, "curproc": 4 },
             "swap": { "time": epoch, "swapUsageBytes": 0 },

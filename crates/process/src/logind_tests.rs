@@ -72,6 +72,7 @@ impl FakeLogind {
         Ok(OwnedFd::from(writer).into())
     }
 
+    #[expect(clippy::unused_self, reason = "a property of an object")]
     #[zbus(property, name = "InhibitDelayMaxUSec")]
     fn longest(&self) -> u64 {
         5_000_000

@@ -74,7 +74,7 @@ impl Measurer {
     /// The node alone.
     pub(crate) async fn node(&self) -> Result<NodeStats, UsageError> {
         let groups = self.settings.facts.system.iter().map(|group| group.path.clone());
-        let alone = BTreeSet::from_iter(groups.chain([ROOT.to_owned()]));
+        let alone: BTreeSet<String> = groups.chain([ROOT.to_owned()]).collect();
         let selection = Selection { alone: alone.into_iter().collect(), ..Selection::default() };
         let (samples, measured) = tokio::join!(
             self.cgroups(&selection, Detail::CpuAndMemory),

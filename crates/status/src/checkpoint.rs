@@ -72,8 +72,8 @@ impl Loaded {
 
 impl StatusCheckpoint {
     /// Files below this directory. Nothing is read or written yet.
-    pub fn new(files: Arc<dyn HostFiles>, state: &Path, pods: SavedPods) -> Self {
-        let file = |path| Checkpoint::new(Arc::clone(&files), path, FORMAT);
+    pub fn new(files: &Arc<dyn HostFiles>, state: &Path, pods: SavedPods) -> Self {
+        let file = |path| Checkpoint::new(Arc::clone(files), path, FORMAT);
         let directory = state.join(DIRECTORY);
         Self {
             files: (0..FILES).map(|at| file(directory.join(format!("{at}.json")))).collect(),
@@ -143,7 +143,7 @@ impl StatusCheckpoint {
             }
         }
         if all_written && written.earlier.is_some() {
-            all_written = succeeded(&self.earlier, self.earlier.remove().await);
+            all_written = succeeded(&self.earlier, &self.earlier.remove().await);
             if all_written {
                 written.earlier = None;
             }
@@ -178,11 +178,11 @@ fn by_file(statuses: Saved) -> Vec<Saved> {
 async fn write_file(file: &StatusFile, saved: &Saved) -> bool {
     let saved: BTreeMap<&str, &PodStatus> =
         saved.iter().map(|(uid, status)| (uid.as_str(), &**status)).collect();
-    succeeded(file, file.write_borrowed(&saved).await)
+    succeeded(file, &file.write_borrowed(&saved).await)
 }
 
-fn succeeded(file: &StatusFile, result: Result<(), FileError>) -> bool {
-    if let Err(error) = &result {
+fn succeeded(file: &StatusFile, result: &Result<(), FileError>) -> bool {
+    if let Err(error) = result {
         let path = file.path().display();
         warn!(%path, error = %Chain(error), "Cannot write pod status checkpoint, retrying later");
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use model::observed::{ContainerState, RuntimePodStatus as Observed, SandboxState};
+use model::ports::files::HostFiles;
 use podspec::{annotations, view};
 use prometheus::Registry;
 use testkit::clock::VirtualClock;
@@ -46,7 +47,8 @@ impl Agent {
             metrics: PodMetrics::new(&Registry::new()).unwrap(),
             changes: watch::Sender::new(0),
         });
-        let checkpoint = StatusCheckpoint::new(Arc::clone(files) as _, Path::new(STATE), pods);
+        let host_files: Arc<dyn HostFiles> = Arc::clone(files) as _;
+        let checkpoint = StatusCheckpoint::new(&host_files, Path::new(STATE), pods);
         let manager = Arc::new(manager.with_checkpoint(checkpoint));
         manager.load().await.unwrap();
         let (stop, saving) = (CancellationToken::new(), Arc::clone(&manager));

@@ -135,7 +135,8 @@ fn prepare(stage: &Stage<'_>, plan: &NodeApiPlan, identity: &Identity) -> Result
     agent::prepare(directories, &stage.socket, On::Containerd, 0)?;
     let authority = directories.config.with_file_name("client-ca.crt");
     fs::write(&authority, &identity.authority_pem).context("write the client's authority")?;
-    let x509 = format!("anonymous: {{enabled: false}}, x509: {{clientCAFile: {authority:?}}}");
+    let x509 =
+        format!("anonymous: {{enabled: false}}, x509: {{clientCAFile: {}}}", authority.display());
     let served = agent::configuration(directories, &stage.socket, On::Containerd)
         .replace("enableServer: false", "enableServer: true")
         .replace("anonymous: {enabled: false}", &x509);

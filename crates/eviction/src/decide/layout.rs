@@ -108,9 +108,8 @@ impl DiskLayout {
         let (all, none) =
             (CountedParts { rootfs: true, logs: true, volumes: true }, CountedParts::default());
         match (self, disk_of(signal)) {
-            (_, None) => none,
+            (_, None) | (Self::Split, Some(Disk::Images)) => none,
             (Self::Single, _) | (Self::Split, Some(Disk::Node | Disk::Containers)) => all,
-            (Self::Split, Some(Disk::Images)) => none,
             (Self::DedicatedImageFs, Some(Disk::Node)) => CountedParts { rootfs: false, ..all },
             (Self::DedicatedImageFs, Some(Disk::Images | Disk::Containers)) => {
                 CountedParts { rootfs: true, ..none }

@@ -131,6 +131,7 @@ mod tests {
         }
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "the type of the field")]
     fn memory_stats(available: u64, used: u64) -> Option<MemoryStats> {
         Some(MemoryStats {
             available_bytes: Some(available),

@@ -31,11 +31,11 @@ pub fn line(resource: Resource, ranked: &Ranked) -> String {
         Some(usage) => format!("usage {}", amount(resource, usage)),
         None => "usage unknown".to_owned(),
     };
-    let mut line = format!("{}: {usage}", ranked.name);
-    if resource != Resource::Pids {
-        line += &format!(", request {}", bytes(ranked.request));
-    }
-    line += &format!(", priority {}", ranked.priority);
+    let request = match resource {
+        Resource::Pids => String::new(),
+        _ => format!(", request {}", bytes(ranked.request)),
+    };
+    let mut line = format!("{}: {usage}{request}, priority {}", ranked.name, ranked.priority);
     if ranked.exceeds && resource != Resource::Pids {
         line += ", exceeds its request";
     }

@@ -111,7 +111,8 @@ impl Tracker {
                 continue;
             };
             let was_due = std::mem::take(&mut tracked.is_due);
-            if !threshold.is_met(observed) && !(was_due && threshold.is_unresolved(observed)) {
+            let is_unresolved = was_due && threshold.is_unresolved(observed);
+            if !threshold.is_met(observed) && !is_unresolved {
                 tracked.since = None;
                 continue;
             }

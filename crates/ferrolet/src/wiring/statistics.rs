@@ -29,6 +29,7 @@ pub struct StatisticsRules {
 }
 
 /// What statistics need of other parts of the agent.
+#[derive(Clone, Copy)]
 pub(super) struct StatisticsInputs<'a> {
     pub(super) cache: &'a pleg::cache::Reader,
     pub(super) volumes: &'a VolumeManager,
@@ -41,17 +42,18 @@ pub(super) fn start_statistics(
     inputs: StatisticsInputs<'_>,
     tasks: &mut Tasks,
 ) -> Option<Statistics> {
+    let StatisticsInputs { cache, volumes } = inputs;
     let usage = ports.usage.as_ref()?;
-    let parts = StatisticsParts {
+    let made_of = StatisticsParts {
         cgroups: Arc::clone(&usage.cgroups),
         node: Arc::clone(&usage.node),
         disks: Arc::clone(&ports.disks),
         runtime: ports.runtime.clone(),
-        pods: Arc::new(PodsOfPleg(inputs.cache.clone())),
-        volumes: start_volume_walks(settings, ports, inputs.volumes, tasks),
+        pods: Arc::new(PodsOfPleg(cache.clone())),
+        volumes: start_volume_walks(settings, ports, volumes, tasks),
         clock: Arc::clone(&ports.clock),
     };
-    let (statistics, task) = Statistics::new(parts, statistics_settings(settings, ports));
+    let (statistics, task) = Statistics::new(made_of, statistics_settings(settings, ports));
     tasks.spawn("statistics", |stop| task.run(stop));
     Some(statistics)
 }

@@ -145,8 +145,9 @@ impl Job {
     /// The pod, unless it is known to the runtime only.
     pub fn pod(&self) -> Option<&Arc<Pod>> {
         match self {
-            Self::Sync(pod) | Self::CleanUp(pod) => Some(pod),
-            Self::Terminate(Termination { target: Target::Pod(pod), .. }) => Some(pod),
+            Self::Sync(pod)
+            | Self::CleanUp(pod)
+            | Self::Terminate(Termination { target: Target::Pod(pod), .. }) => Some(pod),
             Self::Terminate(Termination { target: Target::RuntimeOnly(_), .. }) => None,
         }
     }
@@ -314,15 +315,13 @@ impl Workers {
             }
         }
         let worker = self.known.get_mut(uid).expect("the worker was found or created above");
-        let mut requested_grace = None;
-        let (mut killed, mut evict) = (false, false);
+        let (mut killed, mut evict, mut requested_grace) = (false, false, None);
         match update {
             Update::Create(pod) | Update::Update(pod) => worker.target = Target::Pod(pod),
             Update::Sync => {}
             Update::Kill { grace, target, failure } => {
-                evict = failure.as_ref().is_some_and(|failure| failure.is_eviction());
-                killed = true;
-                requested_grace = grace;
+                let is_eviction = failure.as_ref().is_some_and(|failure| failure.is_eviction());
+                (killed, evict, requested_grace) = (true, is_eviction, grace);
                 worker.failure = worker.failure.take().or(failure);
                 // The specification of a source is more complete than what the runtime returns.
                 if let Target::Pod(_) = target {

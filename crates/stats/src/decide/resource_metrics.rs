@@ -110,6 +110,7 @@ mod tests {
         Timestamp::from_millisecond(milliseconds).unwrap()
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "the type of the field")]
     fn cpu(time: i64, nanoseconds: u64) -> Option<CpuStats> {
         let used = Some(nanoseconds);
         Some(CpuStats { time: at(time), usage_core_nano_seconds: used, ..CpuStats::default() })
