@@ -163,7 +163,7 @@ fn config(registries: &[&str]) -> String {
 }
 
 fn compare(configs: &[String]) {
-    let answers = upstream(configs).unwrap();
+    let answers = upstream(configs).expect("answers of upstream's keyring");
     assert_eq!(answers.len(), configs.len());
     for (config, upstreams) in configs.iter().zip(answers) {
         let ours = ours(config);

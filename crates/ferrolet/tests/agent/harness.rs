@@ -169,6 +169,12 @@ impl Harness {
         self.start_with(runtime, files as _, Arc::clone(&self.cgroups) as _)
     }
 
+    fn usage_ports(&self) -> Option<UsagePorts> {
+        let usage = self.usage.as_ref()?;
+        let (cgroups, node) = (Arc::clone(usage) as _, Arc::clone(usage) as _);
+        Some(UsagePorts { cgroups, node, alarm: None })
+    }
+
     /// Starts an agent whose ports are replaced by a function.
     pub(crate) fn start_with(
         &self,
@@ -222,11 +228,7 @@ impl Harness {
             node_events: Arc::clone(&self.node_events) as _,
             disks: Arc::clone(&self.disk) as _,
             cgroups: Some(cgroups),
-            usage: self.usage.as_ref().map(|usage| UsagePorts {
-                cgroups: Arc::clone(usage) as _,
-                node: Arc::clone(usage) as _,
-                alarm: None,
-            }),
+            usage: self.usage_ports(),
             packet_filter: None,
             kernel_log: Some(Arc::clone(&self.kernel_log) as _),
             login: Some(Arc::new(self.login.clone())),

@@ -47,7 +47,7 @@ fn containers_above_their_limits_are_throttled_or_oom_killed() -> Result<()> {
     ensure!(end == ("OOMKilled".to_owned(), 137), "{end:?}");
     let event = "reached the limit 24Mi of the ";
     node.until("the kill is reported", || {
-        let described = node.ask(&["describe", "hungry"])?;
+        let described = node.ferrolet(&["describe", "hungry"])?;
         Ok(if described.contains(event) { Ok(()) } else { Err(described) })
     })?;
     let left = leave_process(&node, of_pod)?;
