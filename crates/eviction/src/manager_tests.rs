@@ -36,7 +36,7 @@ type Evicted = (u64, String, u64, PodFailure);
 #[derive(Debug)]
 struct Pods {
     begun: Instant,
-    pods: Mutex<Vec<Arc<Pod>>>,
+    running: Mutex<Vec<Arc<Pod>>>,
     evicted: Mutex<Vec<Evicted>>,
     /// Whether pods stay after their eviction.
     stay: bool,
@@ -47,7 +47,7 @@ struct Pods {
 #[async_trait]
 impl EvictionPods for Pods {
     fn candidates(&self) -> Vec<Arc<Pod>> {
-        self.pods.lock().unwrap().clone()
+        self.running.lock().unwrap().clone()
     }
 
     async fn evict(
@@ -63,7 +63,7 @@ impl EvictionPods for Pods {
         if self.stay {
             return Err(EvictError("it takes too long".to_owned()));
         }
-        self.pods.lock().unwrap().retain(|one| one.metadata.uid != pod.metadata.uid);
+        self.running.lock().unwrap().retain(|one| one.metadata.uid != pod.metadata.uid);
         Ok(())
     }
 
@@ -182,7 +182,7 @@ impl Setup {
         });
         let pods = Arc::new(Pods {
             begun: Instant::now(),
-            pods: Mutex::new(self.pods.into_iter().map(Arc::new).collect()),
+            running: Mutex::new(self.pods.into_iter().map(Arc::new).collect()),
             evicted: Mutex::default(),
             stay: self.stay,
             cleaned: !self.never_cleaned,
@@ -281,7 +281,7 @@ impl Bench {
     fn metric(&self, name: &str, signal: &str) -> u64 {
         let families = self.registry.gather();
         let family = families.iter().find(|family| family.name() == name);
-        let metrics = family.into_iter().flat_map(|family| family.get_metric());
+        let metrics = family.into_iter().flat_map(prometheus::proto::MetricFamily::get_metric);
         let of_signal = |metric: &&prometheus::proto::Metric| {
             metric.get_label().iter().any(|label| label.value() == signal)
         };

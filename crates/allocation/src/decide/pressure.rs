@@ -71,7 +71,7 @@ mod tests {
         let fixed = best_effort().annotation("kubernetes.io/config.source", "file");
         let memory_pressure = "node.kubernetes.io/memory-pressure";
         // The pod; whether it is admitted under memory pressure, and under disk pressure.
-        let rows = [
+        let rows = vec![
             (best_effort(), false, false),
             (burstable, true, false),
             (by_status, true, false),
@@ -84,8 +84,8 @@ mod tests {
         let none = Pressure::default();
         let both = Pressure { memory: true, disk: true, pid: false };
         for (row, (builder, under_memory, under_disk)) in rows.into_iter().enumerate() {
-            let (pod, node) = (builder.build(), Node::default());
-            let is_admitted = |pressure| pressure_rejection(&pod, pressure, &node).is_none();
+            let (built, node) = (builder.build(), Node::default());
+            let is_admitted = |pressure| pressure_rejection(&built, pressure, &node).is_none();
             assert!(is_admitted(none), "row {row}");
             assert_eq!(is_admitted(Pressure { memory: true, ..none }), under_memory, "row {row}");
             assert_eq!(is_admitted(Pressure { disk: true, ..none }), under_disk, "row {row}");

@@ -148,6 +148,7 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::unnecessary_wraps, reason = "the fields are optional")]
     fn text(text: &str) -> Option<String> {
         Some(text.to_owned())
     }

@@ -108,9 +108,8 @@ impl DiskLayout {
         let (all, none) =
             (CountedParts { rootfs: true, logs: true, volumes: true }, CountedParts::default());
         match (self, disk_of(signal)) {
-            (_, None) => none,
-            (Self::Single, _) | (Self::Split, Some(Disk::Node | Disk::Containers)) => all,
-            (Self::Split, Some(Disk::Images)) => none,
+            (_, None) | (Self::Split, Some(Disk::Images)) => none,
+            (Self::Single | Self::Split, Some(_)) => all,
             (Self::DedicatedImageFs, Some(Disk::Node)) => CountedParts { rootfs: false, ..all },
             (Self::DedicatedImageFs, Some(Disk::Images | Disk::Containers)) => {
                 CountedParts { rootfs: true, ..none }
@@ -123,7 +122,7 @@ impl DiskLayout {
         let (both, none) = (NodeReclaim { containers: true, images: true }, NodeReclaim::default());
         match (self, disk_of(signal)) {
             (_, None) | (Self::DedicatedImageFs, Some(Disk::Node)) => none,
-            (Self::Single, _) | (Self::DedicatedImageFs, _) => both,
+            (Self::Single | Self::DedicatedImageFs, Some(_)) => both,
             (Self::Split, Some(Disk::Images)) => NodeReclaim { images: true, ..none },
             (Self::Split, Some(Disk::Node | Disk::Containers)) => {
                 NodeReclaim { containers: true, ..none }

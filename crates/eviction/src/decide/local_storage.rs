@@ -36,8 +36,7 @@ pub fn has_limit(pod: &Pod) -> bool {
         let limits = container.resources.as_ref().and_then(|resources| resources.limits.as_ref());
         limits.is_some_and(|limits| limits.contains_key(EPHEMERAL_STORAGE))
     };
-    volumes(pod).iter().any(|volume| size_limit(volume).is_some())
-        || containers.any(limits_storage)
+    volumes(pod).iter().any(|volume| size_limit(volume).is_some()) || containers.any(limits_storage)
 }
 
 /// The first limit that a pod exceeds: of its volumes, of the whole pod, of its containers.

@@ -31,7 +31,7 @@ fn pod_is_evicted_for_the_first_limit_that_it_exceeds() {
         with_volume(builder, "unlimited", None)
     };
     // The pod, its volumes, its whole usage, rootfs and logs of `main`; signal and message
-    let rows = [
+    let rows = vec![
         (two_volumes(), vec![volume("small", 1024), volume("unlimited", 9999)], 0, [0, 0], None),
         (
             two_volumes(),

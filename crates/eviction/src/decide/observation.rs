@@ -131,7 +131,8 @@ mod tests {
         }
     }
 
-    fn memory_stats(available: u64, used: u64) -> Option<MemoryStats> {
+    #[expect(clippy::unnecessary_wraps, reason = "the fields are optional")]
+    fn memory_of(available: u64, used: u64) -> Option<MemoryStats> {
         Some(MemoryStats {
             available_bytes: Some(available),
             working_set_bytes: Some(used),
@@ -143,12 +144,12 @@ mod tests {
     #[test]
     fn signals_are_derived_from_the_usage_of_the_node() {
         let node = NodeStats {
-            memory: memory_stats(30, 70),
+            memory: memory_of(30, 70),
             system_containers: vec![
                 ContainerStats { name: "kubelet".to_owned(), ..ContainerStats::default() },
                 ContainerStats {
                     name: "pods".to_owned(),
-                    memory: memory_stats(5, 45),
+                    memory: memory_of(5, 45),
                     ..ContainerStats::default()
                 },
             ],

@@ -153,12 +153,12 @@ mod tests {
         let pods: Vec<Arc<Pod>> = ["a", "b"]
             .map(|name| Arc::new(pod(name).container("main", "image", []).build()))
             .into();
-        let stats = |pod: &Arc<Pod>, used| PodStats {
+        let measured = |pod: &Arc<Pod>, used| PodStats {
             memory: memory(used),
             containers: vec![container("main", 100 - used, 0)],
             ..no_stats(pod)
         };
-        let summary = summary(vec![stats(&pods[0], 1), stats(&pods[1], 2)]);
+        let summary = summary(vec![measured(&pods[0], 1), measured(&pods[1], 2)]);
         let rows = [
             (
                 DiskLayout::Single,

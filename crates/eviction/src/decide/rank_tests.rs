@@ -90,7 +90,7 @@ fn pids_are_ranked_by_priority_then_number() {
 
 /// A pod with a volume of each kind, each with 10,000 bytes, and one container.
 fn with_volumes() -> (Arc<Pod>, PodStats) {
-    let volumes = [
+    let volumes = vec![
         ("disk", Volume { empty_dir: Some(EmptyDirVolumeSource::default()), ..<_>::default() }),
         (
             "memory",

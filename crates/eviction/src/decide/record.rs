@@ -31,18 +31,13 @@ pub fn line(resource: Resource, ranked: &Ranked) -> String {
         Some(usage) => format!("usage {}", amount(resource, usage)),
         None => "usage unknown".to_owned(),
     };
-    let mut line = format!("{}: {usage}", ranked.name);
-    if resource != Resource::Pids {
-        line += &format!(", request {}", bytes(ranked.request));
-    }
-    line += &format!(", priority {}", ranked.priority);
-    if ranked.exceeds && resource != Resource::Pids {
-        line += ", exceeds its request";
-    }
-    if ranked.critical {
-        line += ", critical";
-    }
-    line
+    let has_request = resource != Resource::Pids;
+    let mut parts = vec![format!("{}: {usage}", ranked.name)];
+    parts.extend(has_request.then(|| format!("request {}", bytes(ranked.request))));
+    parts.push(format!("priority {}", ranked.priority));
+    parts.extend((has_request && ranked.exceeds).then(|| "exceeds its request".to_owned()));
+    parts.extend(ranked.critical.then(|| "critical".to_owned()));
+    parts.join(", ")
 }
 
 /// The incident of a pod that is evicted by a threshold, at this position of the ranking.

@@ -48,11 +48,13 @@ pub(crate) fn no_stats(pod: &Pod) -> PodStats {
 }
 
 /// Memory in use.
+#[expect(clippy::unnecessary_wraps, reason = "the fields are optional")]
 pub(crate) fn memory(bytes: u64) -> Option<MemoryStats> {
     Some(MemoryStats { working_set_bytes: Some(bytes), ..MemoryStats::default() })
 }
 
 /// Used bytes and inodes.
+#[expect(clippy::unnecessary_wraps, reason = "the fields are optional")]
 pub(crate) fn used(bytes: u64, inodes: u64) -> Option<FsStats> {
     Some(FsStats { used_bytes: Some(bytes), inodes_used: Some(inodes), ..FsStats::default() })
 }
@@ -74,6 +76,7 @@ pub(crate) fn volume(name: &str, bytes: u64) -> VolumeStats {
 }
 
 /// Processes.
+#[expect(clippy::unnecessary_wraps, reason = "the fields are optional")]
 pub(crate) fn processes(count: u64) -> Option<ProcessStats> {
     Some(ProcessStats { count: Some(count) })
 }

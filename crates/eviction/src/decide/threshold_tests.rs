@@ -59,7 +59,7 @@ fn text(threshold: &Threshold) -> String {
 // behaviour: EVI-3, EVI-4, EVI-5
 #[test]
 fn thresholds_follow_from_the_configuration() {
-    let rows: [(Fields, &[&str]); 7] = [
+    let rows: [(Fields, &[&str]); 5] = [
         (
             Fields::default(),
             &[
@@ -99,6 +99,21 @@ fn thresholds_follow_from_the_configuration() {
                 "allocatableMemory.available 0.05 +1Mi",
             ],
         ),
+    ];
+    check(&rows);
+}
+
+fn check(rows: &[(Fields, &[&str])]) {
+    for (row, (fields, expected)) in rows.iter().enumerate() {
+        let found: Vec<String> = thresholds(&fields.config()).iter().map(text).collect();
+        assert_eq!(&found[..], *expected, "row {row}");
+    }
+}
+
+// behaviour: EVI-3, EVI-4
+#[test]
+fn soft_thresholds_have_their_grace_period_and_without_one_are_hard() {
+    let rows: [(Fields, &[&str]); 2] = [
         (
             Fields {
                 hard: Some(&[]),
@@ -119,10 +134,7 @@ fn thresholds_follow_from_the_configuration() {
             &["memory.available 1Gi", "allocatableMemory.available 1Gi"],
         ),
     ];
-    for (row, (fields, expected)) in rows.iter().enumerate() {
-        let found: Vec<String> = thresholds(&fields.config()).iter().map(text).collect();
-        assert_eq!(&found[..], *expected, "row {row}");
-    }
+    check(&rows);
 }
 
 // behaviour: EVI-6, EVI-7

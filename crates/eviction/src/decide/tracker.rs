@@ -111,7 +111,9 @@ impl Tracker {
                 continue;
             };
             let was_due = std::mem::take(&mut tracked.is_due);
-            if !threshold.is_met(observed) && !(was_due && threshold.is_unresolved(observed)) {
+            let is_met =
+                threshold.is_met(observed) || (was_due && threshold.is_unresolved(observed));
+            if !is_met {
                 tracked.since = None;
                 continue;
             }

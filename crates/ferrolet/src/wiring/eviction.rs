@@ -39,7 +39,7 @@ pub(super) fn start_eviction(
 ) -> Option<EvictionHandle> {
     let EvictionInputs { usage, statuses, workers, resizes, gc, incidents, node } = inputs;
     let metrics = EvictionMetrics::new(&ports.metrics).expect("no other part counts evictions");
-    let parts = EvictionParts {
+    let needs = EvictionParts {
         usage: Arc::new(usage?.clone()),
         pods: Arc::new(PodsOfNode {
             statuses: statuses.clone(),
@@ -61,7 +61,7 @@ pub(super) fn start_eviction(
         clock: Arc::clone(&ports.clock),
         metrics,
     };
-    let (task, handle) = eviction(parts, settings.eviction.clone());
+    let (task, handle) = eviction(needs, settings.eviction.clone());
     if let Some(node) = node.cloned() {
         let pressure = handle.pressure();
         tasks.spawn("pressure conditions", |stop| publish_pressure(pressure, node, stop));

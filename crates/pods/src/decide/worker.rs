@@ -144,8 +144,9 @@ impl Job {
     /// The pod, unless it is known to the runtime only.
     pub fn pod(&self) -> Option<&Arc<Pod>> {
         match self {
-            Self::Sync(pod) | Self::CleanUp(pod) => Some(pod),
-            Self::Terminate(Termination { target: Target::Pod(pod), .. }) => Some(pod),
+            Self::Sync(pod)
+            | Self::CleanUp(pod)
+            | Self::Terminate(Termination { target: Target::Pod(pod), .. }) => Some(pod),
             Self::Terminate(Termination { target: Target::RuntimeOnly(_), .. }) => None,
         }
     }
@@ -313,8 +314,7 @@ impl Workers {
             }
         }
         let worker = self.known.get_mut(uid).expect("the worker was found or created above");
-        let mut requested_grace = None;
-        let (mut killed, mut evict) = (false, false);
+        let (mut requested_grace, mut killed, mut evict) = (None, false, false);
         match update {
             Update::Create(pod) | Update::Update(pod) => worker.target = Target::Pod(pod),
             Update::Sync => {}
