@@ -144,12 +144,12 @@ mod tests {
     #[test]
     fn signals_are_derived_from_the_usage_of_the_node() {
         let node = NodeStats {
-            memory: memory_stats(30, 70),
+            memory: memory_of(30, 70),
             system_containers: vec![
                 ContainerStats { name: "kubelet".to_owned(), ..ContainerStats::default() },
                 ContainerStats {
                     name: "pods".to_owned(),
-                    memory: memory_stats(5, 45),
+                    memory: memory_of(5, 45),
                     ..ContainerStats::default()
                 },
             ],

@@ -60,7 +60,7 @@ fn text(threshold: &Threshold) -> String {
 #[test]
 #[expect(clippy::too_many_lines, reason = "one table")]
 fn thresholds_follow_from_the_configuration() {
-    let rows: [(Fields, &[&str]); 7] = [
+    let rows: [(Fields, &[&str]); 5] = [
         (
             Fields::default(),
             &[
@@ -100,6 +100,21 @@ fn thresholds_follow_from_the_configuration() {
                 "allocatableMemory.available 0.05 +1Mi",
             ],
         ),
+    ];
+    check(&rows);
+}
+
+fn check(rows: &[(Fields, &[&str])]) {
+    for (row, (fields, expected)) in rows.iter().enumerate() {
+        let found: Vec<String> = thresholds(&fields.config()).iter().map(text).collect();
+        assert_eq!(&found[..], *expected, "row {row}");
+    }
+}
+
+// behaviour: EVI-3, EVI-4
+#[test]
+fn soft_thresholds_have_their_grace_period_and_without_one_are_hard() {
+    let rows: [(Fields, &[&str]); 2] = [
         (
             Fields {
                 hard: Some(&[]),
@@ -120,10 +135,7 @@ fn thresholds_follow_from_the_configuration() {
             &["memory.available 1Gi", "allocatableMemory.available 1Gi"],
         ),
     ];
-    for (row, (fields, expected)) in rows.iter().enumerate() {
-        let found: Vec<String> = thresholds(&fields.config()).iter().map(text).collect();
-        assert_eq!(&found[..], *expected, "row {row}");
-    }
+    check(&rows);
 }
 
 // behaviour: EVI-6, EVI-7
