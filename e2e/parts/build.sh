@@ -18,7 +18,7 @@
 #     userland/                programs for the images of that suite; see userland.sh
 #     userland-proxy/          programs for the image of kube-proxy; see proxy-userland.sh
 #     vm/                      the parts of the virtual machine; see vm.sh
-#     parts/NAME-VERSION-KEY/  a finished part; KEY covers go.mod, go.sum and the table line
+#     parts/NAME-VERSION-KEY/  a finished part; KEY covers go.mod, go.sum, programs of ours and the table line
 #     log/NAME.log             the output of the last build of that part
 #     lock                     held while this script runs
 #
@@ -35,12 +35,14 @@ set -euo pipefail
 # It goes to bin, cni, conformance or kubeadm when it is programs to build, and to files when it is files to copy. Items are
 # packages or files, as paths in the module; NAME=PATH gives one a name other than its last element. Among programs,
 # NAME.test is the test of a package, NAME.crt and NAME.key are files, and MODULE@PATH is a package of another module.
+# `keyring` is a program of ours, in the part's directory, that calls upstream's packages.
 PARTS='
 containerd    | github.com/containerd/containerd/v2    | bin   | 0 | cmd/containerd cmd/containerd-shim-runc-v2 cmd/ctr
 runc          | github.com/opencontainers/runc         | bin   | 1 | runc=.
 cni           | github.com/containernetworking/plugins | cni   | 0 | plugins/main/bridge plugins/main/loopback plugins/ipam/host-local plugins/meta/portmap
 cri-api       | k8s.io/cri-api                         | files | 0 | pkg/apis/runtime/v1/api.proto
 kubelet       | k8s.io/kubernetes                      | bin   | 0 | cmd/kubelet
+keyring       | k8s.io/kubernetes                      | bin   | 0 | pull-keyring=ferrolet.test/parts/keyring@lookup
 kubelet-api   | k8s.io/kubelet                         | files | 0 | podresources-v1.proto=pkg/apis/podresources/v1/api.proto podresources-v1alpha1.proto=pkg/apis/podresources/v1alpha1/api.proto
 etcd          | go.etcd.io/etcd/server/v3              | bin   | 0 | etcd=.
 control-plane | k8s.io/kubernetes                      | bin   | 0 | cmd/kube-apiserver cmd/kube-controller-manager cmd/kube-scheduler cmd/kubectl
@@ -82,19 +84,19 @@ util-linux     | util-linux         | command -v unshare
 mount          | util-linux         | command -v mount
 '
 
-# The same, for the virtual machine: its emulator, and programs that are copied into it.
+# Packages for the virtual machine: its emulator, and programs that are copied into it.
 VM_PACKAGES='
 qemu-system-x86 | qemu-system-x86-core | command -v qemu-system-x86_64
 binutils        | binutils             | command -v strip
 '
 
-# The same, for a virtual machine that runs systemd (`make soak PART=vm`).
+# Packages for a virtual machine that runs systemd (`make soak PART=vm`).
 SYSTEMD_PACKAGES='
 systemd         | systemd              | test -x /lib/systemd/systemd
 dbus-daemon     | dbus-daemon          | command -v dbus-daemon
 '
 
-# The same, for the images of the end-to-end suite. busybox with its libraries: a static one cannot look up host names.
+# Packages for the images of the end-to-end suite. busybox with its libraries: a static one cannot look up host names.
 CONFORMANCE_PACKAGES='
 bash            | bash                 | command -v bash
 busybox         | busybox              | command -v busybox
@@ -260,7 +262,7 @@ provide() { # row of PARTS
   cd "$here/$name"
   version=$(required_version "$module")
   [ -n "$version" ] || fail "$here/$name/go.mod does not require $module"
-  key=$({ cat go.mod go.sum; echo "$1|${TAGS[$name]:-}|${VERSION_VARIABLE[$name]:-}"; } | sha256sum | head -c 12)
+  key=$({ cat go.mod go.sum; find . -mindepth 2 -name '*.go' -exec cat {} +; echo "$1|${TAGS[$name]:-}|${VERSION_VARIABLE[$name]:-}"; } | sha256sum | head -c 12)
   part=$name-$version-$key
 
   printf '%-13s %-8s … ' "$name" "$version"

@@ -11,7 +11,8 @@ making=$(mktemp -d "$1/parts/.making.XXXXXX")
 . "$(dirname "${BASH_SOURCE[0]}")/copy.sh"
 
 printf '%-13s ' userland
-# The shell is bash: busybox's own drops variables whose names are not identifiers, unlike the one in upstream's image.
+# The shell is bash: unlike the shell of upstream's image, busybox's shell drops variables whose names are not
+# identifiers.
 copy "$making/base" "$(command -v bash)" bin/bash
 copy "$making/base" "$(command -v busybox)" bin/busybox
 ln -s bash "$making/base/bin/sh"

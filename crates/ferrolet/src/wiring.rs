@@ -272,7 +272,7 @@ impl Agent {
         Arc::clone(&self.health)
     }
 
-    /// A number that changes with every pod that is added, removed or has another status.
+    /// A counter of changes: each added or removed pod, and each changed status, increases it.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.served.changes()
     }
@@ -458,7 +458,8 @@ fn admission_chain(settings: &Settings) -> AdmissionChain {
     AdmissionChain {
         sysctls,
         apparmor: machine.apparmor,
-        restart_rules: settings.restart_rules,
+        invalid_restart_rules_have_upstream_errors: settings
+            .invalid_restart_rules_have_upstream_errors,
         node: settings.admission.clone(),
     }
 }
@@ -470,7 +471,7 @@ fn log_layout(settings: &Settings) -> LogLayout {
     }
 }
 
-/// What the pod runtime needs of other parts of the agent.
+/// The parts of the agent that the pod runtime needs.
 struct RuntimeInputs<'a> {
     claims: &'a ImageClaims,
     image_access: Arc<dyn ImageAccess>,

@@ -50,7 +50,7 @@ impl MemoryDisk {
         Self { directory: directory.into(), state: Mutex::new(state) }
     }
 
-    /// The same with the images of a runtime on it; shared layers take space once.
+    /// Puts the images of a runtime on the disk; shared layers take space once.
     #[must_use]
     pub fn holding(self, runtime: Arc<MemoryRuntime>) -> Self {
         self.state().runtime = Some(runtime);

@@ -15,19 +15,24 @@ use lexopt::{Arg, ValueExt};
 use test_images::Image;
 use test_images::conformance::{self, Inputs};
 use test_images::kubeadm::{self, Versions};
-use test_images::registry::{Registry, serve};
+use test_images::registry::{Fault, Registry, serve};
 
 const USAGE: &str = "usage: test-images --workload EXECUTABLE --into DIRECTORY
        test-images conformance --testbed DIRECTORY --workload EXECUTABLE --into DIRECTORY
        test-images kubeadm --testbed DIRECTORY --workload EXECUTABLE --into DIRECTORY
                    --kubernetes VERSION --coredns VERSION --etcd VERSION
-       test-images serve --from DIRECTORY [--port PORT] [--login NAME:PASSWORD] [--pace BYTES]";
+       test-images serve --from DIRECTORY [--port PORT] [--login NAME:PASSWORD [--tokens]] [--pace BYTES]
+                         [--fault NAME=KIND*COUNT]…";
 
 /// How clients get images from the registry.
 #[derive(Default)]
 struct Access {
     /// `NAME:PASSWORD`: only clients with this login are served.
     login: Option<String>,
+    /// Clients exchange the login for a token.
+    tokens: bool,
+    /// Requests that fail.
+    faults: Vec<Fault>,
     /// The bytes of a body that are sent in a tenth of a second; without it, all at once.
     pace: Option<NonZeroUsize>,
 }
@@ -36,7 +41,8 @@ struct Access {
 enum Task {
     /// Write the images around a workload into a directory.
     Write { workload: PathBuf, into: PathBuf },
-    /// Write the images of upstream's end-to-end suite, from what `make conformance` built into the testbed.
+    /// Write the images of upstream's end-to-end suite, from the programs that `make conformance` built into
+    /// the testbed.
     WriteConformance { testbed: PathBuf, workload: PathBuf, into: PathBuf },
     /// Write the images of a cluster of kubeadm, from what `make kubeadm` built into the testbed.
     WriteKubeadm { testbed: PathBuf, workload: PathBuf, into: PathBuf, versions: Versions },
@@ -55,7 +61,7 @@ fn main() -> anyhow::Result<()> {
             let images = kubeadm::images(&testbed, &read_workload(&workload)?, &versions)?;
             write_all(&images, &into)
         }
-        Task::Serve { from, port, access } => serve_images(&from, port, &access),
+        Task::Serve { from, port, access } => serve_images(&from, port, access),
     }
 }
 
@@ -78,14 +84,15 @@ fn write_all(images: &[Image], into: &Path) -> anyhow::Result<()> {
 }
 
 /// Prints the address once it is ready, then a line for every request.
-fn serve_images(from: &Path, port: u16, access: &Access) -> anyhow::Result<()> {
-    let registry = Registry::open(from)?.paced(access.pace);
+fn serve_images(from: &Path, port: u16, access: Access) -> anyhow::Result<()> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        .with_context(|| format!("listening on port {port}"))?;
+    let registry = Registry::open(from)?.paced(access.pace).with_faults(access.faults);
     let registry = match &access.login {
+        Some(login) if access.tokens => registry.with_token_login(login, listener.local_addr()?),
         Some(login) => registry.with_login(login),
         None => registry,
     };
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
-        .with_context(|| format!("listening on port {port}"))?;
     writeln!(io::stdout(), "{}", listener.local_addr()?)?;
     serve(&registry, &listener, &|line| {
         // The address cannot be printed when stdout is closed; pulls still work.
@@ -120,6 +127,8 @@ fn arguments() -> Result<Task, lexopt::Error> {
             Arg::Long("port") => given.port = parser.value()?.parse()?,
             Arg::Long("pace") => given.access.pace = Some(parser.value()?.parse()?),
             Arg::Long("login") => given.access.login = Some(parser.value()?.string()?),
+            Arg::Long("tokens") => given.access.tokens = true,
+            Arg::Long("fault") => given.access.faults.push(parser.value()?.parse()?),
             Arg::Long("workload") => given.workload = Some(parser.value()?.into()),
             Arg::Long("into") => given.into = Some(parser.value()?.into()),
             Arg::Long("kubernetes") => given.versions[0] = Some(parser.value()?.string()?),

@@ -53,8 +53,8 @@ impl WorkersHandle {
         self.send(Event::Desired(uids)).await;
     }
 
-    /// Kills a pod with a grace period, as an eviction if `evict` is set, and waits until nothing of it
-    /// runs: 1.5 times the grace period, at least 10 s.
+    /// Kills a pod with a grace period, as an eviction if `evict` is set. Waits until none of its
+    /// containers runs, for 1.5 times the grace period and at least 10 s.
     pub async fn kill_and_wait(
         &self,
         uid: PodUid,

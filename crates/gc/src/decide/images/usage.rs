@@ -50,7 +50,7 @@ fn share(amount: u64, numerator: u64, denominator: u64) -> u64 {
     u64::try_from(product / u128::from(denominator)).unwrap_or(u64::MAX)
 }
 
-/// A size for people.
+/// A size for display.
 pub fn human_size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {
