@@ -26,7 +26,7 @@ pub struct Observed {
 pub type Observations = BTreeMap<Signal, Observed>;
 
 /// The memory that a signal measures.
-pub(crate) fn memory_of(signal: Signal, node: &NodeStats) -> Option<&MemoryStats> {
+pub(crate) fn memory_stats(signal: Signal, node: &NodeStats) -> Option<&MemoryStats> {
     match signal {
         Signal::MemoryAvailable => node.memory.as_ref(),
         Signal::AllocatableMemoryAvailable => {
@@ -41,7 +41,7 @@ pub(crate) fn memory_of(signal: Signal, node: &NodeStats) -> Option<&MemoryStats
 pub fn observations(node: &NodeStats) -> Observations {
     let mut all = Observations::new();
     for signal in [Signal::MemoryAvailable, Signal::AllocatableMemoryAvailable] {
-        all.extend(memory(signal, memory_of(signal, node)));
+        all.extend(memory(signal, memory_stats(signal, node)));
     }
     let of_runtime = node.runtime.as_ref();
     let file_systems = [
@@ -131,7 +131,7 @@ mod tests {
         }
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "the type of the field")]
+    #[expect(clippy::unnecessary_wraps, reason = "the fields are optional")]
     fn memory_of(available: u64, used: u64) -> Option<MemoryStats> {
         Some(MemoryStats {
             available_bytes: Some(available),
