@@ -58,7 +58,6 @@ fn text(threshold: &Threshold) -> String {
 
 // behaviour: EVI-3, EVI-4, EVI-5
 #[test]
-#[expect(clippy::too_many_lines, reason = "one table")]
 fn thresholds_follow_from_the_configuration() {
     let rows: [(Fields, &[&str]); 5] = [
         (
