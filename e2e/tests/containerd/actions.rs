@@ -230,7 +230,7 @@ fn termination_message_survives_agent_restart_and_is_removed_with_its_pod() -> R
         node.wait_for_log(&["Pod terminated and cleaned up", "dying"])?;
         let described = node.ferrolet(&["describe", "dying"])?;
         // The output shows arguments too, so only the message line counts.
-        for words in ["good-bye\n", "workload: unknown command nonsense ", "from-elsewhere\n"] {
+        for words in ["good-bye\n", "workload: unknown command nonsense", "from-elsewhere\n"] {
             let is_shown = described.contains(&format!("Message:       {words}"));
             ensure!(is_shown, "{round} does not show {words:?}: {described}");
         }

@@ -73,8 +73,10 @@ fn main() {
     let command = match command::parse(command_line()) {
         Ok(command) => command,
         Err(error) => {
+            // The whole usage would fill a termination message.
+            let usage = if std::env::args_os().len() > 1 { "" } else { USAGE };
             // A diagnosis that cannot be written has no other place to go.
-            drop(write!(io::stderr(), "workload: {error}\n{USAGE}"));
+            drop(write!(io::stderr(), "workload: {error}\n{usage}"));
             exit(EXIT_USAGE);
         }
     };
