@@ -351,6 +351,7 @@ fn seconds<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::E
 }
 
 /// A time, or `null` if it is not known.
+#[expect(clippy::ref_option, reason = "serde passes the field by reference")]
 fn seconds_or_null<S: Serializer>(
     time: &Option<Timestamp>,
     serializer: S,

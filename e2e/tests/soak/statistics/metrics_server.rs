@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::agent::Agent;
 use e2e::cluster_node::{ClusterNode, NAMESPACE};
-use e2e::https::{Port, Who};
+use e2e::https::{Credentials, Port};
 use e2e::node::NODE_NAME;
 use e2e::node_api;
 use e2e::statistics::{HELD, MEBIBYTE};
@@ -51,10 +51,10 @@ fn metrics_server_reports_nodes_and_pods() -> Result<()> {
 
 /// An object of the metrics API, once it exists.
 fn reported(port: &Port<'_>, admin: &std::path::Path, path: &str) -> Result<Value> {
-    let who = Who::Certificate(admin.to_owned());
+    let credentials = Credentials::Certificate(admin.to_owned());
     let path = format!("/apis/metrics.k8s.io/v1beta1/{path}");
     wait::every(Duration::from_secs(1), &path, TIME, || {
-        Ok(match port.get(&who, &path) {
+        Ok(match port.get(&credentials, &path) {
             Ok((200, body)) => Ok(serde_json::from_str(&body)?),
             other => Err(format!("{other:?}")),
         })
