@@ -41,14 +41,15 @@ pub(super) fn start_statistics(
     inputs: StatisticsInputs<'_>,
     tasks: &mut Tasks,
 ) -> Option<Statistics> {
+    let StatisticsInputs { cache, volumes } = inputs;
     let usage = ports.usage.as_ref()?;
     let parts = StatisticsParts {
         cgroups: Arc::clone(&usage.cgroups),
         node: Arc::clone(&usage.node),
         disks: Arc::clone(&ports.disks),
         runtime: ports.runtime.clone(),
-        pods: Arc::new(PodsOfPleg(inputs.cache.clone())),
-        volumes: start_volume_walks(settings, ports, inputs.volumes, tasks),
+        pods: Arc::new(PodsOfPleg(cache.clone())),
+        volumes: start_volume_walks(settings, ports, volumes, tasks),
         clock: Arc::clone(&ports.clock),
     };
     let (statistics, task) = Statistics::new(parts, statistics_settings(settings, ports));
