@@ -89,7 +89,7 @@ impl VolumesOfPods for MountedVolumes {
     }
 }
 
-/// How a volume is measured, and whether it counts as ephemeral storage. None is not measured at all, as upstream.
+/// How a volume is measured, and whether it counts as ephemeral storage. `None` if it is not measured at all, like upstream.
 fn measured(spec: &VolumeSpec) -> Option<(MeasuredBy, bool)> {
     match &spec.source {
         _ if spec.is_block => None,

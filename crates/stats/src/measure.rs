@@ -248,8 +248,8 @@ impl Measurer {
 
     /// The file systems of the runtime. If it does not answer, the last known ones.
     async fn runtime_file_systems(&self) -> Result<ImageFsInfo, UsageError> {
-        let asked = timeout(RUNTIME, self.parts.runtime.images.image_fs_info()).await;
-        let found = match asked {
+        let answer = timeout(RUNTIME, self.parts.runtime.images.image_fs_info()).await;
+        let found = match answer {
             Ok(Ok(found)) if !found.images.is_empty() => {
                 *lock(&self.file_systems) = Some(found.clone());
                 return Ok(found);

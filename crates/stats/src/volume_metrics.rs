@@ -52,7 +52,7 @@ impl Collector for VolumeMetrics {
         for (gauge, value) in &self.gauges {
             gauge.reset();
             for (claim, fs) in &claims {
-                // As upstream, 0 where the file system has no number.
+                // Like upstream, 0 where the file system has no number.
                 #[expect(clippy::cast_precision_loss, reason = "gauges are floating-point numbers")]
                 let value = value(fs).unwrap_or_default() as f64;
                 gauge.with_label_values(&[&claim.namespace, &claim.name]).set(value);

@@ -17,7 +17,7 @@ pub(super) fn table(text: &str) -> BTreeMap<&str, u64> {
     lines.filter_map(|(name, value)| Some((name, value.trim().parse().ok()?))).collect()
 }
 
-/// A limit; none if it is a word, or too large to be one.
+/// A limit; `None` if it is a word, or too large to be one.
 pub(super) fn limit(value: Option<u64>) -> Option<u64> {
     value.filter(|limit| *limit <= UNLIMITED)
 }

@@ -61,7 +61,7 @@ fn cpu(files: &mut Files<'_>, detail: Detail) -> Option<CpuSample> {
 fn memory(files: &mut Files<'_>, detail: Detail) -> Option<MemorySample> {
     let usage = files.number(MEMORY, "memory.current")?;
     let text = files.text(MEMORY, "memory.stat")?;
-    // As upstream, 0 if the kernel does not account swap.
+    // Like upstream, 0 if the kernel does not account swap.
     let swap = SwapSample {
         usage: files.number(MEMORY, "memory.swap.current").unwrap_or_default(),
         limit: limit(files.number(MEMORY, "memory.swap.max")),

@@ -35,7 +35,7 @@ pub(super) struct StatisticsInputs<'a> {
     pub(super) volumes: &'a VolumeManager,
 }
 
-/// Starts statistics; none without ports that measure the machine.
+/// Starts statistics; `None` without ports that measure the machine.
 pub(super) fn start_statistics(
     settings: &Settings,
     ports: &Ports,

@@ -203,7 +203,7 @@ fn add_pressure(series: &mut Series<'_, '_>, psi: Option<PsiStats>, metrics: Pre
     series.seconds(metrics.waiting, psi.some.total.saturating_mul(1000));
 }
 
-/// Adds disk I/O, by device. A device without a name has an empty label, as upstream.
+/// Adds disk I/O, by device. A device without a name has an empty label, like upstream.
 pub(super) fn add_io(
     page: &mut Page,
     owner: &Owner<'_>,

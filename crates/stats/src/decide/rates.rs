@@ -57,7 +57,7 @@ impl Rates {
         }
     }
 
-    /// The last rate of a cgroup; none without two measurements within two minutes.
+    /// The last rate of a cgroup; `None` without two measurements within two minutes.
     pub fn rate(&self, path: &str, now: Timestamp) -> Option<u64> {
         let (at, rate) = self.0.get(path)?.rate?;
         (now.duration_since(at) <= LONGEST).then_some(rate)

@@ -46,7 +46,8 @@ pub fn page(summary: Option<&Summary>) -> String {
     let mut page = Page::default();
     if let Some(summary) = summary {
         let node = &summary.node;
-        add(&mut page, &NODE, &[], (&node.cpu, &node.memory, &node.swap));
+        let (cpu, memory, swap) = (node.cpu.as_ref(), node.memory.as_ref(), node.swap.as_ref());
+        add(&mut page, &NODE, &[], Measured { cpu, memory, swap });
         for pod in &summary.pods {
             add_pod(&mut page, pod);
         }
@@ -55,10 +56,15 @@ pub fn page(summary: Option<&Summary>) -> String {
     page.text()
 }
 
-type Measured<'a> = (&'a Option<CpuStats>, &'a Option<MemoryStats>, &'a Option<SwapStats>);
+/// What was measured of the node, a pod or a container.
+struct Measured<'a> {
+    cpu: Option<&'a CpuStats>,
+    memory: Option<&'a MemoryStats>,
+    swap: Option<&'a SwapStats>,
+}
 
 fn add(page: &mut Page, set: &Set, labels: &Labels<'_>, measured: Measured<'_>) {
-    let (cpu, memory, swap) = measured;
+    let Measured { cpu, memory, swap } = measured;
     if let Some(cpu) = cpu
         && let Some(used) = cpu.usage_core_nano_seconds
     {
@@ -83,11 +89,14 @@ fn add_pod(page: &mut Page, pod: &PodStats) {
         let [pod, namespace] = labels;
         add_container(page, &[("container", container.name.as_str()), pod, namespace], container);
     }
-    add(page, &POD, &labels, (&pod.cpu, &pod.memory, &pod.swap));
+    let (cpu, memory, swap) = (pod.cpu.as_ref(), pod.memory.as_ref(), pod.swap.as_ref());
+    add(page, &POD, &labels, Measured { cpu, memory, swap });
 }
 
 fn add_container(page: &mut Page, labels: &Labels<'_>, container: &ContainerStats) {
-    add(page, &CONTAINER, labels, (&container.cpu, &container.memory, &container.swap));
+    let (cpu, memory) = (container.cpu.as_ref(), container.memory.as_ref());
+    let measured = Measured { cpu, memory, swap: container.swap.as_ref() };
+    add(page, &CONTAINER, labels, measured);
     if let Some(swap) = &container.swap
         && let Some(available) = swap.swap_available_bytes
     {

@@ -260,7 +260,7 @@ fn rootfs(layer: &ImageFilesystem, spaces: &BTreeMap<PathBuf, DiskSpace>) -> FsS
     }
 }
 
-/// The file systems of the runtime. If both are on one device, they are the same, as upstream.
+/// The file systems of the runtime. If both are on one device, they are the same, like upstream.
 fn runtime_file_systems(measured: &NodeMeasurement) -> Option<RuntimeFsStats> {
     let images = measured.runtime.images.first()?;
     let containers = measured.runtime.containers.first();

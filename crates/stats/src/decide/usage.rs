@@ -57,7 +57,7 @@ pub fn io(sample: &CgroupSample) -> Option<IoStats> {
     Some(IoStats { time: sample.time, psi: Some(psi) })
 }
 
-/// The sum of the processes of containers; none if none was counted.
+/// The sum of the processes of containers; `None` if none was counted.
 pub fn processes<'a>(containers: impl Iterator<Item = &'a CgroupSample>) -> Option<ProcessStats> {
     let counts: Vec<u64> =
         containers.filter_map(|sample| sample.processes.map(|found| found.count)).collect();

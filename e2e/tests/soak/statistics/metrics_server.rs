@@ -54,7 +54,7 @@ fn reported(port: &Port<'_>, admin: &std::path::Path, path: &str) -> Result<Valu
     let who = Credentials::Certificate(admin.to_owned());
     let path = format!("/apis/metrics.k8s.io/v1beta1/{path}");
     wait::every(Duration::from_secs(1), &path, TIME, || {
-        Ok(match port.get(&who, &path) {
+        Ok(match port.get(&credentials, &path) {
             Ok((200, body)) => Ok(serde_json::from_str(&body)?),
             other => Err(format!("{other:?}")),
         })
