@@ -47,7 +47,7 @@ source_commit() {
     printf '%s\n' "${id:-unknown}"
 }
 
-# own FILE… : gives files that root has written the owner of their directory.
+# own FILE… : sets the owner of files that root has written to the owner of their directory.
 own() {
     local file
     for file in "$@"; do

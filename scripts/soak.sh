@@ -24,6 +24,7 @@ parts=(
     "faults|18|every CRI method with every kind of fault, on containerd"
     "node|15|a node of a cluster with ferrolet and with the upstream kubelet, compared"
     "node-api|15|the node's API: kubectl, the Python client, all clients and paths, requests compared with the upstream kubelet, delays under load, logs of a fast writer and of links"
+    "statistics|6|the usage of a pod, reported by ferrolet and by the upstream kubelet, compared; metrics-server"
     "probes|12|50 containers with a probe each second, by HTTP, TCP, gRPC and exec: none restarts; the agent is killed under 50 probed pods"
     "volumes|25|volumes with ferrolet and with the upstream kubelet, compared and taken over; a thousand volumes that change; kills while mounting; orphaned directories"
     "images|5|50 pods with 20 images at once, from a registry on loopback; the agent is killed during a pull"
@@ -158,6 +159,12 @@ part_node_api() {
     stage python python_client
     testbed
     soak_tests node_api 1
+}
+
+part_statistics() {
+    testbed
+    stage metrics-server e2e/parts/build.sh metrics-server
+    soak_tests statistics 1
 }
 
 # A probe has a second for its verdict: one test at a time.

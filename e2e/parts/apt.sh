@@ -26,7 +26,7 @@ apt_get() {
     esac
     if [ -z "$waited" ]; then
       waited=yes
-      # Beside the log, if the script has kept its standard error as descriptor 8.
+      # In addition to the log, if the script has kept its standard error as descriptor 8.
       { echo "waiting for another program to release apt's lock" >&8; } 2>/dev/null || true
     fi
     sleep 2

@@ -16,7 +16,7 @@
 #     conformance/FILE         upstream's end-to-end suite
 #     userland/                programs for the images of that suite; see userland.sh
 #     vm/                      the parts of the virtual machine; see vm.sh
-#     parts/NAME-VERSION-KEY/  a finished part; KEY covers go.mod, go.sum and the table line
+#     parts/NAME-VERSION-KEY/  a finished part; KEY covers go.mod, go.sum, programs of ours and the table line
 #     log/NAME.log             the output of the last build of that part
 #     lock                     held while this script runs
 #
@@ -24,7 +24,7 @@
 # other versions stay and can be deleted at any time.
 #
 # With names of parts as arguments, only those are made; `vm` is one of them. `systemd` installs the packages that only
-# `make soak PART=vm` needs. `conformance` is made only when it is named.
+# `make soak PART=vm` needs. `conformance` and `metrics-server` are made only when they are named.
 #
 # GOFLAGS and the other settings of the go command apply as usual.
 set -euo pipefail
@@ -33,20 +33,24 @@ set -euo pipefail
 # It goes to bin, cni or conformance when it is programs to build, and to files when it is files to copy. Items are
 # packages or files, as paths in the module; NAME=PATH gives one a name other than its last element. Among programs,
 # NAME.test is the test of a package, NAME.crt and NAME.key are files, and MODULE@PATH is a package of another module.
+# `keyring` is a program of ours, in the part's directory, that calls upstream's packages.
 PARTS='
 containerd    | github.com/containerd/containerd/v2    | bin   | 0 | cmd/containerd cmd/containerd-shim-runc-v2 cmd/ctr
 runc          | github.com/opencontainers/runc         | bin   | 1 | runc=.
 cni           | github.com/containernetworking/plugins | cni   | 0 | plugins/main/bridge plugins/main/loopback plugins/ipam/host-local plugins/meta/portmap
 cri-api       | k8s.io/cri-api                         | files | 0 | pkg/apis/runtime/v1/api.proto
 kubelet       | k8s.io/kubernetes                      | bin   | 0 | cmd/kubelet
+keyring       | k8s.io/kubernetes                      | bin   | 0 | pull-keyring=ferrolet.test/parts/keyring@lookup
 kubelet-api   | k8s.io/kubelet                         | files | 0 | podresources-v1.proto=pkg/apis/podresources/v1/api.proto podresources-v1alpha1.proto=pkg/apis/podresources/v1alpha1/api.proto
 etcd          | go.etcd.io/etcd/server/v3              | bin   | 0 | etcd=.
 control-plane | k8s.io/kubernetes                      | bin   | 0 | cmd/kube-apiserver cmd/kube-controller-manager cmd/kube-scheduler cmd/kubectl
 '
 
-# Parts that are made only when they are named: the end-to-end suite takes ten minutes.
+# Parts that are made only when they are named: the end-to-end suite takes ten minutes, and metrics-server is for one
+# test of `make soak`.
 PARTS_ON_DEMAND='
 conformance   | k8s.io/kubernetes                      | conformance | 0 | e2e.test=test/e2e agnhost=test/images/agnhost ginkgo=github.com/onsi/ginkgo/v2@ginkgo localhost.crt=test/images/agnhost/porter/localhost.crt localhost.key=test/images/agnhost/porter/localhost.key
+metrics-server | sigs.k8s.io/metrics-server           | bin   | 0 | cmd/metrics-server
 '
 
 # Build tags, and the variable that makes a program report its version, for parts that have them.
@@ -76,19 +80,19 @@ util-linux     | util-linux         | command -v unshare
 mount          | util-linux         | command -v mount
 '
 
-# The same, for the virtual machine: its emulator, and programs that are copied into it.
+# Packages for the virtual machine: its emulator, and programs that are copied into it.
 VM_PACKAGES='
 qemu-system-x86 | qemu-system-x86-core | command -v qemu-system-x86_64
 binutils        | binutils             | command -v strip
 '
 
-# The same, for a virtual machine that runs systemd (`make soak PART=vm`).
+# Packages for a virtual machine that runs systemd (`make soak PART=vm`).
 SYSTEMD_PACKAGES='
 systemd         | systemd              | test -x /lib/systemd/systemd
 dbus-daemon     | dbus-daemon          | command -v dbus-daemon
 '
 
-# The same, for the images of the end-to-end suite. busybox with its libraries: a static one cannot look up host names.
+# Packages for the images of the end-to-end suite. busybox with its libraries: a static one cannot look up host names.
 CONFORMANCE_PACKAGES='
 bash            | bash                 | command -v bash
 busybox         | busybox              | command -v busybox
@@ -254,7 +258,7 @@ provide() { # row of PARTS
   cd "$here/$name"
   version=$(required_version "$module")
   [ -n "$version" ] || fail "$here/$name/go.mod does not require $module"
-  key=$({ cat go.mod go.sum; echo "$1|${TAGS[$name]:-}|${VERSION_VARIABLE[$name]:-}"; } | sha256sum | head -c 12)
+  key=$({ cat go.mod go.sum; find . -mindepth 2 -name '*.go' -exec cat {} +; echo "$1|${TAGS[$name]:-}|${VERSION_VARIABLE[$name]:-}"; } | sha256sum | head -c 12)
   part=$name-$version-$key
 
   printf '%-13s %-8s … ' "$name" "$version"
@@ -297,8 +301,10 @@ main() { # names of parts; all of them if there are none
   # Only tests need the virtual machine.
   [[ $# -gt 0 && $wanted != *" vm "* ]] || PACKAGES+=$VM_PACKAGES
   [[ $wanted != *" systemd "* ]] || PACKAGES+=$SYSTEMD_PACKAGES
-  [[ $wanted != *" conformance "* ]] || PACKAGES+=$CONFORMANCE_PACKAGES PARTS+=$PARTS_ON_DEMAND
+  [[ $wanted != *" conformance "* ]] || PACKAGES+=$CONFORMANCE_PACKAGES
   install_packages
+  # Named parts may be on demand; without names, those are left out.
+  [[ $# -eq 0 ]] || PARTS+=$PARTS_ON_DEMAND
   mapfile -t row_list < <(rows "$PARTS")
   for row in "${row_list[@]}"; do
     [[ $# -eq 0 || $wanted = *" ${row%%|*} "* ]] || continue

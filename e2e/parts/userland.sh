@@ -20,7 +20,8 @@ copy() { # tree program path-in-the-tree
 }
 
 printf '%-13s ' userland
-# The shell is bash: busybox's own drops variables whose names are not identifiers, unlike the one in upstream's image.
+# The shell is bash: unlike the shell of upstream's image, busybox's shell drops variables whose names are not
+# identifiers.
 copy "$making/base" "$(command -v bash)" bin/bash
 copy "$making/base" "$(command -v busybox)" bin/busybox
 ln -s bash "$making/base/bin/sh"

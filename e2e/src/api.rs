@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub enum Patch {
     /// Members replace members, `null` removes one.
     Merge,
-    /// As `Merge`, with lists merged by their keys.
+    /// Like `Merge`, with lists merged by their keys.
     Strategic,
 }
 
@@ -137,8 +137,8 @@ impl Api {
         }
     }
 
-    /// Watches an object until `wanted` returns a value for one of its versions. The timeout begins anew with each
-    /// version, up to ten times.
+    /// Watches an object until `wanted` returns a value for one of its versions. Each version restarts the
+    /// timeout, up to ten times.
     pub fn watch<T>(
         &self,
         path: &str,

@@ -1,4 +1,4 @@
-//! The API server is down for a while, and the node goes on.
+//! The API server is down for a while, and the node keeps working.
 
 use std::time::{Duration, Instant};
 

@@ -28,12 +28,12 @@ pub struct RecordedRequest {
     pub path: String,
     /// The request body; `null` if there is none.
     pub body: Value,
-    /// The status of the response; none until it arrives.
+    /// The status of the response; `None` until it arrives.
     pub status: Option<StatusCode>,
 }
 
 /// An action that runs once, before the first request of its kind is forwarded.
-struct Before {
+struct OnceBefore {
     method: Method,
     path_end: String,
     then: Box<dyn FnOnce() + Send>,
@@ -41,8 +41,8 @@ struct Before {
 
 #[derive(Default)]
 struct Traffic {
-    asked: Vec<RecordedRequest>,
-    before: Vec<Before>,
+    requested: Vec<RecordedRequest>,
+    before: Vec<OnceBefore>,
 }
 
 /// A proxy that speaks plain HTTP to the program and calls the API server with one user's credentials.
@@ -91,12 +91,12 @@ impl ApiProxy {
     /// Runs an action once, before the next request is forwarded whose path, without its query, has this end.
     pub fn before(&self, method: Method, path_end: &str, then: impl FnOnce() + Send + 'static) {
         let path_end = path_end.to_owned();
-        lock(&self.traffic).before.push(Before { method, path_end, then: Box::new(then) });
+        lock(&self.traffic).before.push(OnceBefore { method, path_end, then: Box::new(then) });
     }
 
     /// All requests so far.
-    pub fn asked(&self) -> Vec<RecordedRequest> {
-        lock(&self.traffic).asked.clone()
+    pub fn requested(&self) -> Vec<RecordedRequest> {
+        lock(&self.traffic).requested.clone()
     }
 }
 
@@ -111,7 +111,7 @@ async fn serve(listener: TcpListener, client: Client, traffic: Arc<Mutex<Traffic
         tokio::spawn(async move {
             let answer = service_fn(|request| pass(request, &client, &traffic));
             let connection = hyper::server::conn::http1::Builder::new();
-            // The program closing its connection is no failure of the proxy.
+            // The program closing its connection is not a failure of the proxy.
             connection.serve_connection(TokioIo::new(stream), answer).await.ok();
         });
     }
@@ -142,13 +142,13 @@ async fn forward(
     let path = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
     let number = {
         let mut traffic = lock(traffic);
-        traffic.asked.push(RecordedRequest {
+        traffic.requested.push(RecordedRequest {
             method: parts.method.clone(),
             path: path.clone(),
             body: serde_json::from_slice(&body).unwrap_or_default(),
             status: None,
         });
-        traffic.asked.len() - 1
+        traffic.requested.len() - 1
     };
     let then = take_before(traffic, &parts.method, parts.uri.path());
     if let Some(then) = then {
@@ -161,7 +161,7 @@ async fn forward(
     parts.uri = path.parse().context("the path")?;
     parts.version = hyper::Version::HTTP_11;
     let answer = client.send(Request::from_parts(parts, Body::from(body.to_vec()))).await?;
-    lock(traffic).asked[number].status = Some(answer.status());
+    lock(traffic).requested[number].status = Some(answer.status());
     Ok(answer.map(Either::Left))
 }
 
@@ -171,7 +171,7 @@ fn take_before(
     path: &str,
 ) -> Option<Box<dyn FnOnce() + Send>> {
     let mut traffic = lock(traffic);
-    let fits = |before: &Before| before.method == *method && path.ends_with(&before.path_end);
+    let fits = |before: &OnceBefore| before.method == *method && path.ends_with(&before.path_end);
     let index = traffic.before.iter().position(fits)?;
     Some(traffic.before.remove(index).then)
 }

@@ -53,7 +53,7 @@ impl ClusterNode {
         Self::start_with(&Options::default(), options, Agent::Ferrolet)
     }
 
-    /// As `start`, with other options for the runtime, or another agent.
+    /// Like `start`, with other options for the runtime, or another agent.
     pub fn start_with(
         runtime: &Options,
         options: &ControlPlaneOptions,
@@ -82,8 +82,8 @@ impl ClusterNode {
         Ok(proxy)
     }
 
-    /// Writes the node's certificate and key to one file, where agents store what a cluster issued. Agents started
-    /// later read both from there.
+    /// Writes the node's certificate and key to one file, where agents store certificates that a cluster issued.
+    /// Agents started later read both from there.
     pub fn put_identity_into_one_file(&mut self) -> Result<()> {
         let mut config: Value = serde_json::from_str(&fs::read_to_string(&self.kubeconfig)?)?;
         let user = &mut config["users"][0]["user"];
@@ -116,7 +116,7 @@ impl ClusterNode {
         self.start_agent_with_flags(&[])
     }
 
-    /// As `start_agent`, with additional flags.
+    /// Like `start_agent`, with additional flags.
     pub fn start_agent_with_flags(&mut self, more: &[&str]) -> Result<()> {
         let kubeconfig = self.kubeconfig.display().to_string();
         let certificates = self.node.root_dir().join("pki").display().to_string();
@@ -124,7 +124,7 @@ impl ClusterNode {
         self.node.start_agent_with_flags(&[&flags, more].concat())
     }
 
-    /// Waits until the agent has ended by itself.
+    /// Waits until the agent has exited by itself.
     pub fn wait_agent_ends(&mut self) -> Result<ExitStatus> {
         self.node.wait_agent_ends()
     }
@@ -136,9 +136,14 @@ impl ClusterNode {
 
     /// Stops the agent and starts another in its place, with the same flags, files and root directory.
     pub fn hand_over_to(&mut self, agent: Agent) -> Result<()> {
+        self.hand_over_with_flags(agent, &[])
+    }
+
+    /// As `hand_over_to`, with additional flags.
+    pub fn hand_over_with_flags(&mut self, agent: Agent, more: &[&str]) -> Result<()> {
         self.node.stop_agent()?;
         self.node.set_agent(agent);
-        self.start_agent()
+        self.start_agent_with_flags(more)
     }
 
     /// The path of a pod in the namespace.
@@ -161,7 +166,7 @@ impl ClusterNode {
         self.node.explained(self.api().wait(path, what, PATIENCE, wanted))
     }
 
-    /// Watches a pod until a version is as `wanted` says: for a status that may be there for a moment only.
+    /// Watches a pod until a version matches `wanted`: for a status that may be short-lived.
     pub fn watch_pod<T>(
         &self,
         name: &str,
@@ -172,7 +177,7 @@ impl ClusterNode {
         self.node.explained(self.api().watch(&path, what, PATIENCE, wanted))
     }
 
-    /// Waits until `left` returns 0. The timeout begins anew with each decrease: the time for many pods depends on the
+    /// Waits until `left` returns 0. Each decrease restarts the timeout: the time for many pods depends on the
     /// machine's load.
     pub fn wait_none_left(
         &self,
@@ -211,7 +216,8 @@ impl ClusterNode {
         self.wait_ready_for(path, PATIENCE)
     }
 
-    /// As `wait_ready`, with more time: upstream lists pods and its own node again only after a while.
+    /// Like `wait_ready`, with more time: upstream lists pods and its own node again only after a
+    /// while.
     pub fn wait_ready_at_last(&self, path: &str) -> Result<Value> {
         self.wait_ready_for(path, 5 * PATIENCE)
     }

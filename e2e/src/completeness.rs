@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn record_is_whole_when_every_part_has_values() {
+    fn record_is_complete_when_every_part_has_values() {
         seen_with("/", Value::Null).ensure_whole().unwrap();
         // The files of a pod in a transient state are not recorded.
         let mut seen = seen_with("/", Value::Null);

@@ -234,7 +234,7 @@ async fn survives(moment: Moment) -> Result<bool> {
     let node = Node::new()?;
     let mut agent = node.start(Some(moment))?;
     if !node.story(&mut agent).await? {
-        // The last effect is seen before the agent may be killed at it.
+        // The last effect is recorded before the agent may be killed at it.
         let end = agent.stop()?;
         if end.success() {
             return Ok(false);

@@ -54,23 +54,23 @@ impl CriProxy {
 
     /// Adds a fault: `METHOD=KIND [skip=N] [times=N|all] [after=DURATION]`.
     pub fn fault(&self, fault: &str) -> Result<()> {
-        self.ask(&format!("fault {fault}")).map(drop)
+        self.command(&format!("fault {fault}")).map(drop)
     }
 
     /// Removes all faults.
     pub fn clear(&self) -> Result<()> {
-        self.ask("clear").map(drop)
+        self.command("clear").map(drop)
     }
 
     /// The called methods, each with the number of calls that met a fault.
     pub fn spoilt(&self) -> Result<BTreeMap<String, u64>> {
-        let counts: BTreeMap<String, Count> = serde_json::from_value(self.ask("counts")?)?;
+        let counts: BTreeMap<String, Count> = serde_json::from_value(self.command("counts")?)?;
         Ok(counts.into_iter().map(|(method, count)| (method, count.spoilt)).collect())
     }
 
     /// The faults that no call has met yet, and the number of late calls under way.
     pub fn left(&self) -> Result<(Vec<String>, u64)> {
-        let answer = self.ask("faults")?;
+        let answer = self.command("faults")?;
         let left = serde_json::from_value(answer["left"].clone()).context("read the faults")?;
         Ok((left, answer["late"].as_u64().context("read the number of late calls")?))
     }
@@ -93,12 +93,12 @@ impl CriProxy {
 
     /// The times at which the latest calls of a method arrived.
     pub fn arrivals(&self, method: &str) -> Result<Vec<Timestamp>> {
-        let times = self.ask(&format!("arrivals {method}"))?;
+        let times = self.command(&format!("arrivals {method}"))?;
         let times: Vec<String> = serde_json::from_value(times).context("read the arrivals")?;
         times.iter().map(|time| Ok(time.parse()?)).collect()
     }
 
-    fn ask(&self, line: &str) -> Result<Value> {
+    fn command(&self, line: &str) -> Result<Value> {
         let mut stream = UnixStream::connect(&self.control).context("connect to the proxy")?;
         stream.set_read_timeout(Some(PATIENCE))?;
         writeln!(stream, "{line}")?;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// An accepted difference. In patterns, `*` matches any text; in a path, any text without `/`.
 #[derive(Debug, Clone, Copy)]
-pub struct Known {
+pub struct KnownDifference {
     /// The paths of the leaves.
     pub path: &'static str,
     /// A pattern for our value. Empty: there is none; `*`: any value, or none; `a|b`: one of them. If a value (or none)
@@ -19,7 +19,7 @@ pub struct Known {
     pub why: &'static str,
 }
 
-impl Known {
+impl KnownDifference {
     fn is(&self, found: &Difference<'_>) -> bool {
         fits(self.path, found.path, Some('/'))
             && is_value(self.ours, found.ours)
@@ -38,7 +38,7 @@ impl Known {
     }
 }
 
-impl fmt::Display for Known {
+impl fmt::Display for KnownDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "no such difference any more: {} ({})", self.path, self.why)
     }
@@ -108,7 +108,8 @@ pub fn is_time(path: &str) -> bool {
         .any(|end| path.ends_with(end))
 }
 
-/// Whether one side has values inside of what is empty on the other: each of them is a leaf of its own.
+/// Whether one side has values inside an object or list that is empty on the other: each such value is
+/// a separate leaf.
 fn is_shape(found: &Difference<'_>, all: &BTreeMap<String, String>) -> bool {
     let is_empty =
         |value: Option<&String>| value.is_some_and(|value| value == "{}" || value == "[]");
@@ -122,7 +123,7 @@ fn is_shape(found: &Difference<'_>, all: &BTreeMap<String, String>) -> bool {
 pub fn differences(
     ours: &BTreeMap<String, String>,
     upstream: &BTreeMap<String, String>,
-    known: &[Known],
+    known: &[KnownDifference],
 ) -> Vec<String> {
     let paths: BTreeSet<&String> = ours.keys().chain(upstream.keys()).collect();
     let mut found = Vec::new();
@@ -149,8 +150,8 @@ mod tests {
 
     use super::*;
 
-    fn known(path: &'static str, ours: &'static str, upstream: &'static str) -> Known {
-        Known { path, ours, upstream, why: "of a reason" }
+    fn known(path: &'static str, ours: &'static str, upstream: &'static str) -> KnownDifference {
+        KnownDifference { path, ours, upstream, why: "of a reason" }
     }
 
     #[test]

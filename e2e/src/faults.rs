@@ -1,5 +1,4 @@
-//! Rounds of a node's life with faults in calls to the runtime: pods are started, run, are stopped and removed, despite
-//! the faults.
+//! Rounds on a node with faults in calls to the runtime: pods are started, stopped and removed, despite the faults.
 
 mod between;
 mod held;
@@ -152,7 +151,7 @@ impl FaultyNode {
         Self::start_with(&Options::default())
     }
 
-    /// As `start`, with other options for the runtime.
+    /// Like `start`, with other options for the runtime.
     pub fn start_with(options: &Options) -> Result<Self> {
         let mut node = Node::start_with(options)?;
         let registry = Registry::start(node.instance())?;

@@ -128,7 +128,7 @@ impl Hollow {
     }
 
     /// Returns its answer to a line on the second socket.
-    pub fn ask(&self, line: &str) -> Result<serde_json::Value> {
+    pub fn command(&self, line: &str) -> Result<serde_json::Value> {
         let socket = self.directory.join("counters.sock");
         let mut stream = UnixStream::connect(socket).context("send a request to hollow")?;
         stream.set_read_timeout(Some(LONG)).context("send a request to hollow")?;

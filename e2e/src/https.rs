@@ -19,7 +19,7 @@ const ANSWER: Duration = Duration::from_secs(20);
 
 /// The credentials of a client.
 #[derive(Debug, Clone)]
-pub enum Who {
+pub enum Credentials {
     /// None.
     Anonymous,
     /// A bearer token.
@@ -58,18 +58,18 @@ impl<'a> Port<'a> {
         Ok(Self { plane, tasks, address, is_self_signed: false })
     }
 
-    /// As `new`, for a port whose certificate is not verified.
+    /// Like `new`, for a port whose certificate is not verified.
     #[must_use]
     pub fn self_signed(self) -> Self {
         Self { is_self_signed: true, ..self }
     }
 
     /// A kubeconfig with these credentials.
-    fn kubeconfig(&self, who: &Who) -> Result<Kubeconfig> {
+    fn kubeconfig(&self, who: &Credentials) -> Result<Kubeconfig> {
         let user = match who {
-            Who::Certificate(path) => return Ok(Kubeconfig::read_from(path)?),
-            Who::Anonymous => json!({}),
-            Who::Token(token) => json!({ "token": token }),
+            Credentials::Certificate(path) => return Ok(Kubeconfig::read_from(path)?),
+            Credentials::Anonymous => json!({}),
+            Credentials::Token(token) => json!({ "token": token }),
         };
         let config = json!({
             "clusters": [{ "name": "c", "cluster": {
@@ -84,13 +84,13 @@ impl<'a> Port<'a> {
     }
 
     /// Gets a path; returns the status and the body.
-    pub fn get(&self, who: &Who, path: &str) -> Result<(u16, String)> {
+    pub fn get(&self, who: &Credentials, path: &str) -> Result<(u16, String)> {
         let reply = self.send(who, "GET", path)?;
         Ok((reply.status, reply.body))
     }
 
     /// Sends a request without a body.
-    pub fn send(&self, who: &Who, method: &str, path: &str) -> Result<Reply> {
+    pub fn send(&self, who: &Credentials, method: &str, path: &str) -> Result<Reply> {
         let kubeconfig = self.kubeconfig(who)?;
         let url = format!("https://{}", self.address);
         self.tasks.block_on(async {
@@ -115,7 +115,7 @@ impl<'a> Port<'a> {
     }
 
     /// The status of a path for each client.
-    pub fn statuses(&self, whos: &[Who], path: &str) -> Result<Vec<u16>> {
+    pub fn statuses(&self, whos: &[Credentials], path: &str) -> Result<Vec<u16>> {
         whos.iter().map(|who| Ok(self.get(who, path)?.0)).collect()
     }
 }
@@ -128,10 +128,10 @@ pub fn file(plane: &Plane, name: &str) -> String {
 
 /// Makes a token for the service account with that path, as `spec` says.
 pub fn token(plane: &Plane, account: &str, spec: &Value) -> Result<String> {
-    let ask = json!({
+    let token_request = json!({
         "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec,
     });
-    let made = plane.api().create(&format!("{account}/token"), &ask)?;
+    let made = plane.api().create(&format!("{account}/token"), &token_request)?;
     Ok(made["status"]["token"].as_str().context("a token")?.to_owned())
 }
 
@@ -160,7 +160,7 @@ pub fn let_use_nodes(
     Ok(())
 }
 
-/// Makes a service account and answers its path.
+/// Creates a service account and returns its path.
 pub fn make_account(plane: &Plane, namespace: &str, name: &str) -> Result<String> {
     let accounts = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
     let account = json!({

@@ -36,6 +36,7 @@ mod normalize;
 pub mod observations;
 pub mod own_settings;
 pub mod plane;
+pub mod private_image;
 pub mod registry;
 pub mod scenarios;
 pub mod statistics;

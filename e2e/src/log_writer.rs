@@ -117,16 +117,17 @@ impl<'a> LogWriter<'a> {
 
     fn has_ended(&self) -> bool {
         let log = self.node.agent_log();
-        log.lines().any(|line| line.contains("pod has ended") && line.contains("writer"))
+        log.lines()
+            .any(|line| line.contains("Pod terminated and cleaned up") && line.contains("writer"))
     }
 
     /// Checks that the log, as the agent reads it, consists of the last lines without a gap, and has most of what may
     /// be kept.
     pub fn check_lines(&self) -> Result<()> {
-        self.check_text(&self.node.ask(&["logs", "writer"])?)
+        self.check_text(&self.node.ferrolet(&["logs", "writer"])?)
     }
 
-    /// As `check_lines`, of a log that was read in another way.
+    /// Like `check_lines`, of a log that was read in another way.
     pub fn check_text(&self, text: &str) -> Result<()> {
         let lines = whole_lines(text);
         let numbers = lines.iter().map(|line| {

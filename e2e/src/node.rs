@@ -41,7 +41,7 @@ impl Node {
         Self::start_with(&Options::default())
     }
 
-    /// As `start`, with other options for the runtime.
+    /// Like `start`, with other options for the runtime.
     pub fn start_with(options: &Options) -> Result<Self> {
         let instance = Instance::start(options).context("start an instance of the testbed")?;
         let directory = instance.dir().join("node");
@@ -108,7 +108,7 @@ impl Node {
         Self { kind, ..self }
     }
 
-    /// As `with_agent`, for a node that exists: the next agent finds its state.
+    /// Like `with_agent`, for a node that exists: the next agent finds its state.
     pub fn set_agent(&mut self, kind: Agent) {
         self.kind = kind;
     }
@@ -128,12 +128,12 @@ impl Node {
         self.spawn_agent(&[], &[])
     }
 
-    /// As `start_agent`, with additional flags.
+    /// Like `start_agent`, with additional flags.
     pub fn start_agent_with_flags(&mut self, flags: &[&str]) -> Result<()> {
         self.spawn_agent(flags, &[])
     }
 
-    /// As `start_agent`, with these environment variables.
+    /// Like `start_agent`, with these environment variables.
     pub fn start_agent_with(&mut self, environment: &[(&str, String)]) -> Result<()> {
         self.spawn_agent(&[], environment)
     }
@@ -249,7 +249,7 @@ impl Node {
     }
 
     /// Runs a command of the agent's program on this node and returns its output.
-    pub fn ask(&self, args: &[&str]) -> Result<String> {
+    pub fn ferrolet(&self, args: &[&str]) -> Result<String> {
         let program = program("ferrolet")?.display().to_string();
         let root = self.root_dir().display().to_string();
         let args: Vec<&str> = args.iter().copied().chain(["--root-dir", &root]).collect();
@@ -270,22 +270,22 @@ impl Node {
     }
 
     /// Calls the runtime directly.
-    pub fn ask_runtime<T>(&self, ask: impl AsyncFnOnce(CriRuntime) -> Result<T>) -> Result<T> {
+    pub fn with_runtime<T>(&self, action: impl AsyncFnOnce(CriRuntime) -> Result<T>) -> Result<T> {
         let calls = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let calls = calls.context("start a runtime for calls")?;
-        calls.block_on(async { ask(self.runtime()?).await })
+        calls.block_on(async { action(self.runtime()?).await })
     }
 
     /// Removes all pods of the runtime; the agent must not run.
     pub fn clean(&self) -> Result<String> {
         let config = self.directory.join("config.yaml").display().to_string();
-        self.ask(&["node", "clean", "--config", &config])
+        self.ferrolet(&["node", "clean", "--config", &config])
     }
 
     /// Runs a command until its output has a text. An agent that was just started may not answer yet.
     pub fn wait_for_answer(&self, args: &[&str], part: &str) -> Result<String> {
         self.explained(wait::until(&format!("{args:?} says {part:?}"), PATIENCE, || {
-            Ok(match self.ask(args) {
+            Ok(match self.ferrolet(args) {
                 Ok(answer) if answer.contains(part) => Ok(answer),
                 Ok(answer) => Err(answer),
                 Err(error) => Err(format!("{error:#}")),
@@ -343,7 +343,7 @@ pub fn one_running(containers: &[RuntimeContainer]) -> Option<RuntimeContainer> 
     running.next().is_none().then(|| first.clone())
 }
 
-/// A program that cargo built beside this test.
+/// A program that cargo built with this test.
 pub fn program(name: &str) -> Result<PathBuf> {
     let test = std::env::current_exe().context("find this test's program")?;
     let built =

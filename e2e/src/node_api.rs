@@ -49,7 +49,7 @@ pub fn import_tools(node: &Node) -> Result<()> {
     ensure!(output.status.success(), "import {archive}: {stderr}");
     // The CRI plugin sees it a moment later.
     wait::until("the runtime has the tools", PATIENCE, || {
-        let found = node.ask_runtime(async |runtime| Ok(runtime.image_status(TOOLS).await?));
+        let found = node.with_runtime(async |runtime| Ok(runtime.image_status(TOOLS).await?));
         Ok(found?.map(drop).ok_or_else(|| "it has not".to_owned()))
     })
 }
@@ -101,7 +101,7 @@ pub fn kubectl(plane: &Plane, args: &[&str]) -> Result<String> {
     printed(args, &kubectl_output(plane, args)?)
 }
 
-/// The same, with this on its standard input.
+/// Like `kubectl`, with this on its standard input.
 pub fn kubectl_with_input(plane: &Plane, args: &[&str], input: &str) -> Result<String> {
     let mut child = kubectl_command(plane, args)?.stdin(Stdio::piped()).spawn()?;
     child.stdin.take().context("its standard input")?.write_all(input.as_bytes())?;

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::differences::{Known, is_time, leaves};
+use crate::differences::{KnownDifference, is_time, leaves};
 
 /// Where our Node object differs from upstream's, and why that is right.
-pub const DIFFERENT: &[Known] = &[
-    Known {
+pub const DIFFERENT: &[KnownDifference] = &[
+    KnownDifference {
         path: "/status/nodeInfo/kubeletVersion",
         ours: "v1.36.3+ferrolet.*",
         upstream: "v1.36.3",
         why: "promised in docs/behaviour/node.md, NODE-16: one sees which agent a node has",
     },
-    Known {
+    KnownDifference {
         path: "/status/declaredFeatures/ExtendWebSocketsToKubelet",
         ours: "",
         upstream: "declared",

@@ -1,4 +1,5 @@
-//! Objects and messages without what differs each time: generated names, addresses and times.
+//! Removes values that differ in each run from objects and messages: generated names, addresses and
+//! times.
 
 use std::net::Ipv4Addr;
 
@@ -12,7 +13,7 @@ const LEFT_OUT: [&str; 2] = ["managedFields", "resourceVersion"];
 /// Replaces generated values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Normalizer {
-    /// The node's own address, which is no pod's address.
+    /// The address of the node, which is not the address of a pod.
     pub(crate) node_ip: Ipv4Addr,
 }
 
@@ -99,7 +100,7 @@ impl Normalizer {
     }
 }
 
-/// Times are equal unless one is missing.
+/// Replaces a time: all times are equal, except a missing one.
 fn when(time: &str) -> &'static str {
     if time.starts_with("1970-01-01") { "the epoch" } else { "a time" }
 }

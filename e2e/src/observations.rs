@@ -30,7 +30,8 @@ type Files = BTreeMap<String, &'static str>;
 /// The name of the scenario for objects without a pod.
 pub(crate) const NODE: &str = "the node";
 
-/// How long no new event may come until all are taken as written: longer than an agent delays events.
+/// After this time without a new event, all events count as written: longer than an agent delays
+/// events.
 const QUIET: Duration = Duration::from_secs(3);
 
 /// How long files of removed pods may stay: upstream removes them once a minute.
@@ -85,7 +86,7 @@ impl ClusterNode {
         self.look_at_as(pod, name(pod))
     }
 
-    /// As `look_at`, for a pod with a generated name.
+    /// Like `look_at`, for a pod with a generated name.
     pub(crate) fn look_at_as(&self, pod: &Value, called: &str) -> Result<()> {
         let files = self.files_of(pod)?;
         self.note(pod, called, files);
@@ -186,12 +187,12 @@ impl ClusterNode {
                 .or_insert_with(|| (self.plain().text(&by), Times::default()));
             times.add(event);
         }
-        let said = by_object.into_iter().map(|(object, lines)| {
-            let said =
+        let error_text = by_object.into_iter().map(|(object, lines)| {
+            let error_text =
                 lines.into_iter().map(|(line, (by, times))| (line, format!("{by}, {times}")));
-            (object, json!(said.collect::<BTreeMap<String, String>>()))
+            (object, json!(error_text.collect::<BTreeMap<String, String>>()))
         });
-        Ok(said.collect())
+        Ok(error_text.collect())
     }
 
     /// The files of a pod: its directory, its logs, and links to them.

@@ -22,12 +22,12 @@ impl Registry {
         Self::start_with(instance, &images()?, &[])
     }
 
-    /// The same for clients with a user name and a password: `NAME:PASSWORD`.
+    /// Like `start`, for clients with a user name and a password: `NAME:PASSWORD`.
     pub fn start_private(instance: &Instance, login: &str) -> Result<Self> {
         Self::start_with(instance, &images()?, &["--login", login])
     }
 
-    /// As `start`, with the images of another directory, and further arguments.
+    /// Like `start`, with the images of another directory, and further arguments.
     pub fn start_with(instance: &Instance, images: &Path, more: &[&str]) -> Result<Self> {
         let command = Command::new(program("test-images")?.display().to_string())
             .args(["serve", "--from"])

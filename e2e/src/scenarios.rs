@@ -47,7 +47,8 @@ pub fn of_pods<T>(agent: Agent, look: impl FnOnce(&ClusterNode) -> Result<T>) ->
     cluster.start_agent()?;
     let classes = |cluster: &ClusterNode| classes::classes(cluster, &second);
     let scenarios: [Scenario<'_>; 11] = [
-        // The first one: the node gets a network in it, and becomes ready.
+        // The first scenario: it configures the network of the node, so that the node becomes
+        // ready.
         ("no network yet", &network::network),
         ("pods of all kinds", &kinds::kinds),
         ("environment", &environment::environment),
@@ -96,7 +97,8 @@ pub fn of_controllers<T>(agent: Agent, look: impl FnOnce(&ClusterNode) -> Result
 /// The user agent of our agent; all crates have one version.
 const USER_AGENT: &str = concat!("kubelet/v1.36.3 ferrolet/", env!("CARGO_PKG_VERSION"));
 
-/// Checks that our agent made only calls that the Node authorizer and `NodeRestriction` permit, with its user agent.
+/// Checks that our agent only made calls that the Node authorizer and `NodeRestriction` permit, and sent its user
+/// agent.
 fn suffices(agent: Agent, audit: &Audit) -> Result<()> {
     let calls = audit.calls()?;
     let is_status_patch = |call: &&Value| {

@@ -68,9 +68,11 @@ pub fn complete_summary(node: &Node) -> Result<Value, String> {
     let found = summary(node, "").map_err(|error| format!("{error:#}"))?;
     let is_complete = || {
         let pod = found["pods"].as_array()?.first()?;
-        let has = |part: &str, name: &str| pod["containers"].as_array().is_some_and(|all| {
-            all.iter().all(|one| one.pointer(&format!("/{part}/{name}")).is_some())
-        });
+        let has = |part: &str, name: &str| {
+            pod["containers"].as_array().is_some_and(|all| {
+                all.iter().all(|one| one.pointer(&format!("/{part}/{name}")).is_some())
+            })
+        };
         let volume = pod.pointer("/volume/0/usedBytes")?.as_u64()?;
         let held = pod.pointer("/memory/workingSetBytes")?.as_u64()?;
         let is_measured = has("rootfs", "usedBytes") && has("cpu", "usageNanoCores");
@@ -132,7 +134,8 @@ pub fn series(text: &str) -> BTreeMap<String, BTreeSet<String>> {
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let (name, rest) = line.split_once(['{', ' ']).unwrap_or((line, ""));
         let labels = rest.rsplit_once('}').map(|(labels, _)| labels).unwrap_or_default();
-        let mut labels: Vec<&str> = labels.split("\",").map(|one| one.trim_end_matches('"')).collect();
+        let mut labels: Vec<&str> =
+            labels.split("\",").map(|one| one.trim_end_matches('"')).collect();
         labels.sort_unstable();
         all.entry(name.to_owned()).or_default().insert(labels.join(" "));
     }

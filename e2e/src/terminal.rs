@@ -53,7 +53,7 @@ impl Terminal {
         let (mut master, printed) = (self.master.try_clone()?, Arc::clone(&self.printed));
         thread::spawn(move || {
             let mut chunk = [0; 4096];
-            // A read error means the end: no program has the terminal open any more.
+            // A read error means the end of the output: no program has the terminal open.
             while let Ok(count) = master.read(&mut chunk) {
                 let text = String::from_utf8_lossy(&chunk[..count]);
                 printed.lock().expect("no thread panics").push_str(&text);

@@ -74,7 +74,7 @@ fn memory(node: &VmNode) -> Result<u64> {
     Ok(kibibytes.context("meminfo has a total")?.parse::<u64>()? * 1024)
 }
 
-/// The machine's limit of processes.
+/// The process limit of the machine.
 fn most_processes(node: &VmNode) -> Result<u64> {
     let [pids, threads] = ["pid_max", "threads-max"].map(|file| {
         let value = node.vm().read(&format!("/proc/sys/kernel/{file}"))?;
@@ -168,7 +168,7 @@ pub fn dies_as_a_whole(node: &VmNode, limited: &Limited) -> Result<()> {
 pub fn end(node: &VmNode, names: &Names) -> Result<()> {
     // A container runs before its pod is reported as ready.
     node.until("both containers are ready", || {
-        let pods = node.ask(&["get", "pods"])?;
+        let pods = node.ferrolet(&["get", "pods"])?;
         Ok(if pods.contains("limited") && pods.contains("2/2") { Ok(()) } else { Err(pods) })
     })?;
     node.remove_manifest("limited.yaml")?;

@@ -13,7 +13,7 @@ use crate::node::{NODE_NAME, program};
 
 /// An emulated CPU on a busy machine is slow.
 pub const PATIENCE: Duration = Duration::from_mins(8);
-/// The pause between two looks. Each takes the machine some time.
+/// The pause between two checks. A check costs the machine some time.
 const PAUSE: Duration = Duration::from_millis(250);
 
 const MANIFESTS: &str = "/etc/kubernetes/manifests";
@@ -75,7 +75,7 @@ pub struct VmOptions {
     pub systemd_cgroups: bool,
     /// Further parameters of its kernel.
     pub parameters: &'static str,
-    /// Further modules of its kernel.
+    /// Additional modules of its kernel.
     pub modules: Vec<&'static str>,
 }
 
@@ -106,7 +106,7 @@ impl VmNode {
         Self::start_with(VmOptions::default())
     }
 
-    /// As `start`, with options.
+    /// Like `start`, with options.
     pub fn start_with(options: VmOptions) -> Result<Self> {
         let VmOptions { mut root, init, systemd_cgroups, parameters, modules } = options;
         let stripped = tempfile::tempdir().context("make a directory")?;
@@ -195,7 +195,7 @@ impl VmNode {
     }
 
     /// Runs a command of the agent's program.
-    pub fn ask(&self, args: &[&str]) -> Result<String> {
+    pub fn ferrolet(&self, args: &[&str]) -> Result<String> {
         let command: Vec<&str> = ["ferrolet"].into_iter().chain(args.iter().copied()).collect();
         self.vm.output(&command, PATIENCE)
     }
@@ -228,7 +228,8 @@ impl VmNode {
         self.container(id)
     }
 
-    /// The running container or sandbox with this id. The kernel is asked, which is the fastest way.
+    /// The running container or sandbox with this id. Reads the kernel's process list, which is the
+    /// fastest way.
     pub fn container(&self, id: &str) -> Result<VmContainer> {
         let all = self.vm.directories(CGROUPS)?;
         let mut found = all.iter().filter_map(|path| path.strip_prefix(CGROUPS));

@@ -9,7 +9,7 @@ use crate::vm_node::VmNode;
 impl VmNode {
     /// The status of a pod; null when the agent does not have the pod.
     pub fn status(&self, pod: &str) -> Result<Value> {
-        let output = self.ask(&["get", "pods", "-o", "json"])?;
+        let output = self.ferrolet(&["get", "pods", "-o", "json"])?;
         let mut list: Value = serde_json::from_str(&output).context("read the list of pods")?;
         let items = list["items"].as_array_mut().context("there are pods")?;
         let name = format!("{pod}-{NODE_NAME}");
@@ -32,7 +32,10 @@ impl VmNode {
 
     /// Waits until a pod has ended; returns reason and exit code of its first container.
     pub fn wait_ended(&self, pod: &str) -> Result<(String, i64)> {
-        self.wait_for_log(&["pod has ended", &format!("default/{pod}-{NODE_NAME}\"")])?;
+        self.wait_for_log(&[
+            "Pod terminated and cleaned up",
+            &format!("default/{pod}-{NODE_NAME}\""),
+        ])?;
         let status = self.status(pod)?;
         let end = &status["containerStatuses"][0]["state"]["terminated"];
         let reason = end["reason"].as_str().with_context(|| format!("a reason: {status}"))?;

@@ -244,6 +244,10 @@ impl ClusterNode {
         let bound = json!({ "status": { "phase": "Bound" } });
         let volume = format!("/api/v1/persistentvolumes/{volume}/status");
         self.api().patch(&volume, Patch::Merge, &bound)?;
+        // Upstream panics when a bound claim has no capacity.
+        let (modes, capacity) = (json!(["ReadWriteOnce"]), json!({ "storage": "1Mi" }));
+        let bound =
+            json!({ "status": { "phase": "Bound", "accessModes": modes, "capacity": capacity } });
         self.api().patch(&format!("{claims}/{name}/status"), Patch::Merge, &bound).map(drop)
     }
 
@@ -255,7 +259,7 @@ impl ClusterNode {
         pods.iter().try_for_each(|pod| self.wait_ready_at_last(&Self::pod_path(pod.name)).map(drop))
     }
 
-    /// Removes pods, and waits until none of their directories and mounts is left.
+    /// Removes pods, and waits until all their directories and mounts are gone.
     pub fn remove_volume_pods(&self, pods: &[VolumePod]) -> Result<()> {
         let mut uids = Vec::new();
         for pod in pods {

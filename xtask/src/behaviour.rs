@@ -15,7 +15,8 @@ use crate::tree;
 const FOLDER: &str = "docs/behaviour";
 const CLAIM: &str = "// behaviour: ";
 
-/// Whether only `make soak` runs the tests of a file: those of modules named `soak` and below.
+/// Whether only `make soak` runs the tests of a file, because it is in or below a module named
+/// `soak`.
 fn is_soak(path: &Path) -> bool {
     path.with_extension("").components().any(|part| part.as_os_str() == "soak")
 }
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn claim_elsewhere_is_not_above_a_test() {
+    fn claim_in_another_place_is_not_above_a_test() {
         for code in [
             "",
             "fn helper() {",

@@ -177,7 +177,7 @@ impl Finder {
     }
 }
 
-/// Only `crate::decide`, and plain data that lies beside it in `crate::plan`, may be named.
+/// Only `crate::decide`, and plain data in `crate::plan`, may be named.
 fn impure_within_crate(parts: &[String]) -> bool {
     let next = parts.get(1).map(String::as_str);
     match parts[0].as_str() {

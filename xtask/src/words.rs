@@ -66,7 +66,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     Ok(problems)
 }
 
-/// The files to check: those of git, or of the tree where git cannot list them.
+/// The files to check: as listed by git, or all files of the tree if git cannot list them.
 fn listed_files(root: &Path) -> Result<BTreeSet<PathBuf>> {
     if let Some(files) = git_files(root) {
         return Ok(files);

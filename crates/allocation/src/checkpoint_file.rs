@@ -35,9 +35,9 @@ pub(crate) struct CheckpointFile {
     unwritten: bool,
     /// Whether the file has pods that were removed.
     stale: bool,
-    /// Whether the next write does not wait for more.
+    /// Whether the next write starts without waiting for further changes.
     urgent: bool,
-    /// At most one wait for more. Dropped with the loop.
+    /// At most one wait for further changes. Dropped with the loop.
     gathering: JoinSet<()>,
     /// At most one write. Dropped with the loop.
     writing: JoinSet<Result<(), FileError>>,
@@ -120,7 +120,7 @@ impl CheckpointFile {
         !self.writing.is_empty()
     }
 
-    /// Waits until a write has ended, or is due; for ever while there is none.
+    /// Waits until a write has ended, or is due; never returns while there is none.
     pub(crate) async fn written(&mut self) -> CheckpointWrite {
         let Self { file, gathering, writing, .. } = self;
         let ended = async {

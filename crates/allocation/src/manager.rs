@@ -40,7 +40,7 @@ pub struct AllocationParts {
     pub metrics: AdmissionMetrics,
     /// Records events of resizes.
     pub events: Arc<dyn Events>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// Access to the checkpoint.
     pub files: Arc<dyn HostFiles>,
@@ -79,7 +79,7 @@ pub struct Grant {
     pub before: Arc<Pod>,
 }
 
-/// A decision about a resize, as far as the sync loop carries it out.
+/// A decision about a resize that the sync loop carries out.
 #[derive(Debug)]
 pub struct DecidedResize {
     /// The pod with its allocated resources.
@@ -194,7 +194,7 @@ impl AllocationManager {
         })
     }
 
-    /// Whether pods request other resources than they are allocated.
+    /// Whether any pod requests resources that differ from its allocation.
     pub fn has_requests(&self) -> bool {
         self.resizes.read(|table| table.totals.requests > 0)
     }
@@ -315,13 +315,13 @@ impl AllocationManager {
         }
     }
 
-    /// Starts to write everything that the checkpoint does not have.
+    /// Starts to write all changes that are not in the checkpoint.
     pub fn tidy(&mut self) {
         self.file.tidy();
         self.save();
     }
 
-    /// Writes changes of the checkpoint: now, or after a moment.
+    /// Writes changes of the checkpoint, immediately or after a short delay.
     pub fn save(&mut self) {
         let are_granted = self.resizes.read(|table| table.totals.granted > 0);
         if !self.file.is_due(are_granted) {
@@ -345,7 +345,7 @@ impl AllocationManager {
         self.file.write(record);
     }
 
-    /// Waits for the next event; for ever while there is none.
+    /// Waits for the next event; never returns while there is none.
     pub async fn event(&mut self) -> AllocationEvent {
         let Self { resizes, file, .. } = self;
         // Biased: both come at most once for a change.

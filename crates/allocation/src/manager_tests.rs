@@ -28,7 +28,7 @@ fn manager(files: &Arc<MemoryFiles>) -> AllocationManager {
         pressure: Pressure::default(),
         sysctls: AllowedSysctls::new((6, 1), &[]),
         apparmor: false,
-        restart_rules: true,
+        invalid_restart_rules_have_upstream_errors: true,
         node: Node::default(),
     };
     let parts = AllocationParts {
@@ -42,7 +42,7 @@ fn manager(files: &Arc<MemoryFiles>) -> AllocationManager {
     AllocationManager::new(parts, Path::new("/state"))
 }
 
-fn asking(name: &str, cpu: &str) -> Arc<Pod> {
+fn requesting(name: &str, cpu: &str) -> Arc<Pod> {
     let requests = Some([("cpu".to_owned(), Quantity(cpu.to_owned()))].into());
     let resources = ResourceRequirements { requests, ..ResourceRequirements::default() };
     let pod = pod(name).container("main", "image", ["sleep", "forever"]);
@@ -89,22 +89,22 @@ async fn finished(manager: &mut AllocationManager) -> Vec<String> {
 async fn granted_resizes_are_actuated_once_saved_and_share_one_write() {
     let files = Arc::new(MemoryFiles::new());
     let mut allocations = manager(&files);
-    let uid = |name: &str| view::uid(&asking(name, "1"));
+    let uid = |name: &str| view::uid(&requesting(name, "1"));
     for name in ["a", "b", "c", "d"] {
-        allocations.admit_allocated(&asking(name, "1"), &asking(name, "1"));
+        allocations.admit_allocated(&requesting(name, "1"), &requesting(name, "1"));
     }
     files.hold_writes();
-    let wanted = asking("a", "2");
+    let wanted = requesting("a", "2");
     allocations.grant(&uid("a"), &wanted);
     allocations.save();
     for name in ["b", "c", "d"] {
-        allocations.grant(&uid(name), &asking(name, "2"));
+        allocations.grant(&uid(name), &requesting(name, "2"));
         allocations.save();
     }
     let waits = timeout(Duration::from_mins(1), allocations.file.written()).await;
     assert!(waits.is_err() && allocations.is_granted(&uid("a")));
     let given = Allocation::of(&allocations.allocated(&wanted));
-    assert_eq!(given, Allocation::of(&asking("a", "1")), "not before it is saved");
+    assert_eq!(given, Allocation::of(&requesting("a", "1")), "not before it is saved");
     allocations.forget(&uid("d"));
     files.release_writes();
     assert_eq!(finished(&mut allocations).await, [uid("a").as_str()]);
@@ -112,12 +112,12 @@ async fn granted_resizes_are_actuated_once_saved_and_share_one_write() {
     let mut next = manager(&files);
     next.load().await.unwrap();
     let before = next.resizes.entry(&uid("a"), |entry| entry.before().cloned()).flatten();
-    assert_eq!(before, Some(Allocation::of(&asking("a", "1"))), "the pod may still have it");
+    assert_eq!(before, Some(Allocation::of(&requesting("a", "1"))), "the pod may still have it");
     allocations.resizes.change(&uid("a"), PodAllocation::settle);
     assert_eq!(finished(&mut allocations).await, [uid("b").as_str(), uid("c").as_str()]);
     assert_eq!(on_disk(&files).await, ["a", "b", "c"].map(|name| uid(name).to_string()));
     // A pod that is removed during the write is not actuated, and not in the final checkpoint.
-    allocations.grant(&uid("a"), &asking("a", "3"));
+    allocations.grant(&uid("a"), &requesting("a", "3"));
     allocations.save();
     allocations.forget(&uid("a"));
     assert_eq!(finished(&mut allocations).await, [""; 0]);
@@ -130,7 +130,7 @@ async fn granted_resizes_are_actuated_once_saved_and_share_one_write() {
 async fn resize_that_cannot_be_saved_is_not_actuated() {
     let files = Arc::new(MemoryFiles::new());
     let mut allocations = manager(&files);
-    let (has, wanted) = (asking("a", "1"), asking("a", "2"));
+    let (has, wanted) = (requesting("a", "1"), requesting("a", "2"));
     let uid = view::uid(&has);
     allocations.admit_allocated(&has, &has);
     files.fail(PATH, ErrorKind::StorageFull);
@@ -148,7 +148,7 @@ async fn resize_that_cannot_be_saved_is_not_actuated() {
 fn allocated_pod_is_copied_once() {
     let files = Arc::new(MemoryFiles::new());
     let mut allocations = manager(&files);
-    let (has, wanted) = (asking("a", "1"), asking("a", "2"));
+    let (has, wanted) = (requesting("a", "1"), requesting("a", "2"));
     allocations.admit_allocated(&has, &has);
     assert!(Arc::ptr_eq(&allocations.allocated(&has), &has));
     let given = allocations.update(&wanted);
@@ -164,7 +164,7 @@ async fn admitted_pods_are_saved_and_share_one_write() {
     let names: Vec<String> = (0..100).map(|number| format!("pod-{number:02}")).collect();
     files.hold_writes();
     for name in &names {
-        let pod = asking(name, "1");
+        let pod = requesting(name, "1");
         allocations.admit_allocated(&pod, &pod);
         allocations.save();
         assert!(Arc::ptr_eq(&allocations.allocated(&pod), &pod), "it has these resources already");
@@ -174,7 +174,7 @@ async fn admitted_pods_are_saved_and_share_one_write() {
     assert!(matches!(due, CheckpointWrite(None)), "{due:?}");
     allocations.finish(due);
     for name in ["late", "later"] {
-        allocations.admit_allocated(&asking(name, "1"), &asking(name, "1"));
+        allocations.admit_allocated(&requesting(name, "1"), &requesting(name, "1"));
         allocations.file.hurry();
         allocations.save();
     }
@@ -187,20 +187,20 @@ async fn admitted_pods_are_saved_and_share_one_write() {
     assert_eq!(writes, 2, "one for the pods of a moment, and one for those that arrived during it");
     let names = names.iter().map(String::as_str).chain(["late", "later"]);
     let mut expected: Vec<String> =
-        names.map(|name| view::uid(&asking(name, "1")).to_string()).collect();
+        names.map(|name| view::uid(&requesting(name, "1")).to_string()).collect();
     expected.sort();
     assert_eq!(on_disk(&files).await, expected);
     // The next agent restores each allocation, regardless of current requests, without a write.
     let mut next = manager(&files);
     next.load().await.unwrap();
-    let (more, none) = (asking("pod-07", "100"), Sizes::new());
+    let (more, none) = (requesting("pod-07", "100"), Sizes::new());
     let given = next.restored(&more, None, &none);
-    assert_eq!(Allocation::of(&given), Allocation::of(&asking("pod-07", "1")));
+    assert_eq!(Allocation::of(&given), Allocation::of(&requesting("pod-07", "1")));
     next.admit_allocated(&more, &given);
     next.save();
     assert!(timeout(Duration::from_mins(1), next.file.written()).await.is_err());
     // A removal alone is not written.
-    next.forget(&view::uid(&asking("pod-07", "1")));
+    next.forget(&view::uid(&requesting("pod-07", "1")));
     next.save();
     assert!(timeout(Duration::from_mins(1), next.file.written()).await.is_err());
     next.tidy();
@@ -212,7 +212,7 @@ async fn admitted_pods_are_saved_and_share_one_write() {
 #[tokio::test(start_paused = true)]
 async fn unreadable_checkpoint_is_kept_and_corrupt_one_is_moved_aside() {
     let files = Arc::new(MemoryFiles::new());
-    let pod = asking("a", "1");
+    let pod = requesting("a", "1");
     let mut allocations = manager(&files);
     allocations.admit_allocated(&pod, &pod);
     allocations.flush().await;

@@ -102,7 +102,7 @@ impl ResizeMetrics {
         self.deferred_accepted.with_label_values(&[trigger.label()]).inc();
     }
 
-    /// Sets the current numbers. States without a resize have no series, as upstream.
+    /// Sets the current numbers. States without a resize have no series, like upstream.
     pub(crate) fn set_counts(&self, counts: Counts) {
         self.in_progress.set(number(counts.in_progress));
         self.pending.reset();

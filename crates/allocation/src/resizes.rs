@@ -35,7 +35,7 @@ pub(crate) struct Table {
 pub(crate) struct Totals {
     /// Resize requests.
     pub(crate) requests: usize,
-    /// Those that are granted, and not in a write of the checkpoint.
+    /// The granted resizes that no checkpoint write in progress contains.
     pub(crate) granted: usize,
     /// The values of metrics.
     shown: Counts,
@@ -160,8 +160,8 @@ impl Resizes {
         self.entry(uid, PodAllocation::pending)?.map(Arc::new)
     }
 
-    /// Records a worker's observation whether the pod, in the version of its job, lacks allocated resources.
-    /// Returns whether that completes a resize that must be reported.
+    /// Records whether a worker found that the pod, in the version of its job, lacks allocated resources.
+    /// Returns whether this completes a resize that must be reported.
     pub fn seen(&self, uid: &PodUid, pod: &Pod, lacks: bool) -> bool {
         let complete = self.change(uid, |entry| entry.observe(pod, lacks));
         if complete.is_some() {

@@ -15,7 +15,7 @@ fn resizes() -> (Resizes, Registry) {
     (Resizes::new(ResizeMetrics::new(&registry).unwrap()), registry)
 }
 
-fn asking(cpu: &str) -> Pod {
+fn requesting(cpu: &str) -> Pod {
     let quantity = Quantity(cpu.to_owned());
     let requests = Some([("cpu".to_owned(), quantity)].into());
     let resources = ResourceRequirements { requests, ..ResourceRequirements::default() };
@@ -25,7 +25,7 @@ fn asking(cpu: &str) -> Pod {
 
 impl Resizes {
     fn taken(&self, uid: &PodUid, cpu: &str) -> Allocation {
-        let pod = Arc::new(asking(cpu));
+        let pod = Arc::new(requesting(cpu));
         let taken = self.entry(uid, |entry| entry.taken(Arc::clone(&pod)));
         Allocation::of(&taken.unwrap_or(pod))
     }
@@ -73,34 +73,34 @@ fn granted_and_previous_resources_count_as_used() {
     let (resizes, _) = resizes();
     let uid = PodUid::from("uid");
     let taken = |cpu: &str| resizes.taken(&uid, cpu);
-    let of = |cpu: &str| Allocation::of(&asking(cpu));
+    let of = |cpu: &str| Allocation::of(&requesting(cpu));
     assert_eq!(taken("1"), of("1"));
-    resizes.reserve(&uid, &asking("3"));
+    resizes.reserve(&uid, &requesting("3"));
     assert_eq!((taken("1"), taken("4")), (of("3"), of("4")));
-    resizes.begin(&uid, &asking("3"), &asking("2"));
+    resizes.begin(&uid, &requesting("3"), &requesting("2"));
     assert_eq!(
         (taken("3"), taken("1")),
         (of("3"), of("2")),
         "it is allocated and no longer reserved"
     );
-    resizes.reserve(&uid, &asking("5"));
+    resizes.reserve(&uid, &requesting("5"));
     resizes.set_pending(&uid, None);
     assert_eq!(taken("1"), of("2"));
     resizes.forget(&uid);
     assert_eq!(taken("1"), of("1"));
     // An earlier agent started it.
     let reported = ReportedResize { error: Some("busy".to_owned()), ..ReportedResize::default() };
-    let uid = view::uid(&asking("1"));
+    let uid = view::uid(&requesting("1"));
     let taken = |cpu: &str| resizes.taken(&uid, cpu);
-    resizes.resume(&asking("1"), of("6"), &reported, false);
+    resizes.resume(&requesting("1"), of("6"), &reported, false);
     assert_eq!((taken("1"), resizes.error(&uid).as_deref()), (of("6"), Some("busy")));
-    assert!(resizes.seen(&uid, &asking("1"), false));
+    assert!(resizes.seen(&uid, &requesting("1"), false));
     assert_eq!(taken("1"), of("1"));
     // The completion of a resize that may have been complete before is not reported.
     for (sees_it, reported) in [(false, false), (true, true)] {
-        resizes.resume(&asking("1"), of("6"), &ReportedResize::default(), true);
-        assert!(!sees_it || !resizes.seen(&uid, &asking("1"), true));
-        assert_eq!(resizes.seen(&uid, &asking("1"), false), reported);
+        resizes.resume(&requesting("1"), of("6"), &ReportedResize::default(), true);
+        assert!(!sees_it || !resizes.seen(&uid, &requesting("1"), true));
+        assert_eq!(resizes.seen(&uid, &requesting("1"), false), reported);
         assert_eq!(taken("1"), of("1"));
     }
     assert!(resizes.read(|table| table.pods.is_empty()), "no entry without content");
@@ -117,7 +117,7 @@ fn resize_metrics_follow_the_table() {
         lines.map(ToOwned::to_owned).collect::<Vec<String>>()
     };
     resizes.set_pending(&one, Some(false));
-    resizes.begin(&other, &asking("2"), &asking("1"));
+    resizes.begin(&other, &requesting("2"), &requesting("1"));
     resizes.set_pending(&other, Some(true));
     let expected = [
         "kubelet_pod_in_progress_resizes 1",
@@ -146,7 +146,7 @@ fn resize_metrics_follow_the_table() {
 fn resize_completes_when_the_observed_pod_has_its_allocation() {
     let (resizes, _) = resizes();
     let uid = PodUid::from("uid");
-    let (old, new) = (asking("1"), asking("2"));
+    let (old, new) = (requesting("1"), requesting("2"));
     assert!(!resizes.seen(&uid, &old, false), "there is no resize");
     resizes.begin(&uid, &new, &old);
     assert_eq!(resizes.taken(&uid, "500m"), Allocation::of(&old));
@@ -165,7 +165,7 @@ fn resize_completes_when_the_observed_pod_has_its_allocation() {
 #[test]
 fn lagging_cgroup_counts_as_resize_in_progress_only_during_a_resize() {
     let (resizes, _) = resizes();
-    let (old, new) = (asking("1"), asking("2"));
+    let (old, new) = (requesting("1"), requesting("2"));
     let uid = view::uid(&new);
     assert!(!resizes.is_resizing_cgroup(&uid) && !resizes.failed(&uid, "busy"));
     assert!(!resizes.seen(&uid, &new, false), "its completion is not reported");

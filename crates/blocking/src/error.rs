@@ -12,7 +12,7 @@ pub struct StuckCall {
     pub operation: &'static str,
     /// Its object: a file, a cgroup, a program.
     pub subject: PathBuf,
-    /// For how long it has been running.
+    /// How long it has been running.
     pub running: Duration,
 }
 

@@ -41,7 +41,7 @@ impl<V: Clone + Send + Sync + 'static> Flights<V> {
         }
         let (sender, receiver) = watch::channel(None);
         running.insert(key.to_owned(), receiver.clone());
-        let landing = Landing { key: key.to_owned(), running: Arc::clone(&self.running) };
+        let landing = FlightGuard { key: key.to_owned(), running: Arc::clone(&self.running) };
         tokio::task::spawn_blocking(move || {
             let answer = work();
             // The next caller starts new work.
@@ -57,12 +57,12 @@ fn lock<V>(running: &Mutex<Running<V>>) -> MutexGuard<'_, Running<V>> {
 }
 
 /// Removes a thread when it ends, also after a panic.
-struct Landing<V> {
+struct FlightGuard<V> {
     key: String,
     running: Arc<Mutex<Running<V>>>,
 }
 
-impl<V> Drop for Landing<V> {
+impl<V> Drop for FlightGuard<V> {
     fn drop(&mut self) {
         lock(&self.running).remove(&self.key);
     }

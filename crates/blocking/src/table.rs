@@ -13,7 +13,7 @@ use crate::pool::Call;
 /// After this time another thread may replace a hanging one.
 pub(crate) const LEND_AFTER: Duration = Duration::from_secs(5);
 
-/// The directory whose subdirectories each belong to one pod: that of the pods' files, and that of their logs.
+/// A directory with one subdirectory per pod: the root of pod directories, or the root of pod logs.
 const PODS: &str = "pods";
 
 /// The running calls.
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_calls_get_replacement_threads_up_to_the_spare_ones() {
+    fn slow_calls_get_replacement_threads_up_to_a_limit() {
         let (mut table, start) = (Table::default(), Instant::now());
         let slow: Vec<u64> = (0..3).map(|_| begin(&mut table, "/a", start)).collect();
         let (now, late) = (start + LEND_AFTER, start + Duration::from_secs(1));

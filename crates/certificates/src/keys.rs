@@ -54,7 +54,7 @@ impl std::fmt::Debug for RequestKey {
 }
 
 impl RequestKey {
-    /// Generates an ECDSA P-256 key, as upstream.
+    /// Generates an ECDSA P-256 key, like upstream.
     pub fn generate() -> Result<Self, KeyError> {
         KeyPair::generate().map(Self).map_err(KeyError::Generate)
     }
@@ -85,7 +85,7 @@ impl RequestKey {
         ["digital signature"].into_iter().chain(encipherment).chain([purpose]).collect()
     }
 
-    /// A request for a certificate of this key; `is_named` gives it a name that the same key always has.
+    /// A request for a certificate of this key; with `is_named`, the name depends only on the key.
     pub fn request(
         &self,
         role: Role,
@@ -113,8 +113,8 @@ impl RequestKey {
         Ok(SigningRequest { name, signer, request, usages })
     }
 
-    /// As upstream's `digestedName`: after a restart, the same key has the same request. Upstream's order of
-    /// usages differs: the purpose comes before the encipherment.
+    /// Like upstream's `digestedName`: after a restart, the same key has the same request. Upstream's order
+    /// of usages differs: the purpose comes before the encipherment.
     fn digested_name(&self, template: &Template, usages: &[&str]) -> String {
         let mut hash = Sha512_256::new();
         let mut write = |data: &[u8]| {

@@ -30,7 +30,8 @@ const AGES: [f64; 10] = [
 #[derive(Debug, Clone)]
 pub struct CertificateMetrics {
     failures: IntCounter,
-    /// Upstream has none for the client certificate.
+    /// The ages of rotated certificates; `None` for the client certificate, for which upstream has
+    /// no such metric.
     ages: Option<Histogram>,
 }
 
@@ -104,7 +105,7 @@ impl Collector for Ttl {
     #[expect(clippy::cast_precision_loss, reason = "seconds")]
     fn collect(&self) -> Vec<MetricFamily> {
         let now = self.clock.now();
-        // As upstream, an expired certificate is none.
+        // Like upstream, an expired certificate counts as missing.
         let end = self.certificate.borrow().as_ref().map(|facts| facts.not_after);
         let left = end.filter(|end| now <= *end).map(|end| end.duration_since(now).as_secs());
         self.gauge.set(left.map_or(f64::INFINITY, |left| left as f64));

@@ -13,7 +13,7 @@ use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
 use crate::decide::{CertificateFacts, CertificatePair};
 
-/// Why a text is no certificate with its key.
+/// Why a text is not a certificate with its key.
 #[derive(Debug, thiserror::Error)]
 pub enum PairError {
     /// It has no certificate.
@@ -25,7 +25,7 @@ pub enum PairError {
     /// A certificate cannot be decoded.
     #[error("a certificate cannot be decoded")]
     Undecodable,
-    /// The key is not that of the certificate.
+    /// The key does not belong to the certificate.
     #[error("the private key does not match the certificate")]
     Mismatch(#[source] rustls::Error),
 }

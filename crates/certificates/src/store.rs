@@ -26,7 +26,7 @@ pub enum StoreError {
     /// A file cannot be read, written or linked.
     #[error("use the certificate files")]
     File(#[source] FileError),
-    /// The file is no certificate with its key.
+    /// The file is not a certificate with its key.
     #[error("use the certificate of {}", path.display())]
     Pair {
         /// The file.
@@ -35,7 +35,7 @@ pub enum StoreError {
         source: PairError,
     },
     /// The stored certificate cannot be read back.
-    #[error("{} has other content than was written", .0.display())]
+    #[error("{} does not have the content that was written", .0.display())]
     Changed(PathBuf),
     /// The key cannot be generated.
     #[error("make the key {}", path.display())]
@@ -94,7 +94,7 @@ impl CertificateStore {
         if let Some(pair) = self.read(&current).await? {
             return Ok(Some(pair));
         }
-        // A kubelet that was killed between two steps of a rotation.
+        // Files of a kubelet that was killed between two steps of a rotation.
         let updated = self.path("updated");
         let Some(pair) = self.read(&updated).await? else { return Ok(None) };
         self.files.link(&updated, &current).await.map_err(StoreError::File)?;

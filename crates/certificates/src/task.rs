@@ -1,4 +1,4 @@
-//! Keeps one certificate of the node: requests it, waits for it, stores it.
+//! Maintains one certificate of the node: requests it, waits for it, stores it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,9 +26,10 @@ use crate::pair::join;
 use crate::store::{CertificateStore, StoreError};
 use crate::watch_request::RequestWatch;
 
-/// The longest wait without a look at the wall clock, which may be set and goes on while the machine sleeps.
+/// The longest wait between two checks of the wall clock, which may be set and which continues while the
+/// machine sleeps.
 const CHECK_PERIOD: Duration = Duration::from_mins(1);
-/// The same while there is no valid certificate, as upstream.
+/// Like `CHECK_PERIOD`, while there is no valid certificate, like upstream.
 const CHECK_WITHOUT: Duration = Duration::from_secs(10);
 
 /// The certificate in use, for other parts. Clones share it. Only its task writes it.
@@ -48,7 +49,7 @@ impl NodeCertificate {
     }
 }
 
-/// The API server, by the credentials that may be used.
+/// The API server, with each set of credentials that may be used.
 #[derive(Debug, Clone)]
 pub struct ClientServers {
     /// As the node.
@@ -150,8 +151,8 @@ impl CertificateTask {
         }
     }
 
-    /// Keeps the certificate until it is stopped. A client that has no valid certificate for long, and gets none,
-    /// is an error: a new start may find other credentials.
+    /// Maintains the certificate until it is stopped. A client that has no valid certificate for long, and gets
+    /// none, is an error: a new start may find other credentials.
     pub async fn run(self, stop: CancellationToken) -> Result<(), IdentityLost> {
         let work = async {
             let mut run = self.load().await;
@@ -260,7 +261,7 @@ impl CertificateTask {
                     }
                 };
                 let is_refused = matches!(api, Some(ApiError::Refused { code: 401, .. }));
-                // Next time with the other credentials, if there are any.
+                // The next attempt uses the other credentials, if there are any.
                 run.is_rejected = is_refused && bootstrap.is_none();
                 run.manager.not_requested(api, now, fraction());
                 self.failed();

@@ -138,7 +138,7 @@ const ERRORS: &str = "kubelet_certificate_manager_client_expiration_renew_errors
 
 // behaviour: CERT-1, CERT-4, CERT-18
 #[tokio::test(start_paused = true)]
-async fn node_without_certificate_bootstraps_and_then_rotates_with_its_own() {
+async fn node_without_certificate_bootstraps_and_then_rotates_its_certificate() {
     let node = Node::new(Role::Client);
     let (_task, _stop) = node.start(true);
     let first = node.bootstrap.wait_pending().await;

@@ -17,7 +17,7 @@ fn resolve() -> ResolveFlags {
     ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS
 }
 
-/// Opens a directory by its path below a root.
+/// Opens a directory below a root.
 pub(crate) fn directory(root: &Path, names: &[String]) -> io::Result<OwnedFd> {
     let root = open(root, DIRECTORY, Mode::empty())?;
     if names.is_empty() {

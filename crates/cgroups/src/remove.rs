@@ -21,12 +21,12 @@ const DEEPEST: usize = 256;
 pub(crate) enum Attempt {
     /// The cgroup is removed.
     Gone(Removed),
-    /// These processes remain, as far as they are visible.
+    /// These processes remain; invisible ones are not listed.
     Busy(BTreeSet<i32>),
 }
 
 impl Tree {
-    /// Kills all processes of a cgroup and removes it from all hierarchies, as far as possible without waiting.
+    /// Kills all processes of a cgroup and removes it from all hierarchies, without waiting; some may remain.
     pub(crate) fn try_remove(&self, place: &Place) -> Result<Attempt, CgroupError> {
         let there = self.there(place)?;
         if there.is_empty() {
@@ -117,7 +117,7 @@ fn gone(removed: std::io::Result<()>) -> std::io::Result<()> {
     }
 }
 
-/// Visits a cgroup and all of its descendants. Directories that vanish are skipped.
+/// Visits a cgroup and all its descendants. Directories that vanish are skipped.
 fn visit(directory: &OwnedFd, depth: usize, see: &mut dyn FnMut(&OwnedFd)) {
     see(directory);
     if depth == DEEPEST {

@@ -63,7 +63,7 @@ impl Tree {
             let problem = std::io::Error::other("no cgroup hierarchy is mounted");
             return Err(failed("look for hierarchies at", ROOT.into(), problem));
         }
-        // v2 may be mounted beside v1, to track processes.
+        // v2 may be mounted in addition to v1, to track processes.
         let unified = Path::new(ROOT).join("unified");
         if is_v2(&unified) {
             hierarchies.push((unified, Vec::new()));

@@ -101,7 +101,7 @@ impl Walk {
         }
     }
 
-    /// The names of child cgroups; none of a cgroup that was removed.
+    /// The names of child cgroups; empty for a cgroup that was removed.
     fn children(&self, names: &[String]) -> Vec<String> {
         let hierarchy = match self.tree.version {
             Version::V2 => self.tree.hierarchies.first(),
@@ -114,7 +114,7 @@ impl Walk {
         found
     }
 
-    /// One measurement; none of a cgroup that does not exist.
+    /// One measurement; `None` if the cgroup does not exist.
     fn sample(&self, names: &[String]) -> Option<CgroupSample> {
         let mut files = Files::new(&self.tree, names);
         let created = files.created()?;

@@ -208,7 +208,7 @@ pub(crate) fn all_commands() -> clap::Command {
     all_commands::with_flags(Cli::command())
 }
 
-/// `help COMMAND` as `COMMAND --help`, for the commands that parse their flags themselves.
+/// Converts `help COMMAND` to `COMMAND --help` for commands that parse their flags themselves.
 fn help_as_flag(args: &[OsString]) -> Cow<'_, [OsString]> {
     const OWN_HELP: [&[&str]; 4] =
         [&["run"], &["config", "check"], &["pod-gc"], &["pod-gc", "why"]];

@@ -40,14 +40,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wrong_usage_is_2_and_failures_are_1() {
+    fn exit_code_is_2_for_wrong_usage_and_1_for_failures() {
         let run = |args: &[&str]| {
             let args = args.iter().map(OsString::from);
             of(&ferrolet::run_args::parse(args, CgroupVersion::V2).unwrap_err().into())
         };
         let pod_gc = |arg: &str| of(&config::pod_gc::parse([arg]).unwrap_err().into());
         let elsewhere =
-            SelectError::Elsewhere { asked: "a/b".to_owned(), namespace: "c".to_owned() };
+            SelectError::Elsewhere { requested: "a/b".to_owned(), namespace: "c".to_owned() };
         let rows = [
             ("run with an unknown flag", run(&["--nonsense"]), 2),
             ("run with an argument", run(&["pods"]), 2),

@@ -5,7 +5,7 @@
 pub struct Permission {
     /// The API group; empty for the core.
     pub group: &'static str,
-    /// The resource, with a subresource if it is one.
+    /// The resource, followed by the subresource if there is one.
     pub resource: &'static str,
     /// The verb.
     pub verb: &'static str,

@@ -38,7 +38,7 @@ const REVIEWS: Rate = Rate { per_second: 10.0, burst: 20 };
 pub(crate) enum Lane {
     /// The ordinary rate.
     Ordinary,
-    /// No limit: it cannot wait, or has its own pace.
+    /// No limit: the call cannot wait, or has a separate rate limit.
     Own,
     /// The rate of events.
     Events,
@@ -176,14 +176,14 @@ struct Details {
 }
 
 impl Refusal {
-    /// Whether the API server answered, about the requested object. A proxy before it may answer 404
-    /// too.
-    fn is_about(&self, asked: Option<&(&'static str, String)>) -> bool {
+    /// Whether the API server itself responded about the requested object. A proxy in front of it
+    /// may respond with 404 too.
+    fn is_about(&self, requested: Option<&(&'static str, String)>) -> bool {
         let details = self.details.as_ref();
         let named = |(kind, name): &(&str, String)| {
             details.is_some_and(|details| details.kind == *kind && details.name == *name)
         };
-        self.kind == "Status" && asked.is_none_or(named)
+        self.kind == "Status" && requested.is_none_or(named)
     }
 }
 
@@ -222,7 +222,10 @@ impl Caller {
     }
 
     /// Sends a call and decodes the response.
-    pub(crate) async fn ask<T: DeserializeOwned>(&self, call: Call) -> Result<T, ApiError> {
+    pub(crate) async fn send_decoded<T: DeserializeOwned>(
+        &self,
+        call: Call,
+    ) -> Result<T, ApiError> {
         decoded(&self.read(call).await?)
     }
 
@@ -302,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_classified_by_status_code() {
+    fn responses_are_classified_by_status_code() {
         let second = Some(Duration::from_secs(1));
         let rows = [
             (404, None, "not-found"),

@@ -85,7 +85,7 @@ impl ClientIdentity {
         (found != self.lock().versions).then_some(found)
     }
 
-    /// Has the next call check the files.
+    /// Makes the next call check the files.
     pub(crate) fn check_again(&self) {
         self.lock().checked = None;
     }
@@ -154,7 +154,7 @@ mod tests {
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(identity.changed().await.is_some());
         tokio::time::advance(CHECK_AGAIN).await;
-        // For example, the key file was late: the next check finds the change again.
+        // For example, the key file was written later: the next check finds the change again.
         let versions = identity.changed().await.unwrap();
         identity.use_versions(versions);
         tokio::time::advance(CHECK_AGAIN).await;

@@ -42,8 +42,8 @@ pub enum ConnectError {
         #[source]
         source: Box<kube::config::KubeconfigError>,
     },
-    /// There is no kubeconfig, and the process runs in no pod.
-    #[error("no kubeconfig is given, and the process runs in no pod with a service account")]
+    /// There is no kubeconfig, and the process does not run in a pod.
+    #[error("no kubeconfig is given, and the process does not run in a pod with a service account")]
     InCluster(#[source] Box<kube::config::InClusterError>),
     /// The server address is invalid.
     #[error("invalid server address {address:?}")]
@@ -307,7 +307,7 @@ fn in_file(path: &Path) -> AuthInfo {
     AuthInfo { client_certificate: path.clone(), client_key: path, ..AuthInfo::default() }
 }
 
-/// The same without credentials.
+/// Like `in_file`, without credentials.
 fn anonymous(config: &Config) -> Config {
     let mut config = config.clone();
     config.auth_info = AuthInfo::default();

@@ -21,7 +21,7 @@ use tower::Service;
 
 use crate::proxy::Dialer;
 
-/// Watches per connection; the rest is for calls.
+/// Watches per connection; the remaining streams are for calls.
 const WATCHES: usize = 60;
 /// An urgent call uses a connection with up to this many other streams.
 const CROWD: usize = 80;
@@ -135,9 +135,9 @@ fn http(connector: Connector) -> Http {
 }
 
 impl Service<Request<Body>> for ConnectionPool {
-    type Response = Response<Held>;
+    type Response = Response<SlotBody>;
     type Error = legacy::Error;
-    type Future = BoxFuture<'static, Result<Response<Held>, legacy::Error>>;
+    type Future = BoxFuture<'static, Result<Response<SlotBody>, legacy::Error>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), legacy::Error>> {
         Poll::Ready(Ok(()))
@@ -147,18 +147,18 @@ impl Service<Request<Body>> for ConnectionPool {
         let way = request.extensions().get::<CallKind>().copied().unwrap_or_default();
         let (http, place) = self.choose(way);
         let answer = http.request(request);
-        Box::pin(async move { Ok(answer.await?.map(|body| Held { body, _place: place })) })
+        Box::pin(async move { Ok(answer.await?.map(|body| SlotBody { body, _place: place })) })
     }
 }
 
 /// The body of a response, which holds its slot while it is read.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct SlotBody {
     body: Incoming,
     _place: Option<Slot>,
 }
 
-impl hyper::body::Body for Held {
+impl hyper::body::Body for SlotBody {
     type Data = Bytes;
     type Error = hyper::Error;
 

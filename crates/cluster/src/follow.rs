@@ -101,14 +101,15 @@ enum RoundEnd {
     Well,
     /// The server no longer has the version to watch from.
     Forgotten,
-    /// The server's version is older than the last one received: its store is another one.
+    /// The server's version is older than the last one received: its store was replaced or
+    /// restored.
     OtherPast,
     /// The server does not support streaming lists.
     NoStreaming,
 }
 
-/// The delay before a new list, which is expensive for the server. It grows while the server forgets versions
-/// at once.
+/// The delay before a new list, which is expensive for the server. It grows while versions expire at once on
+/// the server.
 #[derive(Debug)]
 struct RelistBackoff {
     first: Duration,

@@ -11,18 +11,18 @@ use crate::{Connection, Rate};
 /// An object with a name.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Thing<'a> {
+struct TestObject<'a> {
     #[serde(borrow)]
     metadata: Metadata<'a>,
 }
 
-has_slim_metadata!(Thing);
+has_slim_metadata!(TestObject);
 
 /// Objects whose watch the server may end at any time, or never before its timeout.
-struct Things<const LASTS: u64>;
+struct TestObjects<const LASTS: u64>;
 
-impl<const LASTS: u64> Kind for Things<LASTS> {
-    type Object<'a> = Thing<'a>;
+impl<const LASTS: u64> Kind for TestObjects<LASTS> {
+    type Object<'a> = TestObject<'a>;
     type Record = ();
     type Key = ();
     const NAME: &'static str = "things";
@@ -35,13 +35,13 @@ impl<const LASTS: u64> Kind for Things<LASTS> {
 
     fn key(_: &Identity<'_>) {}
 
-    fn record(&self, _: Thing<'_>) {}
+    fn record(&self, _: TestObject<'_>) {}
 }
 
 #[derive(Debug)]
-struct Deaf;
+struct NoopSink;
 
-impl Sink<(), ()> for Deaf {
+impl Sink<(), ()> for NoopSink {
     fn receive(&self, _: Change<(), ()>) {}
 }
 
@@ -50,16 +50,16 @@ const END: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":
 const EXPIRED: &str = r#"{"type":"ERROR","object":{"kind":"Status","code":410}}"#;
 
 /// The requests to a server that ends every watch at once with this text, in short form.
-async fn asked<const LASTS: u64>(count: usize, end_text: &str) -> Vec<&'static str> {
+async fn requested<const LASTS: u64>(count: usize, end_text: &str) -> Vec<&'static str> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let connection = Connection::find(None, Some(&address), "test/1").await.unwrap();
     let (bucket, events) = (Bucket::new(Rate::UNLIMITED), Bucket::new(Rate::UNLIMITED));
     let caller = Caller::new(connection, bucket, events);
     let mut tasks = JoinSet::new();
-    tasks.spawn(async move { Follower::new(&caller, Things::<LASTS>, &Deaf).run().await });
-    let mut asked = Vec::new();
-    while asked.len() < count {
+    tasks.spawn(async move { Follower::new(&caller, TestObjects::<LASTS>, &NoopSink).run().await });
+    let mut requested = Vec::new();
+    while requested.len() < count {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut request = Vec::new();
         while !request.ends_with(b"\r\n\r\n") {
@@ -73,23 +73,23 @@ async fn asked<const LASTS: u64>(count: usize, end_text: &str) -> Vec<&'static s
         } else {
             ("watch", end_text.to_owned())
         };
-        asked.push(what);
+        requested.push(what);
         let length = body.len();
         let head =
             format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
         stream.write_all(head.as_bytes()).await.unwrap();
         stream.write_all(body.as_bytes()).await.unwrap();
     }
-    asked
+    requested
 }
 
 // behaviour: PGC-127
 #[tokio::test]
 async fn server_version_is_read_only_after_a_watch_that_ended_early() {
     let limit = Duration::from_secs(30);
-    let in_time = timeout(limit, asked::<0>(4, "")).await.unwrap();
+    let in_time = timeout(limit, requested::<0>(4, "")).await.unwrap();
     assert_eq!(in_time, ["list", "watch", "watch", "watch"]);
-    let early = timeout(limit, asked::<300>(5, "")).await.unwrap();
+    let early = timeout(limit, requested::<300>(5, "")).await.unwrap();
     assert_eq!(early, ["list", "version", "watch", "version", "watch"]);
 }
 
@@ -99,8 +99,8 @@ async fn relist_delay_grows_while_versions_expire_immediately() {
     let begun = Instant::now();
     let watches = 8;
     let expired = format!("{EXPIRED}\n");
-    let asked = timeout(Duration::from_secs(30), asked::<300>(3 * watches, &expired)).await;
-    assert_eq!(asked.unwrap(), ["list", "version", "watch"].repeat(watches));
+    let requested = timeout(Duration::from_secs(30), requested::<300>(3 * watches, &expired)).await;
+    assert_eq!(requested.unwrap(), ["list", "version", "watch"].repeat(watches));
     // The delays between them are at least 1, 2, 4 and so on up to 64 ms.
     assert!(begun.elapsed() >= Duration::from_millis(127), "{:?}", begun.elapsed());
 }

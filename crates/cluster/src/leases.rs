@@ -17,7 +17,7 @@ use crate::{Cluster, urls};
 impl Leases for Cluster {
     async fn lease(&self, name: &LeaseName) -> Result<Option<Lease>, ApiError> {
         let call = Call::get(path(name)).in_own_lane();
-        Ok(found(self.caller.ask(call).await)?.map(read))
+        Ok(found(self.caller.send_decoded(call).await)?.map(read))
     }
 
     async fn create_lease(
@@ -47,7 +47,7 @@ impl Cluster {
         lease: &ApiLease,
     ) -> Result<Lease, ApiError> {
         let call = Call::object(method, path, lease)?.in_own_lane();
-        Ok(read(self.caller.ask(call).await?))
+        Ok(read(self.caller.send_decoded(call).await?))
     }
 }
 

@@ -82,9 +82,9 @@ mod tests {
     use super::*;
 
     /// A body without data and without an end.
-    struct Silent;
+    struct PendingBody;
 
-    impl hyper::body::Body for Silent {
+    impl hyper::body::Body for PendingBody {
         type Data = Bytes;
         type Error = Infallible;
 
@@ -98,9 +98,9 @@ mod tests {
 
     // behaviour: API-32
     #[tokio::test(start_paused = true)]
-    async fn silent_body_times_out() {
+    async fn body_without_data_times_out() {
         let patience = Duration::from_mins(5);
-        let mut lines = Lines::new(Silent, patience);
+        let mut lines = Lines::new(PendingBody, patience);
         let begin = Instant::now();
         assert!(matches!(lines.next().await, Err(ApiError::TooSlow(_))));
         assert_eq!(begin.elapsed(), patience);

@@ -63,17 +63,17 @@ impl NodeApi for Cluster {
 
     async fn own_node(&self, name: &str) -> Result<Option<Node>, ApiError> {
         let call = Call::get(urls::node(name)).in_own_lane();
-        Ok(found(self.caller.ask(call).await)?.map(pruned))
+        Ok(found(self.caller.send_decoded(call).await)?.map(pruned))
     }
 
     async fn create_node(&self, node: &Node) -> Result<Node, ApiError> {
         let call = Call::object(Method::POST, "/api/v1/nodes".to_owned(), node)?;
-        self.caller.ask(call.in_own_lane()).await.map(pruned)
+        self.caller.send_decoded(call.in_own_lane()).await.map(pruned)
     }
 
     async fn patch_node_status(&self, name: &str, patch: String) -> Result<Node, ApiError> {
         let call = Call::patch(urls::node(name) + "/status", patch).in_own_lane();
-        self.caller.ask(call).await.map(pruned)
+        self.caller.send_decoded(call).await.map(pruned)
     }
 }
 
@@ -84,18 +84,18 @@ fn lease_path(name: &str) -> String {
 #[async_trait]
 impl NodeLeases for Cluster {
     async fn node_lease(&self, name: &str) -> Result<Option<Lease>, ApiError> {
-        found(self.caller.ask(Call::get(lease_path(name)).in_own_lane()).await)
+        found(self.caller.send_decoded(Call::get(lease_path(name)).in_own_lane()).await)
     }
 
     async fn create_node_lease(&self, lease: &Lease) -> Result<Lease, ApiError> {
         let call = Call::object(Method::POST, urls::leases(NODE_LEASES), lease)?;
-        self.caller.ask(call.in_own_lane()).await
+        self.caller.send_decoded(call.in_own_lane()).await
     }
 
     async fn update_node_lease(&self, lease: &Lease) -> Result<Lease, ApiError> {
         let name = lease.metadata.name.as_deref().unwrap_or_default();
         let call = Call::object(Method::PUT, lease_path(name), lease)?;
-        self.caller.ask(call.in_own_lane()).await
+        self.caller.send_decoded(call.in_own_lane()).await
     }
 }
 
@@ -108,17 +108,17 @@ fn csi_node_path(name: &str) -> String {
 #[async_trait]
 impl CsiNodes for Cluster {
     async fn csi_node(&self, name: &str) -> Result<Option<CSINode>, ApiError> {
-        found(self.caller.ask(Call::get(csi_node_path(name)).in_own_lane()).await)
+        found(self.caller.send_decoded(Call::get(csi_node_path(name)).in_own_lane()).await)
     }
 
     async fn create_csi_node(&self, node: &CSINode) -> Result<CSINode, ApiError> {
         let call = Call::object(Method::POST, CSI_NODES.to_owned(), node)?;
-        self.caller.ask(call.in_own_lane()).await
+        self.caller.send_decoded(call.in_own_lane()).await
     }
 
     async fn update_csi_node(&self, node: &CSINode) -> Result<CSINode, ApiError> {
         let name = node.metadata.name.as_deref().unwrap_or_default();
         let call = Call::object(Method::PUT, csi_node_path(name), node)?;
-        self.caller.ask(call.in_own_lane()).await
+        self.caller.send_decoded(call.in_own_lane()).await
     }
 }

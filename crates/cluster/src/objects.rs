@@ -33,7 +33,7 @@ impl Kind for One {
     type Record = DataObject;
     type Key = ();
     const NAME: &'static str = "an object of a pod";
-    // There may be hundreds, and each new watch is a call.
+    // Long watches: a node may watch hundreds of objects, and each new watch costs a call.
     const LASTS: Duration = Duration::from_mins(30);
     const IS_SECRET: bool = true;
     // A container waits for the object. The authorizer grants access shortly after the pod is bound to the
@@ -110,8 +110,8 @@ impl TokenRequests for Cluster {
             urls::part(&request.pod.namespace),
             urls::part(&request.service_account)
         );
-        let call = Call::json(Method::POST, path, &asked(request));
-        let answer: ApiTokenRequest = self.caller.ask(call).await?;
+        let call = Call::json(Method::POST, path, &requested(request));
+        let answer: ApiTokenRequest = self.caller.send_decoded(call).await?;
         let status = answer.status.unwrap_or_default();
         let given = answer.spec.and_then(|spec| spec.expiration_seconds);
         let (Some(token), Some(expires)) = (status.token, status.expiration_timestamp) else {
@@ -125,7 +125,7 @@ impl TokenRequests for Cluster {
     }
 }
 
-fn asked(request: &TokenRequest) -> Value {
+fn requested(request: &TokenRequest) -> Value {
     json!({
         "kind": "TokenRequest",
         "apiVersion": "authentication.k8s.io/v1",

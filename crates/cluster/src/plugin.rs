@@ -49,11 +49,11 @@ pub(crate) struct Plugin {
     program: Arc<Program>,
     flights: Flights<Result<(), PluginError>>,
     /// Written by the thread that ran the plugin. Never held across an await.
-    last: Arc<Mutex<Option<Known>>>,
+    last: Arc<Mutex<Option<CachedToken>>>,
 }
 
 #[derive(Debug, Clone)]
-struct Known {
+struct CachedToken {
     /// `None` if the plugin only returns a certificate.
     header: Option<HeaderValue>,
     received: Instant,
@@ -71,7 +71,7 @@ enum Use {
     Invalid,
 }
 
-impl Known {
+impl CachedToken {
     fn at(&self, now: Instant) -> Use {
         if self.is_refused {
             return Use::Invalid;
@@ -158,7 +158,7 @@ impl Plugin {
             also(&mut credential);
             let Credential { header, lifetime, .. } = credential;
             let received = Instant::now();
-            *lock(&last) = Some(Known { header, received, lifetime, is_refused: false });
+            *lock(&last) = Some(CachedToken { header, received, lifetime, is_refused: false });
             Ok(())
         })
     }

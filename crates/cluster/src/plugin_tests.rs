@@ -41,7 +41,7 @@ async fn token(plugin: &Plugin) -> String {
 #[test]
 fn token_is_replaced_before_its_expiry_and_invalid_after_it() {
     let received = Instant::now();
-    let known = |lifetime: Option<u64>, is_refused| Known {
+    let known = |lifetime: Option<u64>, is_refused| CachedToken {
         header: None,
         received,
         lifetime: lifetime.map(Duration::from_secs),

@@ -66,13 +66,13 @@ impl PodApi for Cluster {
 
     async fn patch_status(&self, pod: &PodName, patch: String) -> Result<Arc<Pod>, ApiError> {
         let call = Call::patch(urls::pod(&pod.namespace, &pod.name) + "/status", patch);
-        Ok(Arc::new(pruned(self.caller.ask(call).await?)))
+        Ok(Arc::new(pruned(self.caller.send_decoded(call).await?)))
     }
 
     async fn create_pod(&self, pod: &Pod) -> Result<Arc<Pod>, ApiError> {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
         let call = Call::object(Method::POST, urls::pods(namespace), pod)?;
-        Ok(Arc::new(pruned(self.caller.ask(call).await?)))
+        Ok(Arc::new(pruned(self.caller.send_decoded(call).await?)))
     }
 
     async fn node_uid(&self, node: &str) -> Result<Option<String>, ApiError> {

@@ -204,14 +204,14 @@ impl CertificateRequests for Cluster {
         let namespace = urls::part(&source.pod.namespace);
         let account = urls::part(&source.service_account);
         let account = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}");
-        let account: Named = self.caller.ask(Call::get(account)).await?;
+        let account: Named = self.caller.send_decoded(Call::get(account)).await?;
         let path = format!("/api/v1/nodes/{}", urls::part(node));
-        let own: Named = self.caller.ask(Call::get(path)).await?;
+        let own: Named = self.caller.send_decoded(Call::get(path)).await?;
         let (account, own) = (account.metadata.uid, own.metadata.uid);
         let uids = Uids { account: &account, node: &own, node_name: node };
         let path = format!("{GROUP}/namespaces/{namespace}/podcertificaterequests");
         let call = Call::json(Method::POST, path, &request(source, &proof, &uids));
-        let made: Named = self.caller.ask(call).await?;
+        let made: Named = self.caller.send_decoded(call).await?;
         let name = full_name(&source.pod.namespace, &made.metadata.name);
         Ok(RequestedCertificate { name, key: key.serialize_pem().into() })
     }

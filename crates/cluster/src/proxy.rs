@@ -1,4 +1,4 @@
-//! The proxy of the API server: that of the kubeconfig, else that of the environment.
+//! The proxy for the API server, from the kubeconfig or else from the environment.
 
 use std::net::IpAddr;
 use std::task::{Context, Poll};

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct State {
     is_away: bool,
-    /// How often the server came back.
+    /// How often the server became reachable again.
     returns: u64,
 }
 

@@ -51,7 +51,7 @@ impl Reviews for Cluster {
             "spec": { "token": token },
         });
         let call = Call::json(Method::POST, path, &body).in_lane(Lane::Reviews);
-        let Review { status } = self.caller.ask::<Review<TokenStatus>>(call).await?;
+        let Review { status } = self.caller.send_decoded::<Review<TokenStatus>>(call).await?;
         let TokenStatus { authenticated, user } = status;
         let user = User {
             name: user.username,
@@ -70,7 +70,7 @@ impl Reviews for Cluster {
             "spec": access_spec(user, request),
         });
         let call = Call::json(Method::POST, to, &body).in_lane(Lane::Reviews);
-        let Review { status } = self.caller.ask::<Review<AccessStatus>>(call).await?;
+        let Review { status } = self.caller.send_decoded::<Review<AccessStatus>>(call).await?;
         Ok(status.allowed && !status.denied)
     }
 }

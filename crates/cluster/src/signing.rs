@@ -66,7 +66,7 @@ fn text_of_bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D
     Ok(String::from_utf8(bytes).unwrap_or_default())
 }
 
-/// A refusal is final. A certificate counts only if the request is approved, as upstream.
+/// A refusal is final. A certificate counts only if the request is approved, like upstream.
 fn state(status: Status) -> SigningState {
     let mut is_approved = false;
     for Condition { kind, reason, message } in status.conditions {

@@ -14,7 +14,7 @@ impl StorageReads for Cluster {
     async fn claim(&self, name: &ClaimName) -> Result<Option<ClaimRecord>, ApiError> {
         let (namespace, name) = (urls::part(&name.namespace), urls::part(&name.name));
         let path = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}");
-        let claim: Option<Claim> = found(self.caller.ask(Call::get(path)).await)?;
+        let claim: Option<Claim> = found(self.caller.send_decoded(Call::get(path)).await)?;
         Ok(claim.map(Claim::record))
     }
 
@@ -23,7 +23,8 @@ impl StorageReads for Cluster {
         name: &str,
     ) -> Result<Option<PersistentVolumeRecord>, ApiError> {
         let path = format!("/api/v1/persistentvolumes/{}", urls::part(name));
-        let volume: Option<PersistentVolume> = found(self.caller.ask(Call::get(path)).await)?;
+        let volume: Option<PersistentVolume> =
+            found(self.caller.send_decoded(Call::get(path)).await)?;
         Ok(volume.map(PersistentVolume::record))
     }
 }

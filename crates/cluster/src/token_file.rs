@@ -25,13 +25,13 @@ pub(crate) struct TokenFile {
     /// One thread reads the file, for all calls that need it.
     reads: Flights<Result<HeaderValue, Arc<Error>>>,
     /// Written by the last reader of the file. Never held across an await.
-    known: Mutex<Known>,
+    known: Mutex<CachedToken>,
 }
 
 #[derive(Debug, Clone)]
-struct Known {
+struct CachedToken {
     header: HeaderValue,
-    /// When it was read; `None` if it must be read again.
+    /// The time of the last read; `None` if the file must be read again.
     read: Option<Instant>,
 }
 
@@ -39,7 +39,7 @@ impl TokenFile {
     /// Opens an existing file.
     pub(crate) async fn open(path: PathBuf) -> Result<Self, Error> {
         let reads = Flights::new(1);
-        let known = Known { read: Some(Instant::now()), header: read(&reads, &path).await? };
+        let known = CachedToken { read: Some(Instant::now()), header: read(&reads, &path).await? };
         Ok(Self { path, reads, known: Mutex::new(known) })
     }
 
@@ -54,7 +54,7 @@ impl TokenFile {
             warn!(path = %self.path.display(), %error, "Cannot read token file, using the last token");
             known.header
         });
-        *self.lock() = Known { header: header.clone(), read: Some(Instant::now()) };
+        *self.lock() = CachedToken { header: header.clone(), read: Some(Instant::now()) };
         header
     }
 
@@ -64,7 +64,7 @@ impl TokenFile {
         known.read = known.read.filter(|read| *read > begun);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, CachedToken> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -41,10 +41,10 @@ pub enum DecodeError {
         #[source]
         source: Box<serde_saphyr::Error>,
     },
-    /// It is a list or a scalar.
-    #[error("{} holds no object", path.display())]
+    /// The document is a list or a scalar.
+    #[error("{} does not contain an object", path.display())]
     NoObject { path: PathBuf },
-    /// It has another version or kind.
+    /// The document has another version or kind.
     #[error(
         "{} must have apiVersion {} and kind {}, found {found}",
         path.display(), expected.api_version, expected.kind

@@ -1,6 +1,6 @@
-//! Defaults that depend on other fields or on features, and those of a start without a file.
+//! Defaults that depend on other fields or on features, and defaults of a start without a file.
 //!
-//! The plain ones stand beside their fields, in [`crate::fields`].
+//! Constant defaults are with their fields, in [`crate::fields`].
 
 use std::collections::BTreeMap;
 

@@ -96,7 +96,7 @@ fn parse(text: &str) -> Option<i64> {
     let mut nanos: u64 = 0;
     while !rest.is_empty() {
         let (part, after) = leading_part(rest)?;
-        // The sum may reach 2^63, which is a valid magnitude for a negative duration alone.
+        // The sum may reach 2^63, which is a valid magnitude only for a negative duration.
         nanos = nanos.checked_add(part).filter(|sum| *sum <= 1 << 63)?;
         rest = after;
     }
@@ -142,7 +142,7 @@ fn unit_nanos(unit: &str) -> Option<u64> {
 
 /// The fraction in nanoseconds; finer parts are dropped.
 fn fraction_nanos(digits: &str, unit: u64) -> u64 {
-    // 18 digits of an hour are finer than a nanosecond, and fit the arithmetic.
+    // 18 digits of an hour are finer than a nanosecond, and do not overflow.
     let kept = &digits[..digits.len().min(18)];
     let scale = 10_u128.pow(u32::try_from(kept.len()).unwrap_or(18));
     let value: u128 = kept.parse().unwrap_or(0);

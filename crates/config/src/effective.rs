@@ -56,7 +56,8 @@ impl KubeletConfiguration {
         }
     }
 
-    /// The same without the headers of the HTTP source, which may have secrets: safe for a log.
+    /// The configuration without the headers of the HTTP source, which may contain secrets: safe to
+    /// log.
     #[must_use]
     pub fn masked(&self) -> Self {
         let mut masked = self.clone();

@@ -14,7 +14,7 @@ impl KubeletConfiguration {
         document(KUBELET, self)
     }
 
-    /// The fields alone.
+    /// The document without its API version and kind.
     pub(crate) fn to_value(&self) -> Value {
         value(self)
     }

@@ -79,7 +79,7 @@ settings! {
     pub struct ContainerCollection {
         /// The time from the end of a periodic pass to the start of the next.
         period: GoDuration = "period", absent(GoDuration::from_secs(60));
-        /// Since when their age counts: `created` or `finished`.
+        /// The start of their age: `created` or `finished`.
         age_by: String = "ageBy", absent(CREATED.into());
     }
 }
@@ -111,7 +111,7 @@ settings! {
     pub struct Observation {
         /// The time from the end of a relist to the start of the next, without events of the runtime.
         relist_period: GoDuration = "relistPeriod", absent(GoDuration::from_secs(1));
-        /// The same while the runtime sends events.
+        /// Like `relist_period`, while the runtime sends events.
         relist_period_with_hints: GoDuration =
             "relistPeriodWithHints", absent(GoDuration::from_secs(60));
         /// The maximum age of the last relist of a healthy agent.

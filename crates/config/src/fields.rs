@@ -191,7 +191,7 @@ settings! {
         runtime_request_timeout: GoDuration = "runtimeRequestTimeout", unset(minutes(2));
         /// Whether images are pulled one at a time.
         serialize_image_pulls: bool = "serializeImagePulls", absent(true);
-        /// How many images are pulled at once; none for no limit.
+        /// How many images are pulled at once; `None` for no limit.
         max_parallel_image_pulls: Option<i32> = "maxParallelImagePulls", absent(None);
         /// Pulls per second; 0 for no limit.
         registry_pull_qps: u32 = "registryPullQPS", absent(5);
@@ -205,7 +205,7 @@ settings! {
         image_gc_high_threshold_percent: u32 = "imageGCHighThresholdPercent", absent(85);
         /// The disk usage down to which images are removed.
         image_gc_low_threshold_percent: u32 = "imageGCLowThresholdPercent", absent(80);
-        /// For which images a pod must prove its pull secret; none when the feature is off.
+        /// For which images a pod must prove its pull secret; `None` when the feature is off.
         image_pull_credentials_verification_policy: Option<ImagePullCredentialsVerificationPolicy> =
             "imagePullCredentialsVerificationPolicy", unset(None);
         /// Images that need no proof, when the policy says so.
@@ -289,7 +289,7 @@ settings! {
         pod_pids_limit: i64 = "podPidsLimit", absent(-1);
         /// The OOM score adjustment of the agent.
         oom_score_adj: i32 = "oomScoreAdj", absent(-999);
-        /// Whether the OOM killer ends one process instead of the whole container; none for the default
+        /// Whether the OOM killer ends one process instead of the whole container; `None` for the default
         /// of the cgroup version.
         single_process_oom_kill: Option<bool> = "singleProcessOOMKill", absent(None);
         /// Whether the agent refuses a host with swap.
@@ -314,7 +314,7 @@ settings! {
         /// The minimum amount that an eviction frees.
         eviction_minimum_reclaim: BTreeMap<EvictionSignal, Amount> =
             "evictionMinimumReclaim", unset(BTreeMap::new());
-        /// How long a pressure condition of the node lasts at least.
+        /// The minimum duration of a pressure condition of the node.
         eviction_pressure_transition_period: GoDuration =
             "evictionPressureTransitionPeriod", unset(minutes(5));
         /// Cap in seconds for the grace period of softly evicted pods.
@@ -327,10 +327,10 @@ settings! {
         local_storage_capacity_isolation: bool = "localStorageCapacityIsolation", absent(true);
         /// How long a shutdown of the machine waits for pods; zero for not at all.
         shutdown_grace_period: GoDuration = "shutdownGracePeriod", unset(GoDuration::ZERO);
-        /// The part of that time for critical pods.
+        /// The part of `shutdownGracePeriod` that is reserved for critical pods.
         shutdown_grace_period_critical_pods: GoDuration =
             "shutdownGracePeriodCriticalPods", unset(GoDuration::ZERO);
-        /// The same by pod priority, instead of the two above.
+        /// Grace periods at shutdown by pod priority; replaces the two fields above.
         shutdown_grace_period_by_pod_priority: Vec<ShutdownGracePeriodByPodPriority> =
             "shutdownGracePeriodByPodPriority", unset(Vec::new());
         /// Whether the iptables hint chain is created.
@@ -345,7 +345,7 @@ settings! {
         feature_gates: BTreeMap<String, bool> = "featureGates", unset(BTreeMap::new());
         /// Log output.
         logging: Logging = "logging", absent(Logging::default());
-        /// Traces; none to send none.
+        /// Traces; `None` to send none.
         tracing: Option<Tracing> = "tracing", absent(None);
     }
 }

@@ -74,12 +74,12 @@ impl<'a> FeatureGates<'a> {
 
     /// Whether the feature is on; an unknown name is off.
     pub fn enabled(&self, name: &str) -> bool {
-        find(name).is_some_and(|gate| self.asked(name).unwrap_or(gate.default))
+        find(name).is_some_and(|gate| self.explicit_value(name).unwrap_or(gate.default))
     }
 
     /// The explicit setting of the feature, by its name or its stage. None for a gate that cannot be
     /// switched.
-    pub fn asked(&self, name: &str) -> Option<bool> {
+    pub fn explicit_value(&self, name: &str) -> Option<bool> {
         let gate = find(name).filter(|gate| !gate.locked)?;
         let group = || GROUPS.iter().find(|(_, stage)| *stage == gate.stage);
         self.explicit(name).or_else(|| self.explicit(group()?.0))

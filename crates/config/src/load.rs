@@ -79,7 +79,7 @@ pub fn load_sources(
     load_for(None, file, drop_in_directory, flags)
 }
 
-/// The same, for a machine with a known cgroup version, which restricts some fields.
+/// Like `load_sources`, for a machine with a known cgroup version, which restricts some fields.
 pub fn load_sources_for(
     machine: CgroupVersion,
     file: Option<&Path>,

@@ -12,7 +12,7 @@ use model::selector::Selector;
 use crate::duration::GoDuration;
 use crate::flags::{Flag, FlagError, FlagSet};
 
-/// The controller's name, as upstream, and its alias.
+/// The controller's name, like upstream, and its alias.
 const CONTROLLER: [&str; 2] = ["pod-garbage-collector-controller", "podgc"];
 
 /// The TLS versions that upstream supports, the newest last.
@@ -26,7 +26,7 @@ pub struct FlagHelp {
     pub name: &'static str,
     /// The placeholder of its value; empty for a boolean flag.
     pub value: &'static str,
-    /// Its meaning; empty for one without an effect.
+    /// Its meaning; empty for a flag without effect.
     pub meaning: &'static str,
     /// Whether upstream has it too.
     pub is_upstreams: bool,
@@ -65,7 +65,7 @@ pub struct PodGcArguments {
     pub dry_run: bool,
     /// Whether each deletion gets an event.
     pub events: bool,
-    /// Leader election; none if every process is a leader.
+    /// Leader election; `None` if every process is a leader.
     pub election: Option<Election>,
     /// The port of health and metrics.
     pub serving: Serving,
@@ -90,7 +90,7 @@ pub struct PodGcArguments {
 pub struct Server {
     /// A kubeconfig.
     pub kubeconfig: Option<PathBuf>,
-    /// The address, instead of that in the kubeconfig.
+    /// The address; replaces the address in the kubeconfig.
     pub master: Option<String>,
     /// Requests per second.
     pub qps: f64,

@@ -1,4 +1,4 @@
-//! Reads typed values out of a document, and has the two macros that declare them.
+//! Reads typed values out of a document, and contains the two macros that declare them.
 //!
 //! Why not a derived `Deserialize`: it stops at the first wrong value and cannot distinguish a field that
 //! is absent from one that is zero. Here every wrong value is reported with its path and reading
@@ -59,7 +59,7 @@ pub(crate) trait Setting: Sized {
 /// The meaning of an explicit zero (`0`, `false`, empty text) in a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Zero {
-    /// The same as omitting the field: the default is used.
+    /// Equal to omitting the field: the default is used.
     Unset,
     /// A value like any other.
     Kept,
@@ -134,7 +134,7 @@ impl Key for String {
 
 /// A string that is not one of the words of a field.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{word:?} is none of {}", accepted.join(", "))]
+#[error("{word:?} is not one of {}", accepted.join(", "))]
 pub struct UnknownWord {
     pub(crate) word: String,
     pub(crate) accepted: &'static [&'static str],

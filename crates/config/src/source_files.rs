@@ -17,7 +17,7 @@ impl SourceFiles {
         self.documents.push((path.to_owned(), Value::Object(document)));
     }
 
-    /// The drop-ins alone.
+    /// Only the drop-ins.
     pub(crate) fn drop_ins(&self, behind_a_file: bool) -> &[(PathBuf, Value)] {
         &self.documents[usize::from(behind_a_file)..]
     }

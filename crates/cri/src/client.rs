@@ -359,7 +359,7 @@ impl ImageService for CriRuntime {
         let call = on("PullImage", image).within(Class::Pull);
         let answer = self.image.call(call, request, ImageServiceClient::pull_image).await?;
         if answer.image_ref.is_empty() {
-            // Upstream's text; it is not a gRPC error there, so it has no code.
+            // Upstream's text. Upstream does not return it as a gRPC error, so it has no code.
             return Err(RuntimeError {
                 method: "PullImage",
                 object: image.to_owned(),

@@ -28,7 +28,7 @@ const ROOM: Duration = Duration::from_secs(1);
 /// The deadline of each class of calls.
 #[derive(Debug, Clone)]
 pub struct Deadlines {
-    /// `runtimeRequestTimeout` of the configuration; the others follow from it, as upstream.
+    /// `runtimeRequestTimeout` of the configuration; the others follow from it, like upstream.
     pub request: Duration,
     /// The timeout of a pull: enough for the largest image on a slow network.
     pub pull: Duration,

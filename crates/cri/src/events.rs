@@ -25,7 +25,7 @@ pub(crate) async fn open(
     service: &Service<RuntimeServiceClient<Channel>>,
 ) -> Result<ContainerEvents, RuntimeError> {
     let call = on("GetContainerEvents", ALL);
-    let mut opening = ask(service.client.clone());
+    let mut opening = open_stream(service.client.clone());
     let request = cri::VersionRequest { version: "v1".to_owned() };
     let sign_of_life = service.call(call, request, RuntimeServiceClient::version);
     let opening = tokio::select! {
@@ -55,7 +55,7 @@ pub(crate) async fn open(
     Ok(events.boxed())
 }
 
-fn ask(
+fn open_stream(
     mut client: RuntimeServiceClient<Channel>,
 ) -> BoxFuture<'static, Result<EventAnswers, Status>> {
     async move {

@@ -13,7 +13,7 @@ use tower::ServiceExt as _;
 
 use crate::lists::Lister;
 use crate::rewritten_body::{Rewriter, RewrittenBody, message_length, put_message};
-use crate::wire::{Beginning, WITH_LENGTH, beginning};
+use crate::wire::{FieldHeader, WITH_LENGTH, beginning};
 
 /// How much of each output is kept.
 const MOST_OF_OUTPUT: usize = 64 << 10;
@@ -52,7 +52,7 @@ struct Shortener {
 
 impl Shortener {
     fn begin_field(&mut self) -> Result<(), Status> {
-        let Some(Beginning { number, kind, follow, .. }) = beginning(&self.kept)? else {
+        let Some(FieldHeader { number, kind, follow, .. }) = beginning(&self.kept)? else {
             return Ok(());
         };
         if follow > self.left {

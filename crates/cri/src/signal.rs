@@ -2,7 +2,8 @@
 
 use proto::runtime_v1 as cri;
 
-/// The number of a signal. For one without a number in the protocol, the image decides.
+/// The number of a signal. If the protocol has no number for it, the stop signal of the image is
+/// used.
 pub(crate) fn number(name: &str) -> i32 {
     let name = name.replace('+', "PLUS").replace('-', "MINUS");
     cri::Signal::from_str_name(&name).unwrap_or(cri::Signal::RuntimeDefault).into()

@@ -200,7 +200,7 @@ mod tests {
         }
 
         #[test]
-        fn no_answer_causes_a_panic(data in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn responses_never_cause_a_panic(data in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut cut = Splitter::new(PassThrough);
             for part in framed(&data).chunks(7) {
                 if cut.take(part).is_err() {
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn long_answers_need_little_memory() {
+    fn long_responses_need_little_memory() {
         let (mut cut, mut most, mut count) = (Splitter::new(PassThrough), 0, 0);
         for data in list((0..10_000).map(container).collect()).chunks(16 << 10) {
             let parts = cut.take(data).unwrap();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn truncated_answer_is_an_error() {
+    fn truncated_split_body_is_an_error() {
         let whole = list(vec![container(0), container(1)]);
         // After the first entry, and within the second.
         for length in [3, whole.len() / 2 + 3, whole.len() - 1] {
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn field_longer_than_its_answer_is_an_error() {
+    fn field_longer_than_its_response_is_an_error() {
         let long = [0x0a, 3, 1, 2];
         let without_end = [0x0a, 0x80];
         for message in [&long[..], &without_end] {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn oversized_or_compressed_answer_is_an_error() {
+    fn oversized_or_compressed_response_is_an_error() {
         let too_long = u32::try_from(MESSAGE_LIMIT).unwrap() + 1;
         let mut cut = Splitter::new(PassThrough);
         let error = cut.take(&[&[0], &too_long.to_be_bytes()[..]].concat()).unwrap_err();

@@ -41,7 +41,7 @@ pub(crate) fn next<'a>(message: &mut &'a [u8]) -> Result<Option<Field<'a>>, Stat
     }
     let beginning =
         beginning(message)?.filter(|first| first.follow <= message.len() - first.length);
-    let Some(Beginning { number, kind, value, length, follow }) = beginning else {
+    let Some(FieldHeader { number, kind, value, length, follow }) = beginning else {
         return Err(malformed("a message that ends within a field"));
     };
     let (bytes, rest) = message[length..].split_at(follow);
@@ -54,7 +54,7 @@ pub(crate) fn next<'a>(message: &mut &'a [u8]) -> Result<Option<Field<'a>>, Stat
 }
 
 /// The header of a field.
-pub(crate) struct Beginning {
+pub(crate) struct FieldHeader {
     pub(crate) number: u64,
     pub(crate) kind: u64,
     /// The value of a number.
@@ -65,7 +65,7 @@ pub(crate) struct Beginning {
 }
 
 /// The header of the first field; `None` if it is incomplete.
-pub(crate) fn beginning(data: &[u8]) -> Result<Option<Beginning>, Status> {
+pub(crate) fn beginning(data: &[u8]) -> Result<Option<FieldHeader>, Status> {
     let mut rest = data;
     let Some(key) = varint(&mut rest)? else { return Ok(None) };
     let (number, kind) = (key >> 3, key & 7);
@@ -80,7 +80,7 @@ pub(crate) fn beginning(data: &[u8]) -> Result<Option<Beginning>, Status> {
         _ => return Err(malformed(&format!("a field of the unknown kind {kind}"))),
     };
     let length = data.len() - rest.len();
-    Ok(Some(Beginning { number, kind, value, length, follow }))
+    Ok(Some(FieldHeader { number, kind, value, length, follow }))
 }
 
 /// A number; `None` if it is incomplete.

@@ -65,7 +65,7 @@ impl EventWriter {
         }
     }
 
-    /// Writes for ever. `held` is the event that waits for its time.
+    /// Writes until it is cancelled. `held` is the event that is delayed.
     async fn write(&mut self, server: &dyn ClusterEvents, held: &mut Option<QueuedEvent>) {
         while let Some(queued) = self.receiver.recv().await {
             let due = queued.at + REST;

@@ -156,8 +156,8 @@ async fn node_events_refer_to_the_node_by_name() {
 #[tokio::test(start_paused = true)]
 async fn unreachable_server_is_retried_without_blocking_recorders() {
     let harness = harness();
-    for ask in [ApiCall::Event, ApiCall::CountEvent] {
-        harness.cluster.inject_fault(ask, CallFault::Unreachable, 11);
+    for call in [ApiCall::Event, ApiCall::CountEvent] {
+        harness.cluster.inject_fault(call, CallFault::Unreachable, 11);
     }
     let begun = Instant::now();
     harness.record("a", "x");

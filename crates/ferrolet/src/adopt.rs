@@ -1,4 +1,4 @@
-//! Repairs what an earlier agent left undone for a pod.
+//! Completes steps that an earlier agent did not finish for a pod.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -33,12 +33,12 @@ impl DriverAnswer {
 
 /// Requests the driver from the runtime, with retries while it does not answer.
 pub(crate) async fn cgroup_driver(
-    ask: impl AsyncFn() -> Result<Option<CgroupDriver>, RuntimeError>,
+    request_driver: impl AsyncFn() -> Result<Option<CgroupDriver>, RuntimeError>,
 ) -> Result<DriverAnswer, RuntimeError> {
     let mut tries = 0;
     loop {
         tries += 1;
-        match ask().await {
+        match request_driver().await {
             Ok(Some(driver)) => return Ok(DriverAnswer::Named(driver)),
             Ok(None) => return Ok(DriverAnswer::Unnamed),
             Err(error) if error.code == Code::Unimplemented => {
@@ -70,17 +70,17 @@ mod tests {
     }
 
     /// The driver that results from these answers, the number of attempts, and the seconds they took.
-    async fn asked(answers: Vec<Answer>) -> (Result<DriverAnswer, Code>, usize, u64) {
+    async fn requested(answers: Vec<Answer>) -> (Result<DriverAnswer, Code>, usize, u64) {
         let (left, begun) = (RefCell::new(answers.into_iter()), Instant::now());
         let count = left.borrow().len();
-        let ask = async || left.borrow_mut().next().expect("asked too often");
-        let driver = cgroup_driver(ask).await.map_err(|error| error.code);
+        let request_driver = async || left.borrow_mut().next().expect("too many requests");
+        let driver = cgroup_driver(request_driver).await.map_err(|error| error.code);
         (driver, count - left.borrow().len(), begun.elapsed().as_secs())
     }
 
     // behaviour: CGR-25, CFG-8
     #[tokio::test(start_paused = true)]
-    async fn runtime_config_is_requested_three_times_without_an_answer() {
+    async fn runtime_config_is_requested_three_times_without_a_response() {
         let busy = || refused(Code::Unavailable);
         let systemd = || Ok(Some(CgroupDriver::Systemd));
         let named = || Ok(DriverAnswer::Named(CgroupDriver::Systemd));
@@ -93,7 +93,7 @@ mod tests {
         ];
         for (answers, expected) in rows {
             let row = format!("{answers:?}");
-            assert_eq!(asked(answers).await, expected, "{row}");
+            assert_eq!(requested(answers).await, expected, "{row}");
         }
     }
 

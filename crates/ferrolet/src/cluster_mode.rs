@@ -145,7 +145,7 @@ pub(crate) fn start_api_source(
 ) -> Option<(SourceWatch, ApiCopies)> {
     let cluster = ports.cluster.as_ref()?;
     let (source, pods, copies) = api_source(settings.node_name.clone(), Arc::clone(&cluster.pods));
-    if !settings.restart_rules {
+    if !settings.invalid_restart_rules_have_upstream_errors {
         source.drop_restart_rules();
     }
     let node = node.cloned();

@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeCheckError {
     /// The runtime does not answer.
-    #[error("the container runtime does not answer: it was asked for {what} {seconds}s ago", seconds = PATIENCE.as_secs())]
+    #[error("the container runtime does not answer: requested {what} {seconds}s ago", seconds = PATIENCE.as_secs())]
     Silent {
         /// The requested data.
         what: &'static str,
@@ -95,7 +95,7 @@ pub(crate) struct Collection {
     clock: Arc<dyn WallClock>,
     policy: Inputs,
     /// Read by the task that runs the passes.
-    asked: mpsc::Sender<Reader>,
+    requested: mpsc::Sender<Reader>,
 }
 
 #[async_trait]
@@ -124,7 +124,7 @@ impl server::Collector for Collection {
     async fn run(&self) -> BoxStream<'static, GcLine> {
         let (reader, lines) = Reader::new();
         // No result when the agent stops.
-        drop(self.asked.send(reader).await);
+        drop(self.requested.send(reader).await);
         lines
     }
 }
@@ -148,12 +148,12 @@ impl Collection {
         tasks: &mut Tasks,
     ) -> Self {
         let GcHandles { containers, images, volumes, directories } = gc.clone();
-        let (sender, asked) = mpsc::channel(WAITING);
+        let (sender, requested) = mpsc::channel(WAITING);
         let passes = Passes {
             containers: containers.clone(),
             images: images.clone(),
             ledger: Arc::clone(&records.ledger),
-            asked,
+            requested,
         };
         tasks.spawn("garbage collection on request", |stop| passes.run(stop));
         Self {
@@ -164,7 +164,7 @@ impl Collection {
             runtime: ports.runtime.clone(),
             clock: Arc::clone(&ports.clock),
             policy: policy(&settings.container_gc, &settings.images.policy),
-            asked: sender,
+            requested: sender,
         }
     }
 }
@@ -270,7 +270,7 @@ mod tests {
             runtime.inject(Rule::on(method, Fault::hang()));
             assert!(check_version(&*runtime).await.is_ok(), "{what}");
             let expected =
-                format!("the container runtime does not answer: it was asked for {what} 5s ago");
+                format!("the container runtime does not answer: requested {what} 5s ago");
             assert_eq!(check_lists(&services).await.unwrap_err().to_string(), expected);
         }
     }

@@ -15,9 +15,9 @@ const RECORDS_PER_POD: usize = 5;
 pub struct ImageAccessSettings {
     /// Where the docker configuration of the node may be.
     pub directories: NodeConfigDirectories,
-    /// The credential provider plugins; none where no flag names them.
+    /// The credential provider plugins; `None` where no flag names them.
     pub providers: Option<ProviderSettings>,
-    /// For which images pods must prove their access; none if no records are kept.
+    /// For which images pods must prove their access; `None` if no records are kept.
     pub verification: Option<VerificationPolicy>,
     /// How many pull intents are kept in memory.
     pub most_intents: usize,
@@ -63,7 +63,7 @@ fn node_config_directories(root_dir: &Path) -> NodeConfigDirectories {
         reason = "as upstream, $HOME alone: files of a user that the service does not name are not the node's"
     )]
     let home = std::env::var_os("HOME").map(PathBuf::from);
-    // Relative to the working directory, as upstream.
+    // Relative to the working directory, like upstream.
     let working = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let home = home.map_or_else(|| working.clone(), |home| working.join(home));
     NodeConfigDirectories { root: working.join(root_dir), working, home }

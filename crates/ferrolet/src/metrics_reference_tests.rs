@@ -109,7 +109,7 @@ fn compare(registry: &Registry, section: &str, skipped: &[&str]) {
     assert_eq!(collectors(registry), expected, "{section}: a metric is not in docs/metrics.md");
 }
 
-/// All metrics that the agent has on its main page.
+/// All metrics of the agent's `/metrics`.
 fn agents_metrics() -> Registry {
     let registry = Registry::new();
     let config = config::KubeletConfiguration::default();

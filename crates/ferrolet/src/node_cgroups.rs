@@ -52,7 +52,7 @@ impl NodeCgroups {
         Self { per_pod: true, pods, ..Self::default() }
     }
 
-    /// The same, with or without a cgroup for each pod.
+    /// Sets whether each pod has a cgroup.
     #[must_use]
     pub fn per_pod(self, per_pod: bool) -> Self {
         Self { per_pod, ..self }

@@ -53,8 +53,8 @@ async fn node_cgroups_are_created_once() {
     assert_eq!(names, ["/kubepods", "/kubepods/besteffort", "/kubepods/burstable"]);
     assert_eq!(all[&name("/kubepods")].memory_limit, Some(1 << 30));
     assert_eq!(all[&name("/kubepods/besteffort")].cpu_shares, Some(2));
-    let asked = CgroupValues { cpu_shares: Some(512), ..CgroupValues::default() };
-    port.update(&name("/kubepods/burstable"), &asked).await.unwrap();
+    let requested = CgroupValues { cpu_shares: Some(512), ..CgroupValues::default() };
+    port.update(&name("/kubepods/burstable"), &requested).await.unwrap();
     port.effects();
     prepare(&port, &cgroups(), &events).await.unwrap();
     assert_eq!(port.effects(), ["update /kubepods/burstable", "update /kubepods/besteffort"]);

@@ -33,7 +33,7 @@ pub(crate) fn node_settings(
     let cluster_dns = config.cluster_dns.iter().filter_map(|address| {
         let parsed = address.parse();
         if parsed.is_err() {
-            warn!(address, "invalid clusterDNS ip");
+            warn!(address, "Invalid clusterDNS IP");
         }
         parsed.ok()
     });
@@ -49,7 +49,7 @@ pub(crate) fn node_settings(
         },
         machine,
         pulls: pull_settings(config),
-        asked_ips: Vec::new(),
+        requested_ips: Vec::new(),
         cluster_dns: cluster_dns.collect(),
         cluster_domain: config.cluster_domain.clone(),
         resolv_conf: resolv_conf.map(Into::into),
@@ -71,7 +71,7 @@ fn pull_settings(config: &KubeletConfiguration) -> PullSettings {
 /// The user whose subordinate ids are reserved for pods with user namespaces.
 const AGENTS_USER: &str = "kubelet";
 
-/// The same, with the subordinate ids of the machine.
+/// Adds the machine's subordinate ids to the settings of a node.
 pub(crate) fn with_ids_of_pods(node: NodeSettings, most_pods: u32) -> Result<NodeSettings> {
     let reported = hostfs::subordinate_ids(AGENTS_USER);
     let reported = reported.with_context(|| format!("look up the ids of user {AGENTS_USER}"))?;
@@ -93,34 +93,34 @@ fn span(
 
 /// Parses `--node-ip`: empty, one address, or one of each IP family. An unspecified address (`::`, `0.0.0.0`) only
 /// sets the preferred family, so it stands alone.
-pub(crate) fn parse_node_ips(asked: &str) -> Result<Vec<IpAddr>> {
-    let asked = asked.trim();
-    if asked.is_empty() {
+pub(crate) fn parse_node_ips(requested: &str) -> Result<Vec<IpAddr>> {
+    let requested = requested.trim();
+    if requested.is_empty() {
         return Ok(Vec::new());
     }
-    let ips: Result<Vec<IpAddr>, _> = asked.split(',').map(|ip| ip.trim().parse()).collect();
-    let ips = ips.with_context(|| format!("--node-ip {asked:?} is no IP address"))?;
+    let ips: Result<Vec<IpAddr>, _> = requested.split(',').map(|ip| ip.trim().parse()).collect();
+    let ips = ips.with_context(|| format!("--node-ip {requested:?} is no IP address"))?;
     match ips.as_slice() {
         [_] => Ok(ips),
         [one, other] if one.is_unspecified() || other.is_unspecified() => {
-            bail!("dual-stack --node-ip {asked:?} cannot include '0.0.0.0' or '::'")
+            bail!("dual-stack --node-ip {requested:?} cannot include '0.0.0.0' or '::'")
         }
         [one, other] if one.is_ipv4() != other.is_ipv4() => Ok(ips),
-        _ => bail!("--node-ip {asked:?} must be one address, or one of each version of IP"),
+        _ => bail!("--node-ip {requested:?} must be one address, or one of each version of IP"),
     }
 }
 
-/// The node's addresses in pod statuses until the Node object is known: those of the flag, else the node's name if it is
-/// an address, else the address of the default route. None is not an error: only pods that use it are affected.
-pub(crate) fn node_ips(asked: &[IpAddr], node_name: &str, routes: &[IpAddr]) -> Vec<IpAddr> {
-    match asked {
-        [] | [_] if asked.iter().all(IpAddr::is_unspecified) => {
-            let prefers_v4 = asked.first().is_none_or(IpAddr::is_ipv4);
+/// The node's addresses in pod statuses until the Node object is known: from `--node-ip`, else the node's name if it is
+/// an address, else the address of the default route. No address is not an error: only pods that use it are affected.
+pub(crate) fn node_ips(requested: &[IpAddr], node_name: &str, routes: &[IpAddr]) -> Vec<IpAddr> {
+    match requested {
+        [] | [_] if requested.iter().all(IpAddr::is_unspecified) => {
+            let prefers_v4 = requested.first().is_none_or(IpAddr::is_ipv4);
             let preferred = routes.iter().find(|ip| ip.is_ipv4() == prefers_v4);
             let found = node_name.parse().ok().or(preferred.or(routes.first()).copied());
             found.into_iter().collect()
         }
-        asked => asked.to_vec(),
+        requested => requested.to_vec(),
     }
 }
 
@@ -259,9 +259,13 @@ mod tests {
             ("2001:db8::7", "n", &routes[..], Some("2001:db8::7")),
             ("", "n", &routes[..0], None),
         ];
-        for (asked, name, routes, expected) in rows {
-            let found = node_ips(&parse_node_ips(asked).unwrap(), name, routes);
-            assert_eq!(found, expected.map(ip).into_iter().collect::<Vec<_>>(), "{asked} {name}");
+        for (requested, name, routes, expected) in rows {
+            let found = node_ips(&parse_node_ips(requested).unwrap(), name, routes);
+            assert_eq!(
+                found,
+                expected.map(ip).into_iter().collect::<Vec<_>>(),
+                "{requested} {name}"
+            );
         }
     }
 }

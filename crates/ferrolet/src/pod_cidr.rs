@@ -11,7 +11,7 @@ pub(crate) async fn set_pod_cidr(runtime: &dyn RuntimeInfo, cidr: &str) {
     }
     match runtime.update_runtime_config(cidr).await {
         Ok(()) => info!(cidr, "Pod CIDR sent to the runtime"),
-        Err(error) => warn!(cidr, %error, "failed to update pod CIDR"),
+        Err(error) => warn!(cidr, %error, "Failed to update pod CIDR"),
     }
 }
 
@@ -42,6 +42,6 @@ mod tests {
         let fault = Fault::error(model::ports::runtime::Code::Unimplemented);
         runtime.inject(Rule::on(Method::UpdateRuntimeConfig, fault));
         set_pod_cidr(&runtime, "10.2.0.0/24").await;
-        assert_eq!((reported().len(), logged.warnings_of("failed to update pod CIDR")), (2, 1));
+        assert_eq!((reported().len(), logged.warnings_of("Failed to update pod CIDR")), (2, 1));
     }
 }

@@ -1,4 +1,4 @@
-//! The pods of the node as garbage collection sees them, by the intake and by the workers.
+//! The pods of the node for garbage collection, from the intake and the workers.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -66,14 +66,14 @@ impl PodIndex {
         !std::mem::replace(&mut self.lock().complete, true)
     }
 
-    /// The state of a pod that a source lists; none of one that is only being terminated.
+    /// The state of a pod that a source lists; `None` for a pod that is only being terminated.
     pub(crate) fn listed_state(&self, uid: &PodUid) -> Option<PodState> {
         let is_listed = self.lock().entry(uid).listed;
         is_listed.then(|| self.state(uid))
     }
 
-    /// The rule by which a pod runs nothing and will run nothing: it is gone, or was rejected. Unknown before every
-    /// running pod has a worker.
+    /// The rule that says that a pod has no running containers and never will: it is gone, or was rejected. Unknown
+    /// before every running pod has a worker.
     pub(crate) fn runs_nothing(&self, uid: &PodUid) -> Option<&'static str> {
         let intake = self.lock();
         let entry = intake.entry(uid);

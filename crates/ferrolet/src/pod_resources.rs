@@ -24,7 +24,7 @@ use crate::wiring::Ports;
 /// The socket's path below the root directory.
 const SOCKET: &str = "pod-resources/kubelet.sock";
 
-/// The mode of the socket, as upstream: only its owner can connect.
+/// The mode of the socket, like upstream: only its owner can connect.
 const MODE: u32 = 0o755;
 
 /// How long to wait when the socket cannot be opened.

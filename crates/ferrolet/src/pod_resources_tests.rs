@@ -86,7 +86,7 @@ async fn stale_socket_is_replaced_and_removed_at_the_end() {
 
 // behaviour: PRS-8
 #[tokio::test(start_paused = true)]
-async fn other_file_at_the_socket_path_is_kept_and_listening_is_retried() {
+async fn file_at_the_socket_path_is_kept_and_listening_is_retried() {
     let mut place = Place::new();
     fs::write(&place.path, "notes").unwrap();
     place.serve();

@@ -7,7 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use hostfs::{Call, Pool, Size};
 use journal::{
-    DiskJournal, ExistenceChecks, Found, IncidentJournal, Ledger, Query, Recording, SessionJournal,
+    DiskJournal, ExistenceChecks, IncidentJournal, Ledger, Query, Recording, SearchResult,
+    SessionJournal,
 };
 use model::chain::Chain;
 use model::image_claims::ImageClaims;
@@ -22,7 +23,7 @@ use crate::wiring::{ClusterPorts, Ports, Settings};
 /// How long a search of the journal may take.
 const SEARCH: Duration = Duration::from_secs(30);
 
-/// The journal, and what writes to it.
+/// The journal and its writers.
 #[derive(Debug)]
 pub(crate) struct Records {
     pub(crate) journal: Arc<DiskJournal>,
@@ -31,7 +32,7 @@ pub(crate) struct Records {
     pub(crate) incidents: Arc<IncidentJournal>,
     checks: Arc<ExistenceChecks>,
     recording: Arc<Recording>,
-    /// Images that must not go.
+    /// Images that must not be removed.
     claims: ImageClaims,
 }
 
@@ -57,7 +58,8 @@ impl Records {
         Self { journal, ledger, sessions, incidents, checks, recording, claims }
     }
 
-    /// The same ports, which record every removal: no part of the agent can remove without a record.
+    /// Makes the ports record every removal: no part of the agent can remove anything without a
+    /// record.
     pub(crate) fn recorded(&self, ports: Ports) -> Ports {
         let recording = &self.recording;
         Ports {
@@ -72,7 +74,8 @@ impl Records {
         }
     }
 
-    /// The claims on images that its runtime honours; the node is notified when images come and go.
+    /// The claims on images that its runtime honours; the node is notified when images are added or
+    /// removed.
     pub(crate) fn claims(&self, node: Option<&NodeHandle>) -> ImageClaims {
         let claims = self.claims.clone();
         match node {
@@ -113,8 +116,8 @@ impl JournalView {
     /// Runs a search, and reports why it failed.
     async fn search(
         &self,
-        search: impl FnOnce() -> Result<Found, FileError> + Send + 'static,
-    ) -> Result<Found, String> {
+        search: impl FnOnce() -> Result<SearchResult, FileError> + Send + 'static,
+    ) -> Result<SearchResult, String> {
         let subject = Path::new("the journal");
         let call = Call { operation: "search", subject, limit: SEARCH };
         let found = self.pool.run(call, search).await;
@@ -125,14 +128,14 @@ impl JournalView {
 
 #[async_trait]
 impl server::Removals for JournalView {
-    async fn why(&self, query: Query, limit: usize) -> Result<Found, String> {
+    async fn why(&self, query: Query, limit: usize) -> Result<SearchResult, String> {
         let (journal, sessions) = (Arc::clone(&self.journal), Arc::clone(&self.sessions));
         let search =
             move || Ok(journal.find(&query, limit)?.merged_with(sessions.find(&query, limit)?));
         self.search(search).await
     }
 
-    async fn history(&self, query: Query, limit: usize) -> Result<Found, String> {
+    async fn history(&self, query: Query, limit: usize) -> Result<SearchResult, String> {
         let (journal, sessions) = (Arc::clone(&self.journal), Arc::clone(&self.sessions));
         let incidents = Arc::clone(&self.incidents);
         let search = move || {

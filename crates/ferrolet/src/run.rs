@@ -49,7 +49,8 @@ use crate::runtime_note::{CgroupsNote, RuntimeNote};
 use crate::start_settings::{RuntimeFacts, StartInputs, at_least, healthz_address};
 use crate::wiring::node_api::{NodeApiOptions, NodeApiPorts};
 use crate::wiring::{
-    Agent, ClusterPorts, Local, NodeCgroups, PodResourcesSocket, Ports, Registry, Settings, UsagePorts,
+    Agent, ClusterPorts, Local, NodeCgroups, PodResourcesSocket, Ports, Registry, Settings,
+    UsagePorts,
 };
 
 /// How long to wait between attempts to reach the runtime at the start.
@@ -81,10 +82,10 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
     let disk = hostfs::disk_bytes(&args.root_dir).context("read the size of the disk")?;
     let capacity = node_resources(&config, args.node, &machine, disk).capacity;
     check_reserved(&config, args.node, &capacity)?;
-    let asked_ips = parse_node_ips(&args.node_ip)?;
+    let requested_ips = parse_node_ips(&args.node_ip)?;
     let node = node_settings(&config, args.node, &args.root_dir, machine, disk);
     let mut node = with_ids_of_pods(node, config.max_pods)?;
-    node.asked_ips.clone_from(&asked_ips);
+    node.requested_ips.clone_from(&requested_ips);
     let (arch, allocatable) = (go_arch(std::env::consts::ARCH), node.allocatable.clone());
     let admission = admission_node(&config, &node_name, arch, &args.node_labels, allocatable);
     check_sources(&config, args.kubeconfig.as_deref())?;
@@ -92,13 +93,13 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
         config: &config,
         own: &args.own,
         collection: args.collection,
-        host_ips: node_ips(&asked_ips, &node_name, &hostfs::by_default_route()),
+        host_ips: node_ips(&requested_ips, &node_name, &hostfs::by_default_route()),
         healthz: healthz_address(&config),
         own_node: args.kubeconfig.is_some().then(|| {
             let given = NodeInputs {
                 name: node_name.clone(),
                 labels: args.node_labels,
-                ips: asked_ips,
+                ips: requested_ips,
                 external_cloud: args.external_cloud,
                 capacity,
                 former_devices: former(),
@@ -127,7 +128,7 @@ pub fn run(args: RunArgs, verbosity: klog::Verbosity, traces: Option<Traces>) ->
     run_async(serve(&inputs, start_context)).context("start the async runtime")?
 }
 
-/// A failure is only logged: the agent then is a likelier victim when memory is short.
+/// A failure is only logged. The kernel is then more likely to kill the agent when memory is short.
 fn set_oom_score_adj(wanted: i32) {
     if let Err(error) = hostfs::set_oom_score_adj(wanted) {
         warn!(%error, wanted, "Cannot set OOM score of the agent");
@@ -168,7 +169,7 @@ fn check_sources(config: &KubeletConfiguration, kubeconfig: Option<&Path>) -> Re
     Ok(())
 }
 
-/// The node's name: that of `--hostname-override`, else the machine's host name; always lower case.
+/// The node's name: `--hostname-override`, else the machine's host name; always lower case.
 pub fn node_name(wanted: Option<&str>) -> Result<String> {
     let uname = rustix::system::uname();
     let name = match wanted {
@@ -294,7 +295,7 @@ async fn prepare(
     let features = runtime_features(&*runtime).await;
     let facts = RuntimeFacts { name, features, providers, cgroups: opened.settings };
     let settings = Settings::resolve(inputs, facts);
-    info!(node = settings.node_name, manifests = ?settings.manifests, "ferrolet runs");
+    info!(node = settings.node_name, manifests = ?settings.manifests, "Started ferrolet");
     let note = runtime_note(&settings, &endpoint, opened.port.as_deref());
     note.write(&host, start_context.root_dir).await.context("write the runtime note")?;
     let listener = start_context.socket.listener().context("listen on the agent's socket")?;
@@ -317,7 +318,7 @@ async fn prepare(
         files: Arc::new(host.clone()),
         volumes: Arc::new(host.volumes()),
         http: Arc::new(Fetcher::new(USER_AGENT)),
-        pod_http: Arc::new(Fetcher::trusting_anybody(USER_AGENT)),
+        pod_http: Arc::new(Fetcher::trusting_any_server(USER_AGENT)),
         probes: Arc::new(ProbeDialer::default()),
         logs: Arc::new(host.logs()),
         log_files: Some(Arc::new(host.logs())),
@@ -411,12 +412,12 @@ async fn open_cgroups(
     runtime: &CriRuntime,
     metrics: &Registry,
 ) -> Result<OpenedCgroups> {
-    let asked = cgroup_driver(async || runtime.cgroup_driver().await).await;
-    let asked = asked.context("ask the runtime for its cgroup driver")?;
-    if asked == DriverAnswer::CannotSay {
+    let requested = cgroup_driver(async || runtime.cgroup_driver().await).await;
+    let requested = requested.context("request the cgroup driver of the runtime")?;
+    if requested == DriverAnswer::CannotSay {
         register_losing_support(metrics).context("register the metric of the runtime's support")?;
     }
-    let driver = asked.named().unwrap_or(match config.cgroup_driver {
+    let driver = requested.named().unwrap_or(match config.cgroup_driver {
         Configured::Cgroupfs => CgroupDriver::Cgroupfs,
         Configured::Systemd => CgroupDriver::Systemd,
     });

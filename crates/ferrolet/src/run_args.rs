@@ -66,7 +66,7 @@ impl RunArgs {
     /// Logs the warnings about the settings.
     pub(crate) fn warn_of_settings(&self) {
         for warning in &self.warnings {
-            warn!(%warning, "configuration");
+            warn!(%warning, "Configuration warning");
         }
         for file in &self.skipped {
             warn!(file = %file.display(), "Skipping drop-in: name must end in .conf");

@@ -39,7 +39,7 @@ pub struct CgroupsNote {
     pub systemd: bool,
 }
 
-/// The version alone, which is read first.
+/// Only the version, which is read first.
 #[derive(Debug, Deserialize)]
 struct Form {
     version: u32,
@@ -81,7 +81,7 @@ impl RuntimeNote {
         Self { version, runtime_endpoint, pod_logs_dir, container_links_dir, pod_cgroups }
     }
 
-    /// The same with cgroups for pods.
+    /// Adds the cgroups of pods.
     #[must_use]
     pub fn with_cgroups(mut self, cgroups: Option<CgroupsNote>) -> Self {
         self.pod_cgroups = cgroups;

@@ -1,7 +1,7 @@
 //! Whether the runtime is ready to run containers, and its features.
 //!
-//! A runtime that does not answer at all needs no handling here: nothing is done for a pod before its status
-//! was read.
+//! A runtime that does not answer at all needs no handling here: no pod is synced before its status was
+//! read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(crate) struct RuntimeState {
     state: watch::Sender<ReportedRuntime>,
 }
 
-/// Where the state comes from.
+/// The source of the state.
 #[derive(Debug)]
 enum Source {
     /// The runtime itself.
@@ -49,7 +49,7 @@ impl Ready {
         self.0.borrow().features
     }
 
-    /// Waits until the runtime is ready; for ever once the task has ended.
+    /// Waits until the runtime is ready; never returns once the task has ended.
     pub(crate) async fn wait(&self) {
         if self.0.clone().wait_for(|state| state.ready).await.is_err() {
             std::future::pending::<()>().await;
@@ -85,7 +85,7 @@ impl RuntimeState {
                     self.publish(node.other_runtime(known).await);
                 }
                 Source::Runtime(runtime) => {
-                    self.ask(&**runtime).await;
+                    self.refresh(&**runtime).await;
                     let is_ready = self.state.borrow().ready;
                     sleep(if is_ready { PERIOD } else { PERIOD_NOT_READY }).await;
                 }
@@ -93,7 +93,7 @@ impl RuntimeState {
         }
     }
 
-    async fn ask(&self, runtime: &dyn RuntimeInfo) {
+    async fn refresh(&self, runtime: &dyn RuntimeInfo) {
         match runtime.status().await {
             Ok(status) => {
                 let error = status.runtime_error();

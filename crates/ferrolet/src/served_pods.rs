@@ -33,7 +33,7 @@ pub(crate) struct ServedPods {
 }
 
 impl ServedPods {
-    /// Without refusals. The status manager counts its changes in the same counter.
+    /// Starts without refused manifests. The status manager counts its changes in the same counter.
     pub(crate) fn new(reader: StatusReader, waits: PodWaits, changes: watch::Sender<u64>) -> Self {
         Self { reader, waits, refused: Mutex::default(), changes }
     }

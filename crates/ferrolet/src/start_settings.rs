@@ -37,7 +37,7 @@ pub(crate) struct StartInputs<'a> {
     pub(crate) host_ips: Vec<IpAddr>,
     /// The address of the health endpoint.
     pub(crate) healthz: Option<SocketAddr>,
-    /// The Node object; none without a cluster.
+    /// The Node object; `None` without a cluster.
     pub(crate) own_node: Option<node::Settings>,
 }
 
@@ -76,7 +76,7 @@ impl Settings {
             node: inputs.node.clone(),
             host_ips: inputs.host_ips.clone(),
             admission: Node { runtime: runtime.features, ..inputs.admission.clone() },
-            restart_rules: gates.enabled("ContainerRestartRules"),
+            invalid_restart_rules_have_upstream_errors: gates.enabled("ContainerRestartRules"),
             resets_on_restart: gates.enabled("ChangeContainerStatusOnKubeletRestart"),
             unsafe_sysctls: config.allowed_unsafe_sysctls.clone(),
             restart_backoff: BackoffLimits { base: back_off.initial, max: back_off.max },
@@ -119,7 +119,7 @@ fn statistics_rules(config: &KubeletConfiguration) -> StatisticsRules {
 fn log_rotation(config: &KubeletConfiguration, own: &FerroletConfiguration) -> logs::Settings {
     let whole = |number: i32| usize::try_from(number).unwrap_or(1);
     logs::Settings {
-        // A negative size turns rotation off, as upstream.
+        // A negative size turns rotation off, like upstream.
         max_size: u64::try_from(config.container_log_max_size.value()).ok(),
         max_files: whole(config.container_log_max_files),
         workers: whole(config.container_log_max_workers),
@@ -131,8 +131,8 @@ fn log_rotation(config: &KubeletConfiguration, own: &FerroletConfiguration) -> l
 fn pleg_settings(config: &KubeletConfiguration, own: &FerroletConfiguration) -> pleg::Settings {
     let pleg = &own.pleg;
     pleg::Settings {
-        // Runtime events are on by default; the gate turned off leaves the plain relist.
-        hints: config.features().asked("EventedPLEG") != Some(false),
+        // Runtime events are enabled by default; without the gate, there are only relists.
+        hints: config.features().explicit_value("EventedPLEG") != Some(false),
         relist_period: pleg.relist_period.to_std(),
         relist_period_with_hints: pleg.relist_period_with_hints.to_std(),
         relist_threshold: pleg.relist_threshold.to_std(),

@@ -89,14 +89,12 @@ impl VolumesOfPods for MountedVolumes {
     }
 }
 
-/// How a volume is measured, and whether it counts as ephemeral storage. None is not measured at all, as upstream.
+/// How a volume is measured, and whether it counts as ephemeral storage. `None` if it is not measured at all, like upstream.
 fn measured(spec: &VolumeSpec) -> Option<(MeasuredBy, bool)> {
     match &spec.source {
         _ if spec.is_block => None,
         VolumeSource::EmptyDir { medium, .. } => Some((MeasuredBy::Walk, *medium == Medium::Disk)),
-        VolumeSource::Content => {
-            Some((MeasuredBy::OneWalk, spec.id.plugin == Plugin::ConfigMap))
-        }
+        VolumeSource::Content => Some((MeasuredBy::OneWalk, spec.id.plugin == Plugin::ConfigMap)),
         VolumeSource::Local { .. } | VolumeSource::Nfs { .. } => Some((MeasuredBy::Space, false)),
         VolumeSource::HostPath { .. } | VolumeSource::Image { .. } => None,
     }
@@ -176,13 +174,9 @@ mod tests {
     fn volumes_are_measured_and_counted_as_upstream() {
         use MeasuredBy::{OneWalk, Space, Walk};
         let empty_dir = |medium| VolumeSource::EmptyDir { medium, size_limit: None };
-        let nfs = VolumeSource::Nfs {
-            server: String::new(),
-            path: String::new(),
-            options: Vec::new(),
-        };
-        let image =
-            VolumeSource::Image { reference: String::new(), pull_policy: String::new() };
+        let nfs =
+            VolumeSource::Nfs { server: String::new(), path: String::new(), options: Vec::new() };
+        let image = VolumeSource::Image { reference: String::new(), pull_policy: String::new() };
         let rows = [
             (Plugin::EmptyDir, empty_dir(Medium::Disk), Some((Walk, true))),
             (Plugin::EmptyDir, empty_dir(Medium::Memory), Some((Walk, false))),

@@ -1,4 +1,5 @@
-//! Calls to files, cgroups and the like that do not return: the health check and the metrics.
+//! Blocking calls, such as to files and cgroups, that do not return: the health check and the
+//! metrics.
 
 use hostfs::Pool;
 use prometheus::core::{Collector, Desc};
@@ -18,7 +19,7 @@ pub(crate) struct StuckCalls {
 }
 
 impl StuckCalls {
-    /// Counts those of these pools in a registry.
+    /// Counts the overdue calls of these pools in a registry.
     pub(crate) fn new(pools: Vec<Pool>, registry: &Registry) -> Result<Self, prometheus::Error> {
         let stuck = Opts::new(
             "ferrolet_stuck_operations",

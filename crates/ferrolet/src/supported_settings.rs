@@ -138,14 +138,14 @@ const FIELDS: &[&str] = &[
 /// The gates that switch a whole stage, which includes gates with an effect.
 const STAGES: [&str; 2] = ["featureGates.AllAlpha", "featureGates.AllBeta"];
 
-/// Values that match what the agent does in any case, as JSON.
+/// Values that match the behaviour of the agent, as JSON.
 const VALUES_IN_EFFECT: &[(&str, &str)] = &[
     ("contentType", r#""application/json""#),
     ("enableProfilingHandler", "false"),
     ("memorySwap.swapBehavior", r#""NoSwap""#),
 ];
 
-/// Defaults that match what the agent does in any case, as JSON: they mislead no operator.
+/// Defaults that match the behaviour of the agent, as JSON: they need no warning.
 const DEFAULTS_IN_EFFECT: &[(&str, &str)] = &[
     ("cpuManagerPolicy", r#""none""#),
     ("memoryManagerPolicy", r#""None""#),
@@ -208,7 +208,7 @@ const FLAGS: &[&str] = &[
     "version",
 ];
 
-/// Whether a flag has an effect, also a partial one.
+/// Whether a flag has an effect, even a partial one.
 pub fn has_effect(flag: &Flag) -> bool {
     match flag.target {
         Target::Field { path, .. } => FIELDS.iter().any(|field| {
@@ -248,7 +248,7 @@ pub(crate) fn feature_is_on(name: &str, gate: bool) -> bool {
     BUILT_IN.contains(&name) || (gate && is_switched)
 }
 
-/// Whether a value matches what the agent does in any case.
+/// Whether a value matches the behaviour of the agent.
 fn is_in_effect(path: &str, value: &Value) -> bool {
     VALUES_IN_EFFECT
         .iter()

@@ -54,7 +54,7 @@ fn named<'a>(document: &'a str, from: &str, to: &str) -> Vec<&'a str> {
 #[cfg(feature = "otel")]
 fn document_lists_effective_settings() {
     let document = include_str!("../../../docs/configuration.md");
-    let table = named(document, "## What takes effect", "Not named either");
+    let table = named(document, "## What takes effect", "The warning does not name");
     let mut fields: Vec<&str> =
         FIELDS.iter().filter(|name| !["apiVersion", "kind"].contains(name)).copied().collect();
     fields.sort_unstable();
@@ -191,7 +191,7 @@ fn acted_on() -> BTreeSet<&'static str> {
 // behaviour: CFG-62
 #[test]
 #[cfg(feature = "otel")]
-fn every_field_has_an_effect_or_a_reason_for_none() {
+fn every_field_has_an_effect_or_a_documented_reason() {
     let mut reported: Vec<&str> = acted_on().into_iter().chain(idle()).collect();
     reported.sort_unstable();
     let mut fields = KubeletConfiguration::FIELDS.to_vec();
@@ -291,15 +291,15 @@ fn effective_gates_are_read_by_the_code() {
     let own = ["ferrolet/src/supported_settings.rs"];
     for gate in config::gates::known() {
         let name = format!("\"{}\"", gate.name);
-        let asked = sources
+        let requested = sources
             .iter()
             .any(|(path, code)| !own.contains(&path.as_str()) && code.contains(&name));
-        let asked = asked && !BUILT_IN.contains(&gate.name);
+        let requested = requested && !BUILT_IN.contains(&gate.name);
         // The first decides on a default; ClusterTrustBundleProjection requires the second.
         let by_other = ["KubeletCrashLoopBackOffMax", "ClusterTrustBundle"].contains(&gate.name);
-        let asked = asked || by_other;
+        let requested = requested || by_other;
         let listed = FIELDS.contains(&format!("featureGates.{}", gate.name).as_str());
-        assert_eq!(listed, asked, "{}", gate.name);
+        assert_eq!(listed, requested, "{}", gate.name);
         assert!(!(listed && gate.locked), "{} cannot be switched", gate.name);
     }
 }
@@ -313,12 +313,12 @@ fn effective_flags_are_read_by_the_code() {
     });
     for flag in known().iter().filter(|flag| matches!(flag.target, Target::Own { .. })) {
         let name = format!("\"{}\"", flag.name);
-        let asked = match flag.name {
+        let requested = match flag.name {
             // It has its own accessor function.
             "node-labels" => sources.iter().any(|(_, code)| code.contains("flags.node_labels()")),
             _ => sources.iter().any(|(_, code)| code.contains(&name)),
         };
-        assert_eq!(FLAGS.contains(&flag.name), asked, "--{}", flag.name);
+        assert_eq!(FLAGS.contains(&flag.name), requested, "--{}", flag.name);
     }
 }
 

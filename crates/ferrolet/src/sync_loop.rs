@@ -91,11 +91,11 @@ pub(crate) struct SyncLoopParts {
     pub(crate) runtime: Ready,
     /// Garbage collection, with the index of pods.
     pub(crate) gc: GcNotifier,
-    /// Rotates the logs of containers; none in some tests.
+    /// Rotates the logs of containers; `None` in some tests.
     pub(crate) logs: Option<LogRotation>,
     /// Admits pods, and grants resizes.
     pub(crate) allocation: AllocationManager,
-    /// Stores the sizes of containers; none in some tests.
+    /// Stores the sizes of containers; `None` in some tests.
     pub(crate) pod_runtime: Option<Arc<PodRuntime>>,
     /// Creates mirror pods in a cluster, if there is one.
     pub(crate) statics: Option<watch::Sender<StaticPods>>,
@@ -304,7 +304,8 @@ impl SyncLoop {
         for (uid, events) in events {
             self.step(&uid, LoopStep::RuntimeChanged(events)).await;
         }
-        // The last container of a pod that is kept in place of a stored copy may have ended.
+        // Some pods keep running because the stored copy of their manifest is older. The last
+        // container of one may have ended.
         if !self.intake.awaiting_admission().is_empty() || !self.intake.outdated().held.is_empty() {
             self.reconcile_all(Trigger::PodsAdded).await;
         }

@@ -157,7 +157,7 @@ fn admits_all() -> AdmissionChain {
         pressure: Pressure::default(),
         sysctls: AllowedSysctls::new((6, 1), &[]),
         apparmor: false,
-        restart_rules: true,
+        invalid_restart_rules_have_upstream_errors: true,
         node: crate::decide::node::unlimited_node("node"),
     }
 }

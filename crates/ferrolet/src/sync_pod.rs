@@ -25,7 +25,7 @@ use podspec::recursive_read_only::requests_recursive_read_only;
 use podspec::view;
 use probes::ProbeManager;
 use runtime::decide::{Progress, SyncContext};
-use runtime::{Applied, Lacking, PodRuntime, SyncError};
+use runtime::{Applied, MissingResources, PodRuntime, SyncError};
 use status::decide::{ResizeState, StatusOverrides};
 use status::manager::PodStatusManager;
 use status::store::Published;
@@ -50,13 +50,13 @@ const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the speci
 pub(crate) struct SyncPod {
     /// Creates and kills sandboxes and containers.
     pub(crate) pod_runtime: Arc<PodRuntime>,
-    /// Repairs what an earlier agent left undone.
+    /// Completes steps that an earlier agent did not finish.
     pub(crate) adoption: Adoption,
     /// The container runtime, which reports why a sandbox was not created.
     pub(crate) runtime: Runtime,
     /// Records events.
     pub(crate) events: Arc<dyn Events>,
-    /// The time of day.
+    /// The wall clock.
     pub(crate) clock: Arc<dyn WallClock>,
     /// Publishes statuses.
     pub(crate) status: Arc<PodStatusManager>,
@@ -139,10 +139,10 @@ impl SyncPod {
     /// Whether a pod does not have its allocated resources yet. Reports a completed resize.
     async fn is_resizing(&self, pod: &Pod, status: &RuntimePodStatus) -> bool {
         let resizes = match self.pod_runtime.lacking(pod, status).await {
-            Lacking::Nothing => false,
-            Lacking::Containers => true,
+            MissingResources::Nothing => false,
+            MissingResources::Containers => true,
             // Resources may have changed, or the cgroup could not be limited before.
-            Lacking::Cgroup => return self.resizes.is_resizing_cgroup(&status.uid),
+            MissingResources::Cgroup => return self.resizes.is_resizing_cgroup(&status.uid),
         };
         if self.resizes.seen(&status.uid, pod, resizes) {
             let (uid, name) = (status.uid.clone(), view::pod_name(pod));
@@ -156,8 +156,9 @@ impl SyncPod {
     /// The status overrides of a pod before any action.
     async fn overrides(&self, pod: &Pod, status: &RuntimePodStatus) -> StatusOverrides {
         let in_progress = self.is_resizing(pod, status).await;
-        let asks = requests_recursive_read_only(pod);
-        let recursive_read_only = asks && self.pod_runtime.mounts_recursively_read_only(pod).await;
+        let requests_any = requests_recursive_read_only(pod);
+        let recursive_read_only =
+            requests_any && self.pod_runtime.mounts_recursively_read_only(pod).await;
         let resize = ResizeState { in_progress, ..ResizeState::default() };
         StatusOverrides { resize, recursive_read_only, ..StatusOverrides::default() }
     }
@@ -325,7 +326,7 @@ impl PodSyncer for SyncPod {
         });
         match plan {
             SyncPlan::Finished => {
-                info!(pod = %name, uid = %status.uid, "pod has finished");
+                info!(pod = %name, uid = %status.uid, "Pod has finished");
                 return SyncResult { outcome: Outcome::Finished, acted: false };
             }
             SyncPlan::DeadlineExceeded { report } => {
@@ -358,7 +359,7 @@ impl PodSyncer for SyncPod {
         if !status.may_be_alive() && status.sandboxes.is_empty() {
             return Outcome::Done;
         }
-        info!(pod = %name, uid = %status.uid, ?grace, "stopping pod");
+        info!(pod = %name, uid = %status.uid, ?grace, "Stopping pod");
         let published = self.status.reader().get(&status.uid);
         let why = pod_end(target, published.as_ref().map(|published| &*published.status));
         match self.pod_runtime.kill(&pod, status, Some(*grace), why).await {
@@ -396,7 +397,7 @@ impl PodSyncer for SyncPod {
         }
         self.records.forget(&status.uid);
         self.status.terminated(pod);
-        info!(pod = %view::pod_name(pod), uid = %status.uid, "pod has ended");
+        info!(pod = %view::pod_name(pod), uid = %status.uid, "Pod terminated and cleaned up");
         Outcome::Done
     }
 }

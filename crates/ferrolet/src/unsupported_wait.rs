@@ -1,12 +1,12 @@
 //! Why a pod of the API waits: it relies on something that the agent does not support yet. It is not rejected: its
-//! controller would only create another one, and containers that an earlier agent started go on.
+//! controller would only create another one, and containers that an earlier agent started keep running.
 
 use k8s_openapi::api::core::v1::Pod;
 use podspec::{unsupported, view};
 
 use crate::decide::sync_plan::Unsupported;
 
-/// Why a pod of the API waits, if it does.
+/// The reason why a pod of the API waits; `None` if it does not.
 pub(crate) fn unsupported_wait(pod: &Pod) -> Option<Unsupported> {
     if view::is_static(pod) {
         return None;

@@ -13,7 +13,7 @@ use crate::decide::utility_chains::{ALWAYS_THERE, CANARIES, FoundChains, wanted_
 /// How often the chains are checked.
 const PERIOD: Duration = Duration::from_mins(1);
 
-/// How long a flush of all tables may take, and how often it is checked whether it is done.
+/// How long a flush of all tables may take, and the interval of the checks for its end.
 const FLUSH: Duration = Duration::from_secs(5);
 const FLUSH_STEP: Duration = Duration::from_millis(500);
 

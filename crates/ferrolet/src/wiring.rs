@@ -295,7 +295,7 @@ impl Agent {
         Arc::clone(&self.health)
     }
 
-    /// A number that changes with every pod that is added, removed or has another status.
+    /// A counter of changes: each added or removed pod, and each changed status, increases it.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.served.changes()
     }
@@ -481,7 +481,8 @@ fn admission_chain(settings: &Settings) -> AdmissionChain {
     AdmissionChain {
         sysctls,
         apparmor: machine.apparmor,
-        restart_rules: settings.restart_rules,
+        invalid_restart_rules_have_upstream_errors: settings
+            .invalid_restart_rules_have_upstream_errors,
         node: settings.admission.clone(),
         pressure: Pressure::default(),
     }
@@ -494,7 +495,7 @@ fn log_layout(settings: &Settings) -> LogLayout {
     }
 }
 
-/// What the pod runtime needs of other parts of the agent.
+/// The parts of the agent that the pod runtime needs.
 struct RuntimeInputs<'a> {
     claims: &'a ImageClaims,
     image_access: Arc<dyn ImageAccess>,

@@ -44,14 +44,14 @@ pub(crate) async fn exchange(
     let stream = TcpStream::connect(&*addresses).await;
     let stream = stream.map_err(|source| failed("connect to", target, source))?;
     if !target.is_secure {
-        return ask(TokioIo::new(stream), request, limit, target).await;
+        return send_request(TokioIo::new(stream), request, limit, target).await;
     }
     let stream = match tls.secure(stream, &target.host).await {
         Ok(stream) => stream,
         Err(failure) if is_plain(&failure) => return Err(HttpError::NotSecure),
         Err(failure) => return Err(failed("make a secure connection to", target, failure)),
     };
-    ask(TokioIo::new(stream), request, limit, target).await
+    send_request(TokioIo::new(stream), request, limit, target).await
 }
 
 fn failed<E>(step: &'static str, target: &Target, source: E) -> HttpError
@@ -76,7 +76,7 @@ fn request(target: &Target, headers: &HeaderMap) -> Result<Request<Empty<Bytes>>
     Ok(request)
 }
 
-async fn ask(
+async fn send_request(
     stream: impl Read + Write + Unpin + Send + 'static,
     request: Request<Empty<Bytes>>,
     limit: u64,
@@ -88,7 +88,7 @@ async fn ask(
     let mut driver = JoinSet::new();
     driver.spawn(async move { connection.await.ok() });
     let response = sender.send_request(request).await;
-    let response = response.map_err(|source| failed("ask", target, source))?;
+    let response = response.map_err(|source| failed("request", target, source))?;
     match redirect(&response) {
         Some(location) => Ok(Outcome::Redirect(location, response.status().as_u16())),
         None => read(response, limit, target).await.map(Outcome::Answer),

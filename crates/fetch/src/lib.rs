@@ -65,9 +65,10 @@ impl Fetcher {
     }
 
     /// A fetcher that accepts any certificate: for containers of this node's pods, which mostly have
-    /// self-signed ones. It follows no redirect to another host: it may reach hosts that pods cannot.
-    pub fn trusting_anybody(user_agent: &'static str) -> Self {
-        Self { stays: true, ..Self::with(user_agent, Tls::trusting_anybody()) }
+    /// self-signed ones. It follows no redirect to another host, because the node may reach hosts
+    /// that pods cannot.
+    pub fn trusting_any_server(user_agent: &'static str) -> Self {
+        Self { stays: true, ..Self::with(user_agent, Tls::trusting_any_server()) }
     }
 
     fn with(user_agent: &'static str, tls: Tls) -> Self {
@@ -92,9 +93,10 @@ impl Fetcher {
             let is_downgrade = target.is_secure && !next.is_secure;
             match (self.stays, next.has_host_of(&first)) {
                 (true, false) => return Ok(Answer { status, body: Vec::new() }),
-                // Any host on the way could have changed a response in plain text.
+                // Any host between client and server can change a response in plain text.
                 (false, _) if is_downgrade => return Err(HttpError::Downgrade(next.server())),
-                // Permanently: a later redirect may lead back, but was chosen by another host.
+                // Permanently: a later redirect may lead back to the first host, but was chosen by
+                // another host.
                 (false, false) => headers = self.headers(&Headers::default())?,
                 (true, true) if is_downgrade => SECRETS.iter().for_each(|name| {
                     headers.remove(name);

@@ -40,7 +40,7 @@ enum Trust {
     /// These authorities, as DER certificates.
     These(Vec<Vec<u8>>),
     /// Any certificate.
-    Anybody,
+    AnyServer,
 }
 
 impl Default for Tls {
@@ -59,13 +59,13 @@ impl Tls {
     }
 
     /// Trusts every server, as the kubelet does with the containers of the node's own pods.
-    pub(crate) fn trusting_anybody() -> Self {
-        Self::new(Trust::Anybody)
+    pub(crate) fn trusting_any_server() -> Self {
+        Self::new(Trust::AnyServer)
     }
 
     /// Accepts every server certificate, and offers HTTP/2.
     pub(crate) fn for_probes() -> Self {
-        Self { offers_http2: true, ..Self::trusting_anybody() }
+        Self { offers_http2: true, ..Self::trusting_any_server() }
     }
 
     /// Establishes TLS to this host.
@@ -84,10 +84,10 @@ impl Tls {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()?;
         let roots = match &self.trust {
-            Trust::Anybody => {
+            Trust::AnyServer => {
                 let mut config = builder
                     .dangerous()
-                    .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+                    .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
                     .with_no_client_auth();
                 if self.offers_http2 {
                     config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
@@ -139,9 +139,9 @@ pub(crate) fn is_plain(failure: &Failure) -> bool {
 /// Accepts every certificate, like Go with `InsecureSkipVerify`. Without a verified certificate a signature proves
 /// nothing, and checking it would refuse keys and certificates (X.509 v1) that Go accepts.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

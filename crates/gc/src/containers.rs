@@ -50,7 +50,7 @@ pub struct ContainerGcParts {
     pub runtime: Runtime,
     /// The host's files.
     pub files: Arc<dyn HostFiles>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// The states of pods.
     pub pods: Arc<dyn PodStates>,
@@ -78,12 +78,12 @@ pub enum PassError {
     #[error("failed to read podLogsDirectory")]
     ReadLogs(#[source] FileError),
     /// Several consecutive removals could not reach the runtime.
-    #[error("the container runtime is away, the rest is left to the next pass: {0}")]
+    #[error("the container runtime is unavailable, the next pass does the rest: {0}")]
     RuntimeAway(String),
 }
 
 impl PassError {
-    /// The message of the event that reports it. For a failed list it is the runtime's error, as upstream's.
+    /// The message of the event that reports it. For a failed list it is the runtime's error, like upstream.
     pub(crate) fn event_message(&self) -> String {
         match self {
             Self::List(_, error) => error.rpc_text(),
@@ -92,7 +92,7 @@ impl PassError {
     }
 }
 
-/// What the next pass would do, as far as everything could be listed.
+/// What the next pass would do. Lists that failed are reported as problems.
 #[derive(Debug)]
 pub struct Planned {
     /// All items.
@@ -250,7 +250,8 @@ impl ContainerGc {
     /// pass lists that place.
     pub async fn plan(&self) -> Planned {
         let survey = survey::all(&self.shared.parts, false, &mut ExitTimes::new()).await;
-        // No event reports a log that was removed alone and left a dangling link; this plan has found it.
+        // No event reports that a log was removed without its link; this plan has found the dangling
+        // link.
         if survey.logs.iter().chain(&survey.links).any(|item| item.fate == Fate::Remove) {
             self.shared.changed().files = true;
         }
@@ -265,7 +266,7 @@ impl ContainerGc {
     /// Removes all dead containers and sandboxes of terminated pods, even of those that still exist: the node
     /// is under disk pressure. Logs of existing pods stay.
     pub async fn delete_all_unused(&self) -> Pass {
-        tracing::info!("deleting all unused containers");
+        tracing::info!("Deleting all unused containers");
         self.request(true).await
     }
 

@@ -19,7 +19,7 @@ use model::pod_state::PodState;
 
 use self::policy::ContainerPolicy;
 
-/// Pod states, as far as garbage collection depends on them.
+/// Pod states on which garbage collection depends.
 pub trait PodStates: std::fmt::Debug + Send + Sync {
     /// Whether pod states are available at all.
     fn is_available(&self) -> bool {

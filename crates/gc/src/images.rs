@@ -59,7 +59,7 @@ pub struct ImageGcParts {
     pub disks: Arc<dyn Disks>,
     /// The host's files. Use times of images are stored there.
     pub files: Arc<dyn HostFiles>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// Records events of the node.
     pub events: Arc<dyn NodeEvents>,
@@ -91,7 +91,7 @@ pub struct ImageGcSettings {
 pub struct PassReport {
     /// The fate of every image, in order of the decisions.
     pub plan: Plan,
-    /// Those of them that were to be removed and were claimed since the pass began.
+    /// The planned removals whose images were claimed since the pass began.
     pub claimed: Vec<Item>,
     /// The error, if any; the plan's removals took place nevertheless.
     pub error: Option<ImageGcError>,
@@ -149,8 +149,8 @@ const WAITING: usize = 8;
 pub fn image_gc(parts: ImageGcParts, settings: ImageGcSettings) -> (ImageGc, ImageGcTask) {
     let collector = Arc::new(Collector::new(parts, settings));
     let (requests, received) = mpsc::channel(WAITING);
-    let (tell, left) = watch::channel(None);
-    let task = ImageGcTask::new(Arc::clone(&collector), received, tell);
+    let (publisher, left) = watch::channel(None);
+    let task = ImageGcTask::new(Arc::clone(&collector), received, publisher);
     (ImageGc { collector, requests, left }, task)
 }
 
@@ -161,19 +161,19 @@ impl ImageGc {
         self.collector.plan(Observed::Yes).await
     }
 
-    /// The same where no agent has observed the images. None is removed: their ages and uses are unknown.
+    /// Like `plan`, without observations of an agent. No image is removed: their ages and uses are unknown.
     pub async fn plan_unobserved(&self) -> PassReport {
         self.collector.plan(Observed::No).await
     }
 
     /// Makes a pass now, even if periodic passes are disabled; or after the one in progress.
     pub async fn run_now(&self) -> PassReport {
-        self.ask(Kind::Ordinary).await
+        self.request(Kind::Ordinary).await
     }
 
     /// Removes every image that may be removed, for any disk usage.
     pub async fn delete_unused(&self) -> PassReport {
-        self.ask(Kind::Everything).await
+        self.request(Kind::Everything).await
     }
 
     /// The images that remain after the last sweep, for consumers that store data per image; `None` before the
@@ -182,7 +182,7 @@ impl ImageGc {
         self.left.clone()
     }
 
-    async fn ask(&self, kind: Kind) -> PassReport {
+    async fn request(&self, kind: Kind) -> PassReport {
         let (answer, answered) = oneshot::channel();
         let stopped = || PassReport { error: Some(ImageGcError::Stopped), ..PassReport::default() };
         match self.requests.send(Request { kind, answer }).await {

@@ -19,8 +19,8 @@ pub enum Fate {
 pub struct Item {
     /// The object.
     pub subject: Subject,
-    /// Its name for people: the container name in its pod, or a name of the image; empty if it has none besides
-    /// its id or path.
+    /// The name to display: the container name in its pod, or a name of the image; empty if the item has only
+    /// an id or path.
     pub name: Arc<str>,
     /// Its pod, if it belongs to one.
     pub owner: Option<Owner>,

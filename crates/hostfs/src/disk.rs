@@ -139,12 +139,9 @@ mod tests {
     #[tokio::test]
     async fn walk_measures_directories_deeper_than_the_longest_path() {
         let root = tempfile::tempdir().unwrap();
-        let mut at = rustix::fs::open(
-            root.path(),
-            rustix::fs::OFlags::DIRECTORY,
-            rustix::fs::Mode::empty(),
-        )
-        .unwrap();
+        let mut at =
+            rustix::fs::open(root.path(), rustix::fs::OFlags::DIRECTORY, rustix::fs::Mode::empty())
+                .unwrap();
         let name = "n".repeat(200);
         for _ in 0..30 {
             rustix::fs::mkdirat(&at, name.as_str(), rustix::fs::Mode::RWXU).unwrap();

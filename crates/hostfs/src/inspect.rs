@@ -7,15 +7,15 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use model::ports::files::{Entry, FileError, FileKind, FileVersion, Found};
+use model::ports::files::{Entry, FileError, FileKind, FileVersion, FoundFile};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 
 /// How often a read is repeated because the file changed.
 const TRIES: usize = 3;
 
-pub(crate) fn found(path: &Path) -> io::Result<Found> {
+pub(crate) fn found(path: &Path) -> io::Result<FoundFile> {
     let metadata = std::fs::metadata(path)?;
-    Ok(Found { kind: kind(&metadata), version: version(&metadata) })
+    Ok(FoundFile { kind: kind(&metadata), version: version(&metadata) })
 }
 
 fn kind(metadata: &Metadata) -> FileKind {
@@ -62,7 +62,7 @@ pub(crate) fn entries(directory: &Path) -> io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-fn found_by(stat: &Stat) -> Found {
+fn found_by(stat: &Stat) -> FoundFile {
     let kind = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => FileKind::File,
         FileType::Directory => FileKind::Directory,
@@ -76,7 +76,7 @@ fn found_by(stat: &Stat) -> Found {
         modified: (stat.st_mtime, nanoseconds(stat.st_mtime_nsec)),
         changed: (stat.st_ctime, nanoseconds(stat.st_ctime_nsec)),
     };
-    Found { kind, version }
+    FoundFile { kind, version }
 }
 
 /// Opens a regular file, and nothing else: opening a pipe waits for its writer, and opening a device may have
@@ -147,7 +147,7 @@ mod tests {
         mknodat(CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
         assert_eq!(found(&path).unwrap().kind, FileKind::Special);
         assert_eq!(read_version(&path, 10).unwrap_err().to_string(), "it is not a regular file");
-        // With a writer at its other end there would be data to read.
+        // With a writer at the other end of the pipe, there would be data to read.
         let _both_ends = OpenOptions::new().read(true).write(true).open(&path).unwrap();
         assert!(open(&path).is_err());
     }
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn file_changed_during_a_read_is_read_whole_or_not_at_all() {
+    fn file_changed_during_a_read_is_read_completely_or_not_at_all() {
         const MOST_WRITES: usize = 5000;
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("file");

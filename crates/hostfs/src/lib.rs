@@ -9,10 +9,10 @@
 //! - a path with names from pods never leaves its configured directory, and no symbolic link below it is
 //!   followed: the kernel ensures that (`openat2`);
 //! - directories are removed without entering links or mounts below them;
-//! - a pod directory is removed only if all of its content belongs to the agent: a volume with files in it
+//! - a pod directory is removed only if all its content belongs to the agent: a volume with files in it
 //!   stays;
-//! - no file is read beyond its limit, whatever its reported size, and only regular files are opened for
-//!   reading;
+//! - no file is read beyond its limit, regardless of its reported size, and only regular files are
+//!   opened for reading;
 //! - programs run without a shell and with a timeout;
 //! - no caller waits for a file longer than its timeout: an unresponsive file system takes a limited number of
 //!   threads, and few of them per pod.
@@ -38,8 +38,8 @@ mod memory;
 mod node_usage;
 mod oom_score;
 mod open_files;
-mod own_cgroup;
 mod output_program;
+mod own_cgroup;
 mod packet_filter;
 mod pod_directory;
 mod program;
@@ -62,7 +62,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use model::ports::files::{
-    DirectoryWatch, Entry, FileError, FileVersion, Found, HostFiles, Removed, draft_of,
+    DirectoryWatch, Entry, FileError, FileVersion, FoundFile, HostFiles, Removed, draft_of,
 };
 use model::verdict::{Subject, Verdict};
 
@@ -80,8 +80,8 @@ pub use memory::{return_freed_memory, share_one_heap};
 pub use node_usage::HostUsage;
 pub use oom_score::set_oom_score_adj;
 pub use open_files::set_open_files;
-pub use own_cgroup::own_cgroup;
 pub use output_program::HostPrograms;
+pub use own_cgroup::own_cgroup;
 pub use packet_filter::HostPacketFilter;
 pub use replace::{replace, replace_with_mode};
 pub use segments::HostSegments;
@@ -137,7 +137,7 @@ impl HostFiles for Host {
         self.call("read", path, move |path| inspect::read(&inspect::open(path)?, limit)).await
     }
 
-    async fn look(&self, path: &Path) -> Result<Found, FileError> {
+    async fn look(&self, path: &Path) -> Result<FoundFile, FileError> {
         self.call("stat", path, inspect::found).await
     }
 

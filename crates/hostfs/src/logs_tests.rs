@@ -141,7 +141,7 @@ async fn rotated_log_is_followed_without_a_gap() {
     log.write("one");
     let (mut follower, end) = log.follow(&HostLogs::default(), &LogRequest::default()).await;
     follower.expect_text("one\n").await;
-    // As a runtime does: writes go to the old file until it opens the new one.
+    // Like a runtime: writes to the old file until it opens the new one.
     let mut old = OpenOptions::new().append(true).open(&log.path).unwrap();
     fs::rename(&log.path, log.path.with_extension("log.20260101-000000")).unwrap();
     old.write_all(b"2026-01-01T00:00:00Z stdout F two\n").unwrap();
@@ -165,7 +165,7 @@ async fn truncated_log_is_read_from_its_start() {
     follower.expect_text("a long first line\nb\n").await;
 }
 
-/// Those of this process, of all tests.
+/// The open files of this process, of all tests.
 fn inotify_instances() -> usize {
     let open = fs::read_dir("/proc/self/fd").unwrap();
     let targets = open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
@@ -204,7 +204,7 @@ async fn followers_share_the_inotify_instance_of_all_watches() {
 
 // behaviour: LOG-7
 #[tokio::test]
-async fn log_that_is_a_link_or_no_file_is_not_read() {
+async fn log_that_is_not_a_regular_file_is_not_read() {
     let log = Log::new();
     let directory = log.path.parent().unwrap();
     let secret = log.root.path().join("secret");

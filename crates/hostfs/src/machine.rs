@@ -31,7 +31,7 @@ pub fn limits_processors(cgroups: Cgroups) -> bool {
 fn can_limit_processors(root: &Path, cgroups: Cgroups) -> bool {
     let controller = root.join("sys/fs/cgroup/cpu");
     let has = |file: &str| controller.join(file).exists();
-    // v2 always can. Other mount points are not searched.
+    // With v2, it always can. Other mount points are not searched.
     cgroups == Cgroups::V2
         || !controller.exists()
         || (has("cpu.cfs_quota_us") && has("cpu.cfs_period_us"))

@@ -4,8 +4,8 @@ use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the limit of open files to `most`, or as far as the hard limit if the process lacks the privilege to raise
-/// that. Returns the new limit.
+/// Raises the limit of open files to `most`, or to the hard limit if the process lacks the privilege to raise that.
+/// Returns the new limit.
 pub fn set_open_files(most: u64) -> io::Result<u64> {
     let wanted = Rlimit { current: Some(most), maximum: Some(most) };
     if setrlimit(Resource::Nofile, wanted).is_ok() {

@@ -21,7 +21,7 @@ use rustix::process::{
 const PROGRAMS: Size = Size { threads: 8, spare: 8 };
 /// How long a program that was killed may take to disappear.
 const AFTER_KILL: Duration = Duration::from_secs(1);
-/// How long a run may wait for its turn and for the kill, besides its limit.
+/// How long a run may wait for its slot and for the kill, in addition to its limit.
 const BESIDES: Duration = Duration::from_mins(1);
 
 /// Runs programs of this host.
@@ -74,7 +74,7 @@ fn output(run: &ProgramRun) -> Result<Vec<u8>, ProgramError> {
         _ = child.kill();
     }
     let status = child.wait().map_err(failed)?;
-    // What it has started may still run, and nothing waits for it.
+    // Processes that the program has started may still run; nothing waits for them.
     match end.map_err(failed)? {
         End::TooSlow => Err(ProgramError::TooSlow { path: path(), limit: run.limit }),
         End::TooMuch => Err(ProgramError::TooMuch { path: path(), longest: run.longest_output }),
@@ -88,7 +88,7 @@ fn output(run: &ProgramRun) -> Result<Vec<u8>, ProgramError> {
 fn command(run: &ProgramRun) -> Command {
     let mut command = Command::new(&run.path);
     command.args(&run.args).envs(run.env.iter().map(|(name, value)| (name, value)));
-    // A group of its own, so that what it starts can be killed with it.
+    // A separate process group, so that its children can be killed with it.
     command.process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     command

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::text::read_text;
 
-/// The cgroup of the agent; none if it is in the root, in another namespace, or not in one for CPU and memory.
+/// The cgroup of the agent; `None` if it is in the root, in another namespace, or not in one for CPU and memory.
 pub fn own_cgroup() -> Option<PathBuf> {
     of_table(&read_text("/proc/self/cgroup").ok()?)
 }

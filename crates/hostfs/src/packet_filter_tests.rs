@@ -77,21 +77,21 @@ async fn iptables_calls_are_short_and_wait_for_the_lock() {
         Addition::Rule(last),
     ];
     filter.add(Family::V4, &additions).await.unwrap();
-    let asked = |program: &str| {
+    let requested = |program: &str| {
         let path = programs.path().join(program).display().to_string();
         fs::read_to_string(format!("{path}.asked")).unwrap().replace(&path, program)
     };
     let looks = "ip6tables -w 5 -S HINT -t mangle\n\
                  ip6tables -w 5 -C HINT -t mangle --comment two words -j DROP\n";
-    assert_eq!(asked("ip6tables"), looks);
+    assert_eq!(requested("ip6tables"), looks);
     let restored = "iptables-restore -w 5 --noflush\n\
                     *filter\n-N FIRE\nCOMMIT\n\
                     *mangle\n-N HINT\n-I HINT -j OTHER\n-A HINT --comment \"two words\" -j DROP\nCOMMIT\n";
-    assert_eq!(asked("iptables-restore"), restored);
+    assert_eq!(requested("iptables-restore"), restored);
 }
 
 #[tokio::test]
-async fn missing_chain_is_no_failure_and_failures_are_reported() {
+async fn missing_chain_is_not_a_failure_and_failures_are_reported() {
     let look = async |script: &str| {
         let (filter, _programs) = with_programs(script);
         filter.has_chain(Family::V4, CHAIN).await.map_err(|error| error.to_string())

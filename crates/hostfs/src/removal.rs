@@ -26,11 +26,11 @@ const NAMES_OF_A_VOLUME: usize = 4;
 /// The kind of object to remove.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Removal {
-    /// A directory with all of its content.
+    /// A directory with all its content.
     Directory,
-    /// The directory of a pod, if all of its content is known.
+    /// The directory of a pod, if all its content is known.
     Pod,
-    /// A volume of a pod with all of its content.
+    /// A volume of a pod with all its content.
     Volume,
     /// A symbolic link.
     Link,
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_with_a_mounted_volume_is_kept_whole() {
+    fn directory_with_a_mounted_volume_is_kept_completely() {
         let place = tempfile::tempdir().unwrap();
         let (pods, uid) = (place.path().join("pods"), place.path().join("pods/uid"));
         std::fs::create_dir_all(uid.join("volumes/data")).unwrap();

@@ -14,7 +14,7 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     replace_with_mode(path, content, 0o600)
 }
 
-/// The same with another mode, independent of the umask.
+/// Like `replace`, with another mode, independent of the umask.
 pub fn replace_with_mode(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
@@ -85,7 +85,7 @@ fn make_directory(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes such a file. A missing file is no error.
+/// Removes such a file. A missing file is not an error.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         // Synced to disk: a file that reappears after a crash would count as current.

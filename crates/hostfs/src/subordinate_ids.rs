@@ -13,7 +13,7 @@ pub fn subordinate_ids(user: &str) -> io::Result<Option<[String; 2]>> {
 }
 
 fn read_ids(passwd: &Path, program: &OsStr, user: &str) -> io::Result<Option<[String; 2]>> {
-    // The program may ask a name service, and then fails in the same way for an unknown user and for an outage.
+    // The program may query a name service. Then an unknown user and an outage are the same failure.
     let users = fs::read_to_string(passwd).unwrap_or_default();
     if !users.lines().any(|line| line.split(':').next() == Some(user)) {
         return Ok(None);

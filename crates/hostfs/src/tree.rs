@@ -1,4 +1,4 @@
-//! Removes a directory with all of its content, and nothing outside.
+//! Removes a directory with all its content, and nothing outside.
 //!
 //! Every entry is reached by its name in an open directory, never by a path. The kernel refuses names that pass
 //! a symbolic link or mount, so neither is entered, even if it was created a moment ago. For any depth of the
@@ -32,7 +32,7 @@ const DIRECTORY: OFlags =
 const INSIDE: ResolveFlags = ResolveFlags::NO_XDEV.union(ResolveFlags::NO_SYMLINKS);
 
 /// Removes the directory with this name from an open directory. Stops at the first entry that cannot be
-/// removed, and names it; a mount stays with all of its content.
+/// removed, and names it; a mount stays with all its content.
 pub(crate) fn remove_tree(parent: impl AsFd, name: &OsStr) -> io::Result<()> {
     let name = CString::new(name.as_bytes())?;
     let open = openat2(&parent, &name, DIRECTORY, Mode::empty(), INSIDE | ResolveFlags::BENEATH);

@@ -28,7 +28,7 @@ fn exchange(one: &Path, other: &Path, stop: &AtomicBool) {
 
 // behaviour: VOL-50
 #[test]
-fn subpath_exchanged_for_a_link_while_it_is_mounted_never_leads_out() {
+fn subpath_replaced_by_a_link_during_its_mount_stays_in_the_volume() {
     const BINDS: usize = 1000;
     if !geteuid().is_root() {
         return;
@@ -56,7 +56,7 @@ fn subpath_exchanged_for_a_link_while_it_is_mounted_never_leads_out() {
                 }
             }
         });
-        // More rounds while the exchanging threads are not scheduled.
+        // Runs more rounds while the threads that exchange entries are not scheduled.
         let end = Instant::now() + Duration::from_secs(30);
         for number in 0.. {
             let is_done = number >= BINDS && mounted > 0 && refused > 0;

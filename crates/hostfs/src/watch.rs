@@ -162,7 +162,7 @@ impl Table {
         self.listeners.entry(descriptor).or_default().push(Arc::downgrade(queue));
     }
 
-    /// Forwards an event. Returns a watch to be removed: that of a directory that was moved.
+    /// Forwards an event. Returns a watch to be removed if its directory was moved.
     fn forward(&mut self, event: EventOwned) -> Option<WatchDescriptor> {
         let EventOwned { wd, mask, name, .. } = event;
         if mask.contains(EventMask::Q_OVERFLOW) {

@@ -92,7 +92,7 @@ async fn pending_changes_are_merged() {
 }
 
 #[tokio::test]
-async fn too_many_names_become_anything() {
+async fn too_many_changes_are_reported_as_anything() {
     let mut bench = Bench::new().await;
     for number in 0..2000 {
         fs::write(bench.path(&number.to_string()), "").unwrap();

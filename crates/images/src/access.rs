@@ -23,7 +23,7 @@ use crate::records::{AddedAccess, PullRecords};
 /// The ports and settings of a [`NodeImageAccess`].
 #[derive(Debug)]
 pub struct AccessParts {
-    /// Secrets; none without an API server.
+    /// Secrets; `None` without an API server.
     pub objects: Option<Arc<dyn PodObjects>>,
     /// Events about pull secrets that are missing.
     pub events: Arc<dyn Events>,
@@ -35,7 +35,7 @@ pub struct AccessParts {
     pub providers: ProviderParts,
     /// Counts checks.
     pub metrics: AccessMetrics,
-    /// Records, and for which images pods must prove their access; none if that is not verified at all:
+    /// Records, and for which images pods must prove their access; `None` if that is not verified at all:
     /// `KubeletEnsureSecretPulledImages` is off.
     pub verification: Option<(PullRecords, VerificationPolicy)>,
 }
@@ -61,7 +61,7 @@ impl NodeImageAccess {
         Self { objects, events, node_config, providers, metrics, verification }
     }
 
-    /// The credentials for an image: those of pull secrets, then of the node, then of plugins.
+    /// The credentials for an image: from pull secrets, then from the node, then from plugins.
     async fn look_up(
         &self,
         pod: &Pod,

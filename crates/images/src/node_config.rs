@@ -13,7 +13,7 @@ use crate::decide::docker_config::{
     DockerConfig, DockerConfigError, parse_config_json, parse_dockercfg,
 };
 
-/// How long a configuration that was found is used before it is read again, as upstream.
+/// How long a configuration that was found is used before it is read again, like upstream.
 const LIFETIME: Duration = Duration::from_mins(5);
 /// No configuration is longer.
 const LONGEST: u64 = 1 << 20;

@@ -29,11 +29,11 @@ use crate::decide::registry_pattern::matches_image;
 use crate::metrics::AccessMetrics;
 use crate::read_providers::ProviderSettings;
 
-/// How long a plugin may run, as upstream.
+/// How long a plugin may run, like upstream.
 const LIMIT: Duration = Duration::from_mins(1);
 /// No response is longer.
 const LONGEST: usize = 1 << 20;
-/// How long tokens are to be valid.
+/// The requested validity of tokens.
 const TOKEN_SECONDS: i64 = 3600;
 
 /// Service accounts of the node's pods, and their tokens.
@@ -68,7 +68,7 @@ pub(crate) struct Providers {
     accounts: Option<Arc<dyn ServiceAccounts>>,
 }
 
-/// The credentials that a plugin returned, and where they come from.
+/// The credentials that a plugin returned, and their source.
 #[derive(Debug)]
 pub(crate) struct Provided {
     pub(crate) logins: DockerConfig,
@@ -88,7 +88,7 @@ struct Plugin {
     runs: Mutex<Runs>,
 }
 
-/// Runs in progress, by image and audience. Their waiters alone hold them.
+/// Runs in progress, by image and audience. A run is dropped with its last waiter.
 #[derive(Default)]
 struct Runs(BTreeMap<(String, Audience), WeakShared<RunFuture>>);
 
@@ -98,10 +98,10 @@ impl Debug for Runs {
     }
 }
 
-/// The credentials of a run; none if it failed.
+/// The credentials of a run; `None` if it failed.
 type RunFuture = BoxFuture<'static, Option<DockerConfig>>;
 
-/// What a plugin receives of a service account.
+/// The data of a service account that a plugin receives.
 #[derive(Clone, Default)]
 struct AccountInput {
     token: String,
@@ -168,7 +168,7 @@ impl Providers {
         join_all(runs).await.into_iter().flatten().collect()
     }
 
-    /// The pods that a plugin is run for; none if it is not run for the pod.
+    /// The pods that a plugin is run for; `None` if it is not run for the pod.
     async fn identity(&self, plugin: &Plugin, pod: &Pod) -> Option<Identity> {
         let Some(attributes) = &plugin.provider.token_attributes else {
             return Some(Identity::node());
@@ -210,7 +210,7 @@ impl Providers {
     }
 }
 
-/// The annotations that a plugin receives; none if a required one is missing.
+/// The annotations that a plugin receives; `None` if a required one is missing.
 fn wanted_annotations(
     attributes: &TokenAttributes,
     account: &ServiceAccountRecord,
@@ -265,7 +265,7 @@ impl Plugin {
         let run: RunFuture =
             async move { plugin.run_and_cache(&image, &audience, &input).await }.boxed();
         let run = run.shared();
-        // Runs that ended, or were given up by all of their waiters, are gone.
+        // Runs that ended, or were cancelled by all their waiters, are dropped.
         runs.0.retain(|_, run| run.upgrade().is_some());
         runs.0.extend(run.downgrade().map(|run| (key, run)));
         run

@@ -35,7 +35,7 @@ pub enum ProvidersError {
     /// The directory has no configuration.
     #[error("credential provider configuration {}: no .json, .yaml or .yml file", .0.display())]
     Empty(PathBuf),
-    /// A file is no configuration.
+    /// A file is not a configuration.
     #[error("credential provider configuration {}: {problem}", path.display())]
     Parse {
         /// The file.
@@ -54,12 +54,12 @@ pub enum ProvidersError {
     /// The directory of the programs, or a program, cannot be used.
     #[error("credential provider program")]
     Program(#[source] FileError),
-    /// A program is no file, or the directory is none.
-    #[error("credential provider program {}: it is no {expected}", path.display())]
+    /// A program is not a file, or the directory is not a directory.
+    #[error("credential provider program {}: it is not a {expected}", path.display())]
     ProgramKind {
         /// Its path.
         path: PathBuf,
-        /// What it should be.
+        /// What was expected.
         expected: &'static str,
     },
 }

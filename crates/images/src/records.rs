@@ -42,7 +42,7 @@ pub struct RecordParts {
     pub most_records: usize,
 }
 
-/// The facts of a present image that are on record.
+/// The recorded facts about a present image.
 #[derive(Debug, Clone)]
 pub(crate) struct RecordedFacts {
     pub(crate) record: Option<Arc<PulledRecord>>,
@@ -52,7 +52,7 @@ pub(crate) struct RecordedFacts {
 /// Access to be added to the record of an image.
 #[derive(Debug, Clone)]
 pub(crate) struct AddedAccess {
-    /// The full name of the image without a tag; none for a name that cannot be parsed.
+    /// The full name of the image without a tag; `None` for a name that cannot be parsed.
     pub(crate) repository: Option<String>,
     pub(crate) image_ref: String,
     pub(crate) access: RecordedAccess,
@@ -100,23 +100,23 @@ pub fn pull_records(parts: RecordParts, root_dir: &Path) -> (PullRecords, Record
 }
 
 impl PullRecords {
-    /// Sends a request; none if the task has ended, which only happens while the agent stops.
-    async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Option<T> {
+    /// Sends a request; `None` if the task has ended, which only happens while the agent stops.
+    async fn request<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> Request) -> Option<T> {
         let (reply, replied) = oneshot::channel();
         self.requests.send(request(reply)).await.ok()?;
         replied.await.ok()
     }
 
-    /// The facts on record about an image; none if they cannot be read.
+    /// The recorded facts about an image; `None` if they cannot be read.
     pub(crate) async fn look(&self, image: &str, image_ref: &str) -> Option<RecordedFacts> {
         let (image, image_ref) = (image.to_owned(), image_ref.to_owned());
-        self.ask(|reply| Request::Look { image, image_ref, reply }).await.flatten()
+        self.request(|reply| Request::Look { image, image_ref, reply }).await.flatten()
     }
 
     /// Writes the intent of a pull.
     pub(crate) async fn begin(&self, image: &str) -> Result<(), FileError> {
         let image = image.to_owned();
-        self.ask(|reply| Request::Begin { image, reply }).await.unwrap_or_else(|| {
+        self.request(|reply| Request::Begin { image, reply }).await.unwrap_or_else(|| {
             let source = std::io::Error::other("the agent stops");
             Err(FileError { operation: "write", path: "image_manager/pulling".into(), source })
         })
@@ -125,21 +125,22 @@ impl PullRecords {
     /// Writes the record of a pull, and removes its intent.
     pub(crate) async fn succeed(&self, image: &str, added: AddedAccess) {
         let image = image.to_owned();
-        self.ask(|reply| Request::Succeed { image, added, reply }).await;
+        self.request(|reply| Request::Succeed { image, added, reply }).await;
     }
 
     /// Removes the intent of a pull.
     pub(crate) async fn fail(&self, image: &str) {
         let image = image.to_owned();
-        self.ask(|reply| Request::Fail { image, reply }).await;
+        self.request(|reply| Request::Fail { image, reply }).await;
     }
 
     /// Adds access to a record.
     pub(crate) async fn add(&self, added: AddedAccess) {
-        self.ask(|reply| Request::Add { added, reply }).await;
+        self.request(|reply| Request::Add { added, reply }).await;
     }
 
-    /// Removes the records of images that are gone: after a collection that began then and left these.
+    /// Removes the records of images that no longer exist. `began` is the start of the collection,
+    /// `image_refs` are the remaining images.
     pub async fn prune(&self, began: Timestamp, image_refs: BTreeSet<String>) {
         // The next collection prunes again.
         self.requests.send(Request::Prune { began, image_refs }).await.ok();
@@ -147,7 +148,7 @@ impl PullRecords {
 }
 
 impl RecordTask {
-    /// Runs until it is stopped, at any point of a request.
+    /// Runs until it is stopped; requests in progress are dropped.
     pub async fn run(mut self, stop: CancellationToken) {
         // Biased: an agent that stops does nothing else.
         tokio::select! {

@@ -86,8 +86,8 @@ pub(crate) struct Passed {
     pub(crate) ragged: bool,
 }
 
-/// Passes the decoded lines of a segment to a function, in order. Never holds more than one line, whatever
-/// the segment contains.
+/// Passes the decoded lines of a segment to a function, in order. Never holds more than one line,
+/// regardless of the segment contains.
 pub(crate) fn read<T: DeserializeOwned>(
     mut from: impl BufRead,
     mut take: impl FnMut(T),

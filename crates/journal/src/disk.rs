@@ -21,7 +21,7 @@ use tracing::{info, warn};
 
 use crate::decode;
 use crate::entry::{Entry, EntryOutcome, NO_ANSWER};
-use crate::find::{Found, find_with};
+use crate::find::{SearchResult, find_with};
 use crate::in_progress::{InProgress, UnfinishedRemoval};
 use crate::incidents::RecordedIncidents;
 use crate::query::Query;
@@ -30,19 +30,19 @@ use crate::repeated::Repeated;
 /// The smallest supported bound of a journal.
 pub const SMALLEST: u64 = 1 << 20;
 
-/// The most segments.
+/// The maximum number of segments.
 const SEGMENTS: u64 = 8;
 
 /// The part of a segment that is reserved at its end for a full disk.
 const SPARE: u64 = 4;
 
-/// The most full segments that wait for a sync; older ones are about to be removed.
+/// The maximum number of full segments that wait for a sync; older ones are about to be removed.
 const MOST_UNSYNCED: usize = 8;
 
 /// The longest time before a written entry is synced, and before a failed write is retried.
 pub(crate) const SYNC_AFTER: Duration = Duration::from_secs(5);
 
-/// The most entries that wait for disk space; beyond these, the oldest are lost.
+/// The maximum number of entries that wait for disk space; beyond these, the oldest are lost.
 const MOST_WAITING: usize = 256;
 
 /// Appends entries to segments, and bounds their size. Blocks on the disk.
@@ -91,7 +91,7 @@ struct Current {
 
 /// Why an entry is not written.
 #[derive(Debug)]
-enum Unkept {
+enum WriteError {
     File(FileError),
     Append(io::Error),
 }
@@ -128,8 +128,8 @@ impl Disk {
         self.segment_bytes() + self.segment_bytes() / SPARE
     }
 
-    /// Finds entries, also those that wait for disk space. Blocks while it reads.
-    pub(crate) fn find(&self, query: &Query, limit: usize) -> Result<Found, FileError> {
+    /// Finds entries, including those that wait for disk space. Blocks while it reads.
+    pub(crate) fn find(&self, query: &Query, limit: usize) -> Result<SearchResult, FileError> {
         let waiting: Vec<Entry> = self.state().waiting.iter().cloned().collect();
         find_with(&*self.segments, &waiting, query, limit)
     }
@@ -269,7 +269,7 @@ impl Disk {
         self.write(state);
     }
 
-    /// Writes queued entries, as far as there is disk space.
+    /// Writes queued entries while there is disk space.
     fn write(&self, state: &mut State) {
         let now = Instant::now().into_std();
         while let Some(entry) = state.waiting.pop_front() {
@@ -282,8 +282,8 @@ impl Disk {
             self.dirty.notify_one();
             if state.throttle.failed(now) {
                 let error = match &why {
-                    Unkept::File(error) => Chain(error).to_string(),
-                    Unkept::Append(error) => error.to_string(),
+                    WriteError::File(error) => Chain(error).to_string(),
+                    WriteError::Append(error) => error.to_string(),
                 };
                 let (waiting, lost) = (state.waiting.len(), state.lost);
                 warn!(%error, waiting, lost, "Cannot write the journal of removals, retrying");
@@ -296,7 +296,7 @@ impl Disk {
         }
     }
 
-    fn append(&self, state: &mut State, line: &[u8]) -> Result<(), Unkept> {
+    fn append(&self, state: &mut State, line: &[u8]) -> Result<(), WriteError> {
         // First ends a line that was cut off.
         let length = line.len() as u64 + 1;
         let current = match state.current.take() {
@@ -321,11 +321,11 @@ impl Disk {
         if std::mem::replace(&mut current.synced, false) {
             self.dirty.notify_one();
         }
-        written.map_err(Unkept::Append)
+        written.map_err(WriteError::Append)
     }
 
     /// The segment after a full one; or the full one, while the disk is full and it has reserved space left.
-    fn next(&self, state: &mut State, full: Current, length: u64) -> Result<Current, Unkept> {
+    fn next(&self, state: &mut State, full: Current, length: u64) -> Result<Current, WriteError> {
         let lasts = full.size + length <= full.reserved;
         let next = match self.open(full.number + 1, 0, false) {
             Ok(next) if next.reserved == 0 && lasts => {
@@ -337,7 +337,7 @@ impl Disk {
             opened => opened,
         };
         if full.reserved > 0 {
-            // Its excess is removed with it later.
+            // If this fails, the space is released with the segment.
             drop(full.segment.reserve(0));
         }
         if state.unsynced.len() == MOST_UNSYNCED {
@@ -353,8 +353,8 @@ impl Disk {
     }
 
     /// Continues the segments of an earlier agent.
-    fn begin(&self) -> Result<Current, Unkept> {
-        let existing = self.segments.list().map_err(Unkept::File)?;
+    fn begin(&self) -> Result<Current, WriteError> {
+        let existing = self.segments.list().map_err(WriteError::File)?;
         let Some(last) = existing.last() else { return self.open(1, 0, false) };
         let read =
             self.segments.read(last.number).map(|reader| decode::read(reader, drop::<Entry>));
@@ -378,15 +378,15 @@ impl Disk {
     }
 
     /// Opens a segment, and reserves disk space for its full size.
-    fn open(&self, number: u64, size: u64, ragged: bool) -> Result<Current, Unkept> {
-        let existing = self.segments.list().map_err(Unkept::File)?;
+    fn open(&self, number: u64, size: u64, ragged: bool) -> Result<Current, WriteError> {
+        let existing = self.segments.list().map_err(WriteError::File)?;
         let most = self.max_bytes.saturating_sub(size.max(self.longest()));
         for SegmentInfo { number, .. } in surplus(&existing, number, most) {
             if let Err(error) = self.segments.remove(number) {
                 warn!(error = %Chain(&error), "Cannot remove an old segment of the journal");
             }
         }
-        let segment = self.segments.append_to(number).map_err(Unkept::File)?;
+        let segment = self.segments.append_to(number).map_err(WriteError::File)?;
         let reserved = segment.reserve(self.longest()).map_or(0, |()| self.longest());
         Ok(Current { number, size, segment, reserved, ragged, synced: true })
     }

@@ -31,11 +31,11 @@ fn verdict(id: &str, name: &str, pod: &str) -> Verdict {
     }
 }
 
-fn ids(found: &Found) -> Vec<&str> {
+fn ids(found: &SearchResult) -> Vec<&str> {
     found.entries.iter().map(|entry| entry.id.as_str()).collect()
 }
 
-fn everything(journal: &DiskJournal) -> Found {
+fn everything(journal: &DiskJournal) -> SearchResult {
     journal.find(&Query::new("web"), 10_000).unwrap()
 }
 
@@ -60,7 +60,7 @@ async fn entries_are_found_newest_first_by_the_next_process() {
     assert_eq!(found.entries[0].error.as_deref(), Some("busy"));
     assert_eq!(ids(&second.find(&Query::new("c"), 10).unwrap()), ["c3", "c2", "c1"]);
     let since = everything(&second).entries.last().map(|entry| entry.time);
-    let nothing = Found { since, ..Found::default() };
+    let nothing = SearchResult { since, ..SearchResult::default() };
     assert_eq!(second.find(&Query::new("unknown"), 10).unwrap(), nothing);
 }
 
@@ -99,13 +99,13 @@ async fn search_for_a_pod_finds_its_directory_by_uid() {
     for uid in ["uid-of-web", "uid-of-other"] {
         journal.record(&directory(uid), Outcome::Removed);
     }
-    let asked = |what| ids(&journal.find(&Query::new(what), 10).unwrap()).join(" ");
-    assert_eq!(asked("web"), "/pods/uid-of-web c1");
-    assert_eq!(asked("default/web"), "/pods/uid-of-web c1");
+    let requested = |what| ids(&journal.find(&Query::new(what), 10).unwrap()).join(" ");
+    assert_eq!(requested("web"), "/pods/uid-of-web c1");
+    assert_eq!(requested("default/web"), "/pods/uid-of-web c1");
     journal.record(&verdict("c3", "main", "set-1"), Outcome::Removed);
     journal.record(&directory("uid-of-set-1"), Outcome::Removed);
-    assert_eq!(asked("set"), "/pods/uid-of-set-1 c3");
-    assert_eq!(asked("c1"), "c1", "a search by ID finds that object alone");
+    assert_eq!(requested("set"), "/pods/uid-of-set-1 c3");
+    assert_eq!(requested("c1"), "c1", "a search by ID finds that object alone");
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,7 +163,7 @@ async fn logs_are_found_with_their_container_in_any_segment() {
     for id in [C, A, B] {
         put(id, &[Subject::Container(id.into())]);
     }
-    let asked = |what: &str, limit| {
+    let requested = |what: &str, limit| {
         let found = find(&segments, &Query::new(what), limit).unwrap();
         let mut ids: Vec<String> = ids(&found).into_iter().map(str::to_owned).collect();
         ids.sort();
@@ -182,9 +182,9 @@ async fn logs_are_found_with_their_container_in_any_segment() {
         (C, 20, &[C], false),
     ];
     for (what, limit, expected, more) in rows {
-        assert_eq!(asked(what, limit), (sorted(expected), more), "{what} {limit}");
+        assert_eq!(requested(what, limit), (sorted(expected), more), "{what} {limit}");
     }
-    assert_eq!(asked(&log(A), 1), (vec![log(A)], false), "a search for a log finds it alone");
+    assert_eq!(requested(&log(A), 1), (vec![log(A)], false), "a search for a log finds it alone");
 }
 
 #[tokio::test(start_paused = true)]
@@ -276,7 +276,7 @@ async fn entries_wait_on_a_full_disk_and_are_found_meanwhile() {
 
 // behaviour: GC-103
 #[tokio::test(start_paused = true)]
-async fn oldest_waiting_entries_are_lost_but_no_written_ones() {
+async fn oldest_waiting_entries_are_lost_but_written_entries_are_kept() {
     let segments = MemorySegments::default();
     segments.cannot_reserve();
     for number in 1..=7 {
@@ -408,7 +408,7 @@ async fn entries_are_synced_after_a_while_and_at_the_end() {
     assert_eq!(segments.syncs(), 2);
 }
 
-/// A few words, so that queries often match.
+/// Only a few different words, so that queries often match.
 fn word() -> impl Strategy<Value = String> {
     prop::sample::select(vec!["a", "ab", "abc", "b", "ba", "web", "web-1", "default"])
         .prop_map(str::to_owned)

@@ -13,14 +13,14 @@ use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-/// The most bytes of a text of an entry, so that its line has a bound.
+/// The maximum number of bytes of a text of an entry, so that its line has a bound.
 const LONGEST_TEXT: usize = 1024;
-/// The most bytes of a list of texts; the last ones are dropped.
+/// The maximum number of bytes of a list of texts; the last ones are dropped.
 const LONGEST_LIST: usize = 8 * 1024;
-/// The most bytes of an ID, which may be a path.
+/// The maximum number of bytes of an ID, which may be a path.
 const LONGEST_ID: usize = 2048;
 
-/// The most recorded ports of a session.
+/// The maximum number of recorded ports of a session.
 const MOST_PORTS: usize = 64;
 
 /// The rule of sessions: none.

@@ -17,13 +17,13 @@ use crate::query::{Match, Query};
 
 /// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Found {
+pub struct SearchResult {
     /// The matching entries, the newest first. If some match by name or whole ID, only
     /// those.
     pub entries: Vec<Entry>,
     /// Whether there are older matches beyond the limit.
     pub more: bool,
-    /// The time of the oldest entry of all; none without entries.
+    /// The time of the oldest entry of all; `None` without entries.
     #[serde(default)]
     pub since: Option<Timestamp>,
     /// The number of damaged entries.
@@ -33,7 +33,7 @@ pub struct Found {
     pub problems: Vec<String>,
 }
 
-impl Found {
+impl SearchResult {
     /// Merges the entries of another record by time.
     #[must_use]
     pub fn merged_with(mut self, other: Self) -> Self {
@@ -54,7 +54,8 @@ const ALONG: usize = 4;
 /// The longest time between the removal of a log and of its container.
 const BEFORE: SignedDuration = SignedDuration::from_secs(60);
 
-/// The position of an entry: its segment, and its place in that. Newer entries are greater.
+/// The position of an entry: its segment, and the position in the segment. Newer entries are
+/// greater.
 type Position = (u64, usize);
 
 /// The segment of entries that are newer than all segments.
@@ -73,7 +74,7 @@ trait Reading {
 struct Newest {
     limit: usize,
     before: Vec<(Position, Entry)>,
-    /// Those of the current segment, the oldest first.
+    /// The entries of the current segment, oldest first.
     segment: VecDeque<(Position, Entry)>,
     /// How many of both count towards the limit.
     counted: usize,
@@ -128,17 +129,21 @@ pub fn was_removed_with(log: &Entry, container: &Entry) -> bool {
 
 /// Searches the journal of a process, also its removals in progress. The limit does not count logs that were
 /// removed with a container. Blocks while it reads.
-pub fn find(segments: &dyn Segments, query: &Query, limit: usize) -> Result<Found, FileError> {
+pub fn find(
+    segments: &dyn Segments,
+    query: &Query,
+    limit: usize,
+) -> Result<SearchResult, FileError> {
     find_with(segments, &InProgress::new(segments).all()?, query, limit)
 }
 
-/// Searches a journal, and entries that are newer than all of it.
+/// Searches a journal, and entries that are newer than the journal.
 pub(crate) fn find_with(
     segments: &dyn Segments,
     newest: &[Entry],
     query: &Query,
     limit: usize,
-) -> Result<Found, FileError> {
+) -> Result<SearchResult, FileError> {
     let mut scan = Scan::of(segments, newest, query, limit)?;
     let of_pod = scan.entries.iter().map(|(_, entry)| entry);
     let of_pod = of_pod.filter(|entry| query.matches_pod_of(entry));
@@ -153,7 +158,7 @@ pub(crate) fn find_with(
     entries.sort_by_key(|(position, _)| Reverse(*position));
     entries.dedup_by_key(|(position, _)| *position);
     let entries = entries.into_iter().map(|(_, entry)| entry).collect();
-    Ok(Found { entries, since: oldest(segments, newest)?, ..found })
+    Ok(SearchResult { entries, since: oldest(segments, newest)?, ..found })
 }
 
 /// The time of the oldest readable entry.
@@ -178,8 +183,8 @@ fn oldest(segments: &dyn Segments, newest: &[Entry]) -> Result<Option<Timestamp>
 struct Scan {
     entries: Vec<(Position, Entry)>,
     by: Match,
-    /// The same without entries.
-    found: Found,
+    /// The result, still without entries.
+    found: SearchResult,
 }
 
 impl Scan {
@@ -196,7 +201,11 @@ impl Scan {
         let Matching { exact, prefix, .. } = matching;
         let (matching, by) =
             if exact.before.is_empty() { (prefix, Match::Prefix) } else { (exact, Match::Exact) };
-        Ok(Self { entries: matching.before, by, found: Found { more: matching.more, ..found } })
+        Ok(Self {
+            entries: matching.before,
+            by,
+            found: SearchResult { more: matching.more, ..found },
+        })
     }
 }
 
@@ -283,13 +292,13 @@ impl Reading for RemovedWith<'_> {
     }
 }
 
-/// Reads newer entries and then a journal, and reports what cannot be read.
+/// Reads newer entries and then a journal, and reports unreadable entries.
 fn read(
     segments: &dyn Segments,
     newest: &[Entry],
     reading: &mut dyn Reading,
-) -> Result<Found, FileError> {
-    let mut found = Found::default();
+) -> Result<SearchResult, FileError> {
+    let mut found = SearchResult::default();
     for (index, entry) in newest.iter().enumerate() {
         reading.entry((NEWEST, index), entry.clone());
     }

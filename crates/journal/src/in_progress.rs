@@ -1,8 +1,8 @@
 //! Removals in progress, on disk, so that the next process knows them if this one is killed.
 //!
-//! A file beside the journal has lines: one when a removal begins, with its entry, and a short one when
-//! it has ended. A long file is replaced by one with the removals still in progress, so it
-//! stays small.
+//! A file next to the journal has lines: one when a removal begins, with its entry, and a short one
+//! when it has ended. A long file is replaced by one with the removals still in progress, so it stays
+//! small.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,7 +20,7 @@ use tracing::{debug, warn};
 use crate::decode;
 use crate::entry::Entry;
 
-/// The name of the directory beside the journal.
+/// The name of the directory next to the journal.
 pub(crate) const PLACE: &str = "under-way";
 
 /// A file of more bytes is replaced, if most of its removals have ended.
@@ -31,7 +31,7 @@ const LONG: u64 = 128 * 1024;
 struct Line {
     /// The number of the removal in its process.
     number: u64,
-    /// The entry, when it begins; none when it has ended.
+    /// The entry, when it begins; `None` when it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     began: Option<Entry>,
 }
@@ -74,7 +74,7 @@ struct Current {
 
 /// Why a line is not written.
 #[derive(Debug, thiserror::Error)]
-enum Unkept {
+enum WriteError {
     #[error(transparent)]
     File(#[from] FileError),
     #[error("write to the file of removals in progress")]
@@ -95,7 +95,7 @@ impl State {
 }
 
 impl InProgress {
-    /// Those of a journal in these segments.
+    /// The removals in progress of a journal in these segments.
     pub(crate) fn new(journal: &dyn Segments) -> Self {
         Self {
             segments: journal.beside(PLACE),
@@ -142,7 +142,7 @@ impl InProgress {
         }
     }
 
-    fn append(&self, state: &mut State, number: u64) -> Result<(), Unkept> {
+    fn append(&self, state: &mut State, number: u64) -> Result<(), WriteError> {
         let State { open, file, .. } = state;
         let Some(current) = file else { return self.renew(state) };
         let needed: usize = open.values().map(Vec::len).sum();
@@ -158,7 +158,7 @@ impl InProgress {
     }
 
     /// Begins a new file, with all removals in progress.
-    fn renew(&self, state: &mut State) -> Result<(), Unkept> {
+    fn renew(&self, state: &mut State) -> Result<(), WriteError> {
         let existing = self.segments.list()?;
         let number = existing.last().map_or(1, |last| last.number + 1);
         let segment = self.segments.append_to(number)?;

@@ -15,14 +15,14 @@ use tokio_util::sync::CancellationToken;
 use crate::decode;
 use crate::disk::SMALLEST;
 use crate::entry::Entry;
-use crate::find::{Found, find};
+use crate::find::{SearchResult, find};
 use crate::journal_thread::DiskJournal;
 use crate::query::Query;
 
-/// The place of the segments beside those of the removals.
+/// The directory of the segments, next to the segments of removals.
 const PLACE: &str = "incidents";
 
-/// The part of the bound of the removals that incidents may take in addition.
+/// Incidents may use one quarter of the bound for removals, in addition to it.
 const PART: u64 = 4;
 
 /// The kinds without deduplication.
@@ -36,7 +36,7 @@ const MOST_REMEMBERED: usize = 1024;
 pub struct IncidentJournal(Arc<DiskJournal>);
 
 impl IncidentJournal {
-    /// The record beside the journal of removals in these segments, which has this bound.
+    /// Creates the record next to the journal of removals in these segments, which has this bound.
     pub fn new(
         removals: &dyn Segments,
         clock: Arc<dyn WallClock>,
@@ -48,7 +48,7 @@ impl IncidentJournal {
     }
 
     /// The incidents of a pod or container, the newest first. Blocks while it reads.
-    pub fn find(&self, query: &Query, limit: usize) -> Result<Found, FileError> {
+    pub fn find(&self, query: &Query, limit: usize) -> Result<SearchResult, FileError> {
         self.0.find(query, limit)
     }
 
@@ -64,12 +64,13 @@ impl IncidentRecord for IncidentJournal {
     }
 }
 
-/// Looks for incidents that a process recorded beside the removals in these segments. Blocks while it reads.
+/// Looks for incidents that a process recorded next to the removals in these segments. Blocks while it
+/// reads.
 pub fn find_incidents(
     removals: &dyn Segments,
     query: &Query,
     limit: usize,
-) -> Result<Found, FileError> {
+) -> Result<SearchResult, FileError> {
     find(&*removals.beside(PLACE), query, limit)
 }
 
@@ -95,14 +96,14 @@ impl RecordedIncidents {
                         recorded.add_key((entry.kind, entry.id, entry.rule));
                     }
                 };
-                // A search of the segments reports what is wrong with them.
+                // A search of the segments reports their problems.
                 drop(decode::read(reader, add));
             }
         }
         recorded
     }
 
-    /// Adds an incident. Whether it is new. Restarts and pulls are always new.
+    /// Adds an incident and returns whether it is new. Restarts and pulls are always new.
     pub(crate) fn add(&mut self, incident: &Incident) -> bool {
         let Incident { kind, id, rule, .. } = incident;
         REPEATED.contains(kind)

@@ -76,7 +76,7 @@ async fn incidents_are_found_newest_first_by_pod_and_container() {
 
 // behaviour: WHY-2
 #[tokio::test(start_paused = true)]
-async fn incident_is_recorded_once_also_by_the_next_agent() {
+async fn incident_is_recorded_once_across_agent_restarts() {
     let segments = MemorySegments::default();
     let first = journal(&segments);
     for incident in [kill(), kill(), rejection(), rejection(), restart("c2")] {
@@ -92,7 +92,7 @@ async fn incident_is_recorded_once_also_by_the_next_agent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn incident_has_its_own_time_unless_that_is_in_the_future() {
+async fn future_incident_time_is_replaced() {
     let segments = MemorySegments::default();
     let clock = Arc::new(VirtualClock::new());
     let journal = IncidentJournal::new(&segments, Arc::clone(&clock) as _, "0.1.0", SMALLEST);

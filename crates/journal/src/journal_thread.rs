@@ -19,7 +19,7 @@ use tracing::{error, warn};
 
 use crate::disk::{Disk, SYNC_AFTER};
 use crate::entry::EntryOutcome;
-use crate::find::Found;
+use crate::find::SearchResult;
 use crate::in_progress::UnfinishedRemoval;
 use crate::query::Query;
 
@@ -37,7 +37,7 @@ pub struct DiskJournal {
     thread: Option<JournalThread>,
 }
 
-/// The thread; it ends when this is dropped.
+/// The thread of the journal; it ends when this handle is dropped.
 #[derive(Debug)]
 struct JournalThread {
     jobs: Option<mpsc::Sender<Job>>,
@@ -104,7 +104,7 @@ impl DiskJournal {
     }
 
     /// Runs a job after all earlier records, and returns its result.
-    fn ask<T: Send + 'static>(
+    fn run_job<T: Send + 'static>(
         &self,
         job: impl FnOnce(&Disk) -> T + Send + 'static,
     ) -> oneshot::Receiver<T> {
@@ -122,7 +122,7 @@ impl DiskJournal {
     }
 
     /// Finds entries, also those that wait for disk space. Blocks while it reads.
-    pub fn find(&self, query: &Query, limit: usize) -> Result<Found, FileError> {
+    pub fn find(&self, query: &Query, limit: usize) -> Result<SearchResult, FileError> {
         self.flush();
         self.disk.find(query, limit)
     }
@@ -146,9 +146,9 @@ impl DiskJournal {
         self.disk.take_unfinished()
     }
 
-    /// The same, without blocking.
+    /// Like `take_unfinished`, without blocking.
     pub(crate) async fn left(&self) -> Vec<UnfinishedRemoval> {
-        self.ask(Disk::take_unfinished).await.unwrap_or_default()
+        self.run_job(Disk::take_unfinished).await.unwrap_or_default()
     }
 
     /// Records the outcome of such a removal, unless this process has removed the same object since.
@@ -217,7 +217,7 @@ impl Journal for DiskJournal {
 
     fn begun(&self, verdict: &Verdict) -> (u64, WhenRecorded) {
         let (number, at, verdict) = (self.disk.next_number(), self.disk.now(), verdict.clone());
-        let noted = self.ask(move |disk| disk.begun(number, &verdict, at));
+        let noted = self.run_job(move |disk| disk.begun(number, &verdict, at));
         // The removal happens even if it cannot be recorded.
         (number, Box::pin(async move { drop(noted.await) }))
     }

@@ -133,7 +133,7 @@ async fn removal_waits_for_a_disk_that_hangs_without_blocking_its_thread() {
 
 // behaviour: GC-114
 #[tokio::test]
-async fn removal_given_up_before_it_was_noted_down_leaves_no_entry() {
+async fn removal_cancelled_before_its_note_leaves_no_entry() {
     let bench = Bench::new();
     let verdict = removal(Subject::PodDirectory("/pods/u1".into()));
     let removal = bench.files.remove(Path::new("/pods"), &verdict).now_or_never();
@@ -145,7 +145,7 @@ async fn removal_given_up_before_it_was_noted_down_leaves_no_entry() {
 
 // behaviour: GC-114
 #[tokio::test(start_paused = true)]
-async fn removal_is_made_without_its_note_after_thirty_seconds() {
+async fn removal_proceeds_without_its_note_after_thirty_seconds() {
     let bench = Bench::new();
     let verdict = removal(Subject::PodDirectory("/pods/u1".into()));
     let began = Instant::now();
@@ -157,7 +157,7 @@ async fn removal_is_made_without_its_note_after_thirty_seconds() {
 }
 
 #[tokio::test]
-async fn removal_is_noted_down_before_it_is_made() {
+async fn removal_is_recorded_before_it_starts() {
     let bench = Bench::new();
     bench.gate.open();
     let verdict = removal(Subject::PodDirectory("/pods/u1".into()));
@@ -170,7 +170,7 @@ async fn removal_is_noted_down_before_it_is_made() {
 }
 
 #[tokio::test]
-async fn end_of_a_journal_waits_for_its_last_entries() {
+async fn dropped_journal_writes_its_last_entries() {
     let Bench { segments, gate, journal, inner, files } = Bench::new();
     gate.open();
     let verdict = removal(Subject::PodDirectory("/pods/u1".into()));

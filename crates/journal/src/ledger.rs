@@ -68,12 +68,12 @@ impl Ledger {
     pub(crate) fn count_removed(&self, verdict: &Verdict) {
         let labels = [verdict.subject.kind(), verdict.rule, EntryOutcome::Removed.as_str()];
         self.removals.with_label_values(&labels).inc();
-        debug!(%verdict, "removed");
+        debug!(%verdict, "Removed");
     }
 
     /// Records removals that were [counted](Self::count_removed).
     pub(crate) fn record_series(&self, verdict: &Verdict) {
-        info!(%verdict, "removed");
+        info!(%verdict, "Removed");
         self.journal.record(verdict, Outcome::Removed);
     }
 
@@ -84,20 +84,20 @@ impl Ledger {
         self.removals.with_label_values(&labels).inc();
         let error = match outcome {
             Outcome::Removed => {
-                info!(%verdict, "removed");
+                info!(%verdict, "Removed");
                 None
             }
             Outcome::AlreadyGone => {
-                debug!(%verdict, "was gone already");
+                debug!(%verdict, "Already removed");
                 None
             }
             Outcome::Held => {
-                info!(%verdict, "deleted; finalizers still hold it");
+                info!(%verdict, "Deleted, finalizers still hold it");
                 None
             }
             Outcome::Failed(error) => {
                 // The caller logs the error.
-                debug!(%verdict, %error, "not removed");
+                debug!(%verdict, %error, "Removal failed");
                 Some(error.to_owned())
             }
         };

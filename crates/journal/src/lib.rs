@@ -43,7 +43,7 @@ mod settle;
 
 pub use disk::SMALLEST;
 pub use entry::{Entry, EntryOutcome, Inputs, plain};
-pub use find::{Found, find, was_removed_with};
+pub use find::{SearchResult, find, was_removed_with};
 pub use in_progress::UnfinishedRemoval;
 pub use incidents::{IncidentJournal, find_incidents};
 pub use journal_thread::DiskJournal;

@@ -66,8 +66,8 @@ impl Query {
         self.matches_any_name(&thing, &entry.detail)
     }
 
-    /// Whether an object matches by its name or by another one in its detail: an
-    /// image may have many.
+    /// Whether an object matches by its name, or by another name in its detail: an image may have
+    /// many names.
     pub fn matches_any_name(&self, thing: &QueryTarget<'_>, detail: &Inputs) -> Option<Match> {
         let others = detail.texts("names").filter(|_| thing.is_image);
         let things = others.map(|name| QueryTarget { name, ..*thing }).chain([*thing]);

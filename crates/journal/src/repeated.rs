@@ -12,7 +12,7 @@ use model::verdict::Verdict;
 const REMEMBERED: Duration = Duration::from_hours(12);
 /// The number of remembered objects, and of as many older ones.
 const MOST: usize = 32 * 1024;
-/// How many different failures of one object are recorded in that time.
+/// The number of different failures of one object that are recorded in that time.
 const DIFFERENT: u8 = 8;
 
 /// The recorded failures of a bounded number of objects.

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 /// How long removals are counted together.
 pub(crate) const WINDOW: Duration = Duration::from_hours(1);
 
-/// The most series. Beyond these, the oldest is recorded early.
+/// The maximum number of series. Beyond these, the oldest is recorded early.
 const MOST: usize = 4096;
 
 /// The name of the input with the size of a file.
@@ -53,7 +53,7 @@ impl Pending {
         Self { note: None, began: Instant::now(), since, files: 0, bytes: 0, last: None }
     }
 
-    /// Their shared entry; none if there were none.
+    /// Their shared entry; `None` if there were none.
     pub(crate) fn verdict(&self) -> Option<Verdict> {
         let last = self.last.clone()?;
         let others = last.detail.0.into_iter().filter(|(name, _)| *name != BYTES);
@@ -78,7 +78,8 @@ impl AllSeries {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a removal continues a series. Otherwise it begins one. Also returns the series that are over.
+    /// Returns whether a removal continues a series; otherwise it begins one. Also returns the series that
+    /// are over.
     pub(crate) fn continues(&self, key: &SeriesKey, at: Timestamp) -> (bool, Vec<Pending>) {
         let mut pending = self.pending();
         let mut over: Vec<Pending> = Self::take_over(&mut pending, Instant::now());

@@ -12,14 +12,14 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::disk::SMALLEST;
-use crate::find::{Found, find};
+use crate::find::{SearchResult, find};
 use crate::journal_thread::DiskJournal;
 use crate::query::Query;
 
-/// The place of the segments beside those of the removals.
+/// The directory of the segments, next to the segments of removals.
 const PLACE: &str = "sessions";
 
-/// The part of the bound of the removals that sessions may take in addition.
+/// Sessions may use one eighth of the bound for removals, in addition to it.
 const PART: u64 = 8;
 
 /// Keeps sessions on disk.
@@ -27,7 +27,7 @@ const PART: u64 = 8;
 pub struct SessionJournal(Arc<DiskJournal>);
 
 impl SessionJournal {
-    /// The record beside the journal of removals in these segments, which has this bound.
+    /// Creates the record next to the journal of removals in these segments, which has this bound.
     pub fn new(
         removals: &dyn Segments,
         clock: Arc<dyn WallClock>,
@@ -39,7 +39,7 @@ impl SessionJournal {
     }
 
     /// The sessions in a pod or container, the newest first. Blocks while it reads.
-    pub fn find(&self, query: &Query, limit: usize) -> Result<Found, FileError> {
+    pub fn find(&self, query: &Query, limit: usize) -> Result<SearchResult, FileError> {
         self.0.find(query, limit)
     }
 
@@ -58,12 +58,13 @@ impl SessionRecord for SessionJournal {
     }
 }
 
-/// Looks for sessions that a process recorded beside the removals in these segments. Blocks while it reads.
+/// Looks for sessions that a process recorded next to the removals in these segments. Blocks while it
+/// reads.
 pub fn find_sessions(
     removals: &dyn Segments,
     query: &Query,
     limit: usize,
-) -> Result<Found, FileError> {
+) -> Result<SearchResult, FileError> {
     find(&*removals.beside(PLACE), query, limit)
 }
 

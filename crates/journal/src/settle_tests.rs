@@ -153,7 +153,7 @@ async fn object_removed_by_the_next_process_is_recorded_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn process_killed_while_settling_leaves_the_rest_to_the_next() {
+async fn next_process_continues_settling_after_a_kill() {
     let harness = Harness::new();
     harness.killed_over(&["c1", "c2"].map(|id| Subject::Container(id.into())));
     let second = harness.journal();

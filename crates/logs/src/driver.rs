@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use crate::decide::growth::{Growth, Look, NextLook, ROTATION_GAP};
+use crate::decide::growth::{Growth, LogCheck, NextLook, ROTATION_GAP};
 use crate::rotation::RotationError;
 use crate::shared::Shared;
 use crate::table::Log;
@@ -107,7 +107,7 @@ impl Driver {
         self.has_failed = false;
         self.shared.table().store_size(&self.log, size);
         let now = Instant::now();
-        let look = Look {
+        let look = LogCheck {
             size,
             elapsed: now - self.looked_at,
             may_rotate_in: self
@@ -118,7 +118,8 @@ impl Driver {
         self.growth.looked(look, self.shared.limits(&self.log))
     }
 
-    /// The live file is missing: an agent was killed during a rotation, or someone removed it.
+    /// The live file is missing: an agent was killed during a rotation, or another program removed
+    /// it.
     async fn missing(&mut self) -> NextLook {
         if let Err(error) = self.shared.reopen(&self.log).await {
             return self.failed(&error);

@@ -54,7 +54,7 @@ impl Shared {
         self.list(log).await
     }
 
-    /// Deletes a file of a log; a missing one is no error.
+    /// Deletes a file of a log; a missing one is not an error.
     pub(crate) async fn delete(&self, log: &Log, deletion: &Deletion) -> Result<(), FileError> {
         let verdict = self.verdict(log, deletion);
         self.table().cancel(log, &deletion.file);

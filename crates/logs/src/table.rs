@@ -11,7 +11,7 @@ use model::rotated_log::{LogFileKind, RotatedName, kind_by_name};
 use crate::decide::directory::LogDirectory;
 use crate::decide::pod_limit::{ContainerFiles, OldFile};
 
-/// The log directory of a container: all of its instances write there.
+/// The log directory of a container: all its instances write there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LogKey {
     pub(crate) uid: PodUid,

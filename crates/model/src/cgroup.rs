@@ -19,7 +19,7 @@ pub struct CgroupValues {
     pub cpu_period: Option<u64>,
     /// CPUs, as the kernel lists them: `0-3,8`.
     pub cpu_set: Option<String>,
-    /// Memory limit in bytes; none is no limit.
+    /// Memory limit in bytes; `None` for no limit.
     pub memory_limit: Option<u64>,
     /// The PID limit.
     pub pids_limit: Option<u64>,

@@ -28,7 +28,7 @@ use crate::ports::files::{FileError, HostFiles};
 pub struct Format {
     /// Increases with each change of the format.
     pub version: u32,
-    /// The most bytes to read back.
+    /// The maximum number of bytes to read back.
     pub limit: u64,
 }
 
@@ -172,7 +172,7 @@ impl<T: Serialize + DeserializeOwned> Checkpoint<T> {
         self.files.write_durably(&self.path, &bytes).await
     }
 
-    /// The same with a value that serializes as `T` and borrows its parts: a large one needs no copy.
+    /// Like `write`, with a value that serializes as `T` and borrows its parts: a large one needs no copy.
     pub async fn write_borrowed<S: Serialize>(&self, value: &S) -> Result<(), FileError> {
         let bytes = file_content(self.format.version, value);
         self.files.write_durably(&self.path, &bytes).await

@@ -70,7 +70,7 @@ impl fmt::Debug for Uid {
     }
 }
 
-/// `metadata.resourceVersion`; none if it is not a number.
+/// `metadata.resourceVersion`; `None` if it is not a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Version(pub Option<std::num::NonZeroU64>);
 
@@ -178,7 +178,7 @@ pub struct PodRecord {
     pub phase: PodPhase,
     /// Whether `status.reason` is `Evicted`.
     pub is_evicted: bool,
-    /// Since when its condition `DisruptionTarget` is true.
+    /// The time since when its condition `DisruptionTarget` is true.
     pub disrupted_since: Option<i64>,
     /// When its last container terminated, if known.
     pub finished: Option<i64>,
@@ -199,7 +199,8 @@ pub struct NodeRecord {
     pub name: String,
     /// Whether its first condition `Ready` is `True`.
     pub is_ready: bool,
-    /// Whether it has a taint `node.kubernetes.io/out-of-service`, whatever its value and effect.
+    /// Whether it has a taint `node.kubernetes.io/out-of-service`, regardless of its value and
+    /// effect.
     pub is_out_of_service: bool,
 }
 

@@ -37,12 +37,12 @@ pub fn requested(written: &str) -> String {
         None => (escaped(written.as_bytes()), None),
     };
     let slash = if path.starts_with('/') { "" } else { "/" };
-    let query = query.map(|query| format!("?{}", asked(query)));
+    let query = query.map(|query| format!("?{}", escaped_query(query)));
     format!("{slash}{path}{}", query.unwrap_or_default())
 }
 
 /// A query, of which Go escapes nothing: without characters that are invalid in the first line of a request.
-fn asked(query: &str) -> String {
+fn escaped_query(query: &str) -> String {
     let mut text = String::with_capacity(query.len());
     for byte in query.bytes() {
         match byte {
@@ -79,7 +79,7 @@ fn escaped(bytes: &[u8]) -> String {
     text
 }
 
-/// The unescaped path; none if a percent sign is not followed by two digits.
+/// The unescaped path; `None` if a percent sign is not followed by two digits.
 fn unescaped(path: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.bytes();

@@ -33,7 +33,7 @@ pub fn quoted(text: &str) -> String {
     quoted
 }
 
-/// Whether it is printed unescaped. Behind a letter, the standard library escapes unprintable characters
+/// Whether it is printed unescaped. After a letter, the standard library escapes unprintable characters
 /// but not accents.
 fn is_printable(c: char) -> bool {
     c == '\'' || format!("a{c}").escape_debug().count() == 2

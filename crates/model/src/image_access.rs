@@ -1,4 +1,4 @@
-//! Credentials for registries, and where they come from.
+//! Credentials for registries, and their sources.
 
 use std::fmt;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub struct AccessObject {
     pub uid: String,
 }
 
-/// Where a credential comes from.
+/// The source of a credential.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum CredentialSource {
     /// The node: its configuration files, or a credential provider plugin that does not use the pod's service account.
@@ -54,9 +54,9 @@ pub enum CredentialSource {
 /// A credential to pull an image with.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PullCredential {
-    /// What is sent to the registry.
+    /// The credentials that are sent to the registry.
     pub auth: RegistryAuth,
-    /// Where it comes from.
+    /// Its source.
     pub source: CredentialSource,
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 
-/// The most names whose uses are remembered between two passes of image GC.
+/// The maximum number of names whose uses are remembered between two passes of image GC.
 const MOST_USES: usize = 4096;
 
 /// Is notified when images are pulled or removed. Does not wait.
@@ -37,7 +37,7 @@ struct Shared {
 }
 
 impl ImageClaims {
-    /// The same claims; the listener is notified when images are pulled or removed.
+    /// Sets a listener, which is notified when images are pulled or removed.
     #[must_use]
     pub fn with_listener(self, listener: Arc<dyn ImageListener>) -> Self {
         Self { listener: Some(listener), ..self }
@@ -76,8 +76,8 @@ impl ImageClaims {
         shared.claims.keys().chain(&shared.seen).cloned().collect()
     }
 
-    /// When containers were last created, by the name of their image, as far as image GC has not recorded it:
-    /// they may be removed before its next pass.
+    /// When containers were last created, by the name of their image, unless image GC has recorded it: they
+    /// may be removed before its next pass.
     pub fn uses(&self) -> BTreeMap<String, Timestamp> {
         self.lock().used.clone()
     }

@@ -42,7 +42,7 @@ impl LogLayout {
         name.rsplit_once('_').map_or(name, |(_, uid)| uid).into()
     }
 
-    /// The name of the pod of a log directory; none if the directory is not named
+    /// The name of the pod of a log directory; `None` if the directory is not named
     /// `NAMESPACE_NAME_UID`. Namespaces and names of pods have no `_`.
     pub fn pod_name_of_directory(name: &str) -> Option<PodName> {
         let parts: Vec<&str> = name.split('_').collect();
@@ -83,7 +83,7 @@ impl LogLayout {
         (id.len() >= SHORTEST_ID).then(|| id.into())
     }
 
-    /// The pod of a link; none if the link is not named
+    /// The pod of a link; `None` if the link is not named
     /// `NAME_NAMESPACE_CONTAINER-ID.log`, or was cut too early.
     pub fn pod_of_link(name: &str) -> Option<PodName> {
         let parts: Vec<&str> = name.strip_suffix(LINK_SUFFIX)?.split('_').collect();
@@ -177,9 +177,9 @@ mod tests {
             ("web_default_main_x-abcdef.log", Some("abcdef"), false),
             ("web_default_main-abcdef0123.gz", None, false),
         ];
-        for (name, id, tells_pod) in rows {
+        for (name, id, names_pod) in rows {
             assert_eq!(LogLayout::container_of_link(name), id.map(ContainerId::from), "{name}");
-            let pod = tells_pod.then(|| PodName::new("default", "web"));
+            let pod = names_pod.then(|| PodName::new("default", "web"));
             assert_eq!(LogLayout::pod_of_link(name), pod, "{name}");
         }
     }

@@ -1,5 +1,5 @@
-//! Throttles log messages about a failure that repeats: logged at once, then ever more rarely, and
-//! once when it is over.
+//! Throttles log messages about a failure that repeats: logged immediately, then at growing
+//! intervals, and once when it is over.
 
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "there is no other way to have an instant")]
-    fn failures_are_logged_at_once_then_with_growing_pauses() {
+    fn failures_are_logged_immediately_then_with_growing_pauses() {
         let begin = Instant::now();
         let mut throttle = LogThrottle::default();
         assert_eq!(throttle.recovered(begin), None);

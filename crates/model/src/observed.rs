@@ -311,12 +311,12 @@ impl RuntimePodStatus {
         })
     }
 
-    /// Whether anything of the pod may run.
+    /// Whether any container or sandbox of the pod may run.
     pub fn may_be_alive(&self) -> bool {
         self.has_ready_sandbox() || self.maybe_running().next().is_some()
     }
 
-    /// Whether something of the pod runs for certain.
+    /// Whether any container or sandbox of the pod certainly runs.
     pub fn is_running(&self) -> bool {
         self.has_ready_sandbox() || self.running().next().is_some()
     }

@@ -154,9 +154,9 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Default)]
-    struct Kept(Mutex<Vec<String>>);
+    struct KeptReports(Mutex<Vec<String>>);
 
-    impl PanicReports for Kept {
+    impl PanicReports for KeptReports {
         fn report(&self, panic: &CaughtPanic, of: PanicSubject<'_>) {
             self.0.lock().expect("no report panics with it").push(format!("{panic}, {of:?}"));
             assert!(of != PanicSubject::Object("unreportable"), "a report panics too");
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn panic_is_returned_as_an_error_and_reported() {
-        let kept = Arc::new(Kept::default());
+        let kept = Arc::new(KeptReports::default());
         let guard = PanicGuard::new(Arc::clone(&kept) as _);
         let image = PanicSubject::Object("sha256:1");
         assert_eq!(guard.catch(PanicStep::ImageGc, image, || 1), Ok(1));

@@ -18,7 +18,7 @@ pub struct PodContainers {
 
 /// The pods of this node, for the PodResources API. Computed for each request; nothing is stored.
 pub trait PodResources: Debug + Send + Sync {
-    /// Those that have something of the node, or will.
+    /// The pods that use resources of the node, or will.
     fn active(&self) -> Vec<PodContainers>;
 
     /// All that the node was given, those that were refused or have ended among them.

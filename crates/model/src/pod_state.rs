@@ -1,4 +1,4 @@
-//! The state of a pod, as far as the removal of its containers, logs and directories depends on it.
+//! The state of a pod that decides about the removal of its containers, logs and directories.
 
 /// The state of the pod's worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -6,9 +6,9 @@ pub struct WorkerState {
     /// The node evicted it to reclaim its resources, and has reported its status.
     pub evicted: bool,
     /// It was terminated because it is no longer desired, and its status was reported: it was deleted, is known
-    /// to the runtime alone, or is in no source any more.
+    /// only to the runtime, or is in no source any more.
     pub deleted: bool,
-    /// Nothing of it runs, and nothing will be started.
+    /// None of its containers runs or will be started.
     pub terminated: bool,
 }
 
@@ -28,7 +28,7 @@ pub enum PodState {
 }
 
 impl PodState {
-    /// The rule by which all of its content may be removed, if it may; upstream's
+    /// The rule by which all its content may be removed, if it may; upstream's
     /// `ShouldPodContentBeRemoved`.
     pub fn content_removable(self) -> Option<&'static str> {
         match self {

@@ -112,9 +112,9 @@ pub struct ProbeFailure {
 /// Results of the probes of one container instance.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InstanceProbes {
-    /// Whether its startup probe passed; none without a verdict.
+    /// Whether its startup probe passed; `None` without a verdict.
     pub startup: Option<bool>,
-    /// Whether its readiness probe passes; none without a verdict.
+    /// Whether its readiness probe passes; `None` without a verdict.
     pub readiness: Option<bool>,
     /// Why it must be killed, if it must.
     pub failure: Option<ProbeFailure>,
@@ -134,7 +134,7 @@ pub struct PodProbes {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProbeCount {
-    /// The result; none without one.
+    /// The result; `None` without one.
     pub result: Option<bool>,
     /// The last verdict.
     pub last: Option<bool>,
@@ -157,7 +157,7 @@ pub struct LastAttempt {
     pub at: Timestamp,
     /// How many milliseconds it took.
     pub took_millis: u64,
-    /// Its verdict; none if it failed without one.
+    /// Its verdict; `None` if it failed without one.
     pub verdict: Option<ProbeVerdict>,
     /// The output of a command, or the failure; empty for network probes that pass.
     pub output: String,
@@ -171,7 +171,7 @@ pub struct ProbeReport {
     pub container: String,
     /// Its kind.
     pub kind: ProbeKind,
-    /// Whether the container passes; none before the first verdict.
+    /// Whether the container passes; `None` before the first verdict.
     pub passes: Option<bool>,
     /// Equal verdicts in a row since the agent started, or the container.
     pub run: u32,

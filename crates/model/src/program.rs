@@ -1,4 +1,5 @@
-//! A program as its server and the service manager see it: health checks and log verbosity.
+//! The interface of a program for its server and the service manager: health checks and log
+//! verbosity.
 
 use std::fmt::Debug;
 

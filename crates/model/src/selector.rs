@@ -21,11 +21,11 @@ pub struct Selector {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Requirement {
     key: String,
-    must: Must,
+    must: Operator,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Must {
+enum Operator {
     Exist,
     NotExist,
     BeOneOf(Vec<String>),
@@ -60,17 +60,17 @@ fn requirement(text: &str) -> Result<Requirement, SelectorError> {
     let wrong = || SelectorError { requirement: text.to_owned() };
     let value = |value: &str| vec![value.trim().to_owned()];
     let (key, must) = if let Some((key, rest)) = text.split_once("!=") {
-        (key, Must::BeNoneOf(value(rest)))
+        (key, Operator::BeNoneOf(value(rest)))
     } else if let Some((key, rest)) = text.split_once("==").or_else(|| text.split_once('=')) {
-        (key, Must::BeOneOf(value(rest)))
+        (key, Operator::BeOneOf(value(rest)))
     } else if let Some(key) = text.strip_prefix('!') {
-        (key, Must::NotExist)
+        (key, Operator::NotExist)
     } else if let Some((key, rest)) = text.split_once(" notin ") {
-        (key, Must::BeNoneOf(values(rest).ok_or_else(wrong)?))
+        (key, Operator::BeNoneOf(values(rest).ok_or_else(wrong)?))
     } else if let Some((key, rest)) = text.split_once(" in ") {
-        (key, Must::BeOneOf(values(rest).ok_or_else(wrong)?))
+        (key, Operator::BeOneOf(values(rest).ok_or_else(wrong)?))
     } else {
-        (text, Must::Exist)
+        (text, Operator::Exist)
     };
     let key = key.trim();
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
@@ -95,12 +95,12 @@ impl Selector {
     pub fn matches<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
         !self.is_empty()
             && self.requirements.iter().all(|Requirement { key, must }| match (must, get(key)) {
-                (Must::Exist, value) => value.is_some(),
-                (Must::NotExist, value) => value.is_none(),
-                (Must::BeOneOf(values), value) => {
+                (Operator::Exist, value) => value.is_some(),
+                (Operator::NotExist, value) => value.is_none(),
+                (Operator::BeOneOf(values), value) => {
                     value.is_some_and(|value| values.iter().any(|one| one == value))
                 }
-                (Must::BeNoneOf(values), value) => {
+                (Operator::BeNoneOf(values), value) => {
                     value.is_none_or(|value| values.iter().all(|one| one != value))
                 }
             })

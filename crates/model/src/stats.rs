@@ -448,7 +448,10 @@ mod tests {
         let node = NodeStats {
             node_name: "n1".to_owned(),
             rlimit: Some(RlimitStats { maxpid: Some(9), running: Some(4), ..Default::default() }),
-            runtime: Some(RuntimeFsStats { image_fs: Some(FsStats::default()), container_fs: None }),
+            runtime: Some(RuntimeFsStats {
+                image_fs: Some(FsStats::default()),
+                container_fs: None,
+            }),
             io: Some(IoStats { psi: Some(psi), ..IoStats::default() }),
             swap: Some(SwapStats { swap_usage_bytes: Some(0), ..SwapStats::default() }),
             ..NodeStats::default()

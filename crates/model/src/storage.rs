@@ -1,4 +1,4 @@
-//! Persistent volumes and their claims, as far as a node needs them.
+//! Persistent volumes and their claims, with the fields that a node needs.
 
 use std::fmt;
 
@@ -39,7 +39,7 @@ pub struct ClaimRecord {
 /// The stored fields of a persistent volume.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PersistentVolumeRecord {
-    /// The UID in `spec.claimRef`; none without a `claimRef`.
+    /// The UID in `spec.claimRef`; `None` without a `claimRef`.
     pub claim_uid: Option<Box<str>>,
     /// `spec.volumeMode`: `Filesystem` or `Block`.
     pub mode: Option<Box<str>>,

@@ -33,7 +33,7 @@ impl Namespace {
         }
     }
 
-    /// The namespace of a parameter, by its name with dots or a prefix of it; none if it is
+    /// The namespace of a parameter, by its name with dots or a prefix of it; `None` if it is
     /// the host's.
     pub fn of(name: &str) -> Option<Self> {
         if IPC.contains(&name) || name.starts_with("fs.mqueue.") {

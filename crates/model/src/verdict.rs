@@ -92,12 +92,12 @@ impl fmt::Display for Subject {
     }
 }
 
-/// The pod that an object belongs to, as far as it is known.
+/// The pod that an object belongs to, if known.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {
     /// The pod's UID; empty if unknown: a link has only the pod's name.
     pub uid: PodUid,
-    /// The pod's namespace and name; none for a directory, which has only a UID.
+    /// The pod's namespace and name; `None` for a directory, which has only a UID.
     pub pod: Option<PodName>,
 }
 
@@ -107,7 +107,7 @@ impl Owner {
         (!uid.is_empty()).then(|| Self { uid: uid.clone(), pod: Some(pod.clone()) })
     }
 
-    /// A pod whose name alone is known.
+    /// A pod of which only the name is known.
     pub fn named(pod: PodName) -> Self {
         Self { uid: PodUid::from(""), pod: Some(pod) }
     }
@@ -139,9 +139,9 @@ pub enum Input {
     Number(i64),
     /// Yes or no.
     Flag(bool),
-    /// A moment.
+    /// A point in time.
     Time(Timestamp),
-    /// A stretch of time.
+    /// A duration.
     Span(Duration),
     /// An absent value: the last use of something that was never used.
     Nothing,
@@ -194,7 +194,7 @@ impl fmt::Display for Detail {
 /// objects take a verdict and nothing else, so the code cannot remove anything without a reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// What is removed.
+    /// The removed object.
     pub subject: Subject,
     /// Its name for users: the container's name in its pod, a name of the image; empty if it has
     /// only an ID or a path.

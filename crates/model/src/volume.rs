@@ -97,8 +97,8 @@ impl VolumeId {
     }
 }
 
-/// A path below a directory of the agent. The part below may contain names from a pod: it never leaves
-/// the root, and no link below the root is followed.
+/// A path below a directory of the agent. The part below may contain names from a pod. It never leaves
+/// the root, and links below the root are not followed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// A directory of the agent.
@@ -129,13 +129,13 @@ impl fmt::Display for Place {
 /// The paths of a block volume of a pod: a volume that its containers use as a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DevicePlaces {
-    /// The device, bind-mounted for this pod alone.
+    /// The device, bind-mounted only for this pod.
     pub map: Place,
     /// The link to the device, in the directory of the pod.
     pub link: Place,
 }
 
-/// The layout of volumes below the agent's root directory, as upstream.
+/// The layout of volumes below the agent's root directory, like upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeLayout {
     /// The root of the pods' directories.

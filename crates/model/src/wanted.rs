@@ -222,7 +222,7 @@ pub struct ContainerConfig {
     pub pid: NamespaceMode,
     /// The container whose PID namespace it shares.
     pub pid_target: Option<ContainerId>,
-    /// The name of the stop signal; without one that of the image.
+    /// The name of the stop signal; by default the stop signal of the image.
     pub stop_signal: Option<String>,
 }
 

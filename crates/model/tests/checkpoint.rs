@@ -75,7 +75,7 @@ fn other_version_is_an_error() {
 }
 
 #[test]
-fn file_that_is_too_large_or_unreadable_is_useless() {
+fn file_that_is_too_large_or_unreadable_is_an_error() {
     let files = written(&("a".repeat(100), vec![]));
     let error = block_on(kept(&files, Format { limit: 50, ..FORMAT }).read()).unwrap_err();
     assert!(matches!(error, UnusableFile::Unreadable(_)), "{error}");
@@ -88,7 +88,7 @@ fn file_that_is_too_large_or_unreadable_is_useless() {
 
 // behaviour: RSZ-29
 #[tokio::test(start_paused = true)]
-async fn take_over_never_loses_a_file_that_may_be_intact() {
+async fn possibly_intact_file_is_never_overwritten() {
     let files = Arc::new(MemoryFiles::new());
     let checkpoint = kept(&files, FORMAT);
     let taken = checkpoint.take_over().await.unwrap();
@@ -97,7 +97,7 @@ async fn take_over_never_loses_a_file_that_may_be_intact() {
     checkpoint.write(&value).await.unwrap();
     let good = files.content(FILE).unwrap();
     assert_eq!(checkpoint.take_over().await.unwrap().value, Some(value.clone()));
-    // An unreadable file is tried again, and then an error; it stays.
+    // The read of an unreadable file is retried, and then fails; the file stays.
     files.fail(FILE, std::io::ErrorKind::Other);
     let error = checkpoint.take_over().await.unwrap_err();
     assert_eq!((error.operation, error.path.as_path()), ("read", Path::new(FILE)));

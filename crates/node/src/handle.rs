@@ -82,8 +82,8 @@ impl NodeHandle {
         Ok(())
     }
 
-    /// The host IPs of pods: those of the node object, or if it has none the detected
-    /// ones; `None` before either is known.
+    /// The host IPs of pods: from the node object, or if it has none, the detected addresses;
+    /// `None` before either is known.
     pub fn host_ips(&self) -> Option<Vec<IpAddr>> {
         let node = self.node();
         let published = node.as_ref().and_then(|node| node.status.as_ref()?.addresses.as_deref());

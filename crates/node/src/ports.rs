@@ -43,7 +43,7 @@ pub struct NodePorts {
     pub metrics: Metrics,
     /// Receives events of the node.
     pub events: Arc<dyn NodeEvents>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// Parts of the agent that must be healthy for a ready node.
     pub checks: Vec<Arc<dyn SelfCheck>>,

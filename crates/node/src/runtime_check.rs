@@ -52,11 +52,11 @@ impl RuntimeCheck {
             let is_ready = self.check().await;
             self.was_ready |= is_ready;
             let wait = next_check(self.start.elapsed(), self.was_ready, is_ready);
-            let asked = Instant::now();
+            let requested = Instant::now();
             if timeout(wait, self.again.notified()).await.is_ok() {
                 debug!("Runtime check requested");
                 // Requests may come in bursts.
-                sleep(LEAST_PAUSE.saturating_sub(asked.elapsed())).await;
+                sleep(LEAST_PAUSE.saturating_sub(requested.elapsed())).await;
             }
         }
     }

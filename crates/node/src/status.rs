@@ -110,7 +110,7 @@ impl StatusTask {
                 Err(error) => {
                     if self.throttle.failed(Instant::now().into_std()) {
                         let error = Chain(&error);
-                        warn!(%error, "update node status exceeds retry count");
+                        warn!(%error, "Unable to update node status, retrying later");
                     }
                     // Wait before the next attempt, regardless of changes.
                     sleep(not_before(self.period(), &error)).await;

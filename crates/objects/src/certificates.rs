@@ -17,7 +17,8 @@ use tracing::warn;
 
 use crate::decide::{CERTIFICATE_JITTER, CertificateState, Listed, PendingRequest};
 
-/// The certificates of the node's pods. Clones share the store. Nothing survives a restart, as upstream.
+/// The certificates of the node's pods. Clones share the store. Nothing survives a restart, like
+/// upstream.
 #[derive(Debug, Clone)]
 pub struct CertificateStore {
     shared: Arc<Shared>,

@@ -12,7 +12,7 @@ mod token;
 
 pub use attention::{Idle, idle, is_fresh};
 pub use certificate::{CERTIFICATE_JITTER, CertificateState, IssuedCertificate, PendingRequest};
-pub use known::Known;
+pub use known::KnownObject;
 pub use listed::Listed;
 pub use references::{Difference, References};
 pub use service_variables::service_variables;

@@ -71,13 +71,15 @@ struct Classes {
     /// Whether all were listed. Written by the feed.
     are_listed: watch::Sender<bool>,
     /// Wakes the task at the first lookup.
-    asked: Notify,
+    requested: Notify,
 }
 
 impl Default for RuntimeClasses {
     fn default() -> Self {
-        let (listed, asked) = (Mutex::default(), Notify::new());
-        Self { shared: Arc::new(Classes { listed, are_listed: watch::Sender::new(false), asked }) }
+        let (listed, requested) = (Mutex::default(), Notify::new());
+        Self {
+            shared: Arc::new(Classes { listed, are_listed: watch::Sender::new(false), requested }),
+        }
     }
 }
 
@@ -85,7 +87,7 @@ impl RuntimeClasses {
     /// Watches the classes from the first lookup on, until it is stopped.
     pub async fn run(self, feed: Arc<dyn RuntimeClassFeed>, stop: CancellationToken) {
         let follow = async {
-            self.shared.asked.notified().await;
+            self.shared.requested.notified().await;
             feed.follow_runtime_classes(&self).await;
         };
         stop.run_until_cancelled(follow).await;
@@ -110,7 +112,7 @@ impl Sink<RuntimeClassRecord, String> for RuntimeClasses {
 #[async_trait]
 impl RuntimeHandlers for RuntimeClasses {
     async fn handler(&self, class: &str) -> Result<String, ObjectError> {
-        self.shared.asked.notify_one();
+        self.shared.requested.notify_one();
         let mut are_listed = self.shared.are_listed.subscribe();
         let listed = timeout(PATIENCE, are_listed.wait_for(|listed| *listed)).await.is_ok();
         if !listed {

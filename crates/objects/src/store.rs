@@ -14,7 +14,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
 use tracing::info;
 
-use crate::decide::{Known, References, is_fresh};
+use crate::decide::{KnownObject, References, is_fresh};
 
 /// How long a lookup waits for the first version of an object.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -90,12 +90,12 @@ pub(crate) struct State {
 #[derive(Debug)]
 pub(crate) struct Entry {
     /// Written by its watch, or by reads.
-    pub(crate) known: Arc<watch::Sender<Known>>,
+    pub(crate) known: Arc<watch::Sender<KnownObject>>,
     pub(crate) watching: Watching,
     /// Increases whenever the known version becomes stale.
     pub(crate) generation: u64,
     /// The last lookup, as time since the creation of the store.
-    pub(crate) asked: Duration,
+    pub(crate) requested: Duration,
     /// When it was last read, if it is not watched.
     read: Option<Duration>,
     /// Its last known version, in case no newer one is available.
@@ -105,10 +105,10 @@ pub(crate) struct Entry {
 impl Entry {
     /// Marks the known version as stale, and keeps it for an outage.
     pub(crate) fn set_aside(&mut self) {
-        match self.known.send_replace(Known::NotYet) {
-            Known::There(object) => self.last = Some(object),
-            Known::Missing => self.last = None,
-            Known::NotYet => {}
+        match self.known.send_replace(KnownObject::NotYet) {
+            KnownObject::There(object) => self.last = Some(object),
+            KnownObject::Missing => self.last = None,
+            KnownObject::NotYet => {}
         }
     }
 }
@@ -117,9 +117,9 @@ impl Entry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Watching {
     Yes,
-    /// It was not used for a long time.
+    /// The object was not used for a long time.
     Idle,
-    /// It is immutable, or changes are detected without a watch.
+    /// The object is immutable, or changes are detected without a watch.
     NotNeeded,
 }
 
@@ -164,14 +164,14 @@ impl ObjectStore {
                 self.shared.changed.notify_one();
             }
             let entry = state.entries.get_mut(key).ok_or_else(|| not_registered(key))?;
-            entry.asked = self.shared.now();
+            entry.requested = self.shared.now();
             entry.known.subscribe()
         };
         let delivered = async {
-            known.wait_for(|known| *known != Known::NotYet).await.map(|known| known.clone())
+            known.wait_for(|known| *known != KnownObject::NotYet).await.map(|known| known.clone())
         };
         match timeout(PATIENCE, delivered).await {
-            Ok(Ok(Known::There(object))) => Ok(object),
+            Ok(Ok(KnownObject::There(object))) => Ok(object),
             Ok(Ok(_)) => Err(not_found(key.kind.singular(), key)),
             // Its last pod was unregistered meanwhile.
             Ok(Err(_)) => Err(not_registered(key)),
@@ -203,8 +203,8 @@ impl ObjectStore {
             let entry = state.entries.get(key).ok_or_else(|| not_registered(key))?;
             let is_fresh = is_fresh(entry.read, state.time_to_live, self.shared.now());
             match &*entry.known.borrow() {
-                Known::There(object) if is_fresh => return Ok(Arc::clone(object)),
-                Known::There(object) => (entry.generation, Some(Arc::clone(object))),
+                KnownObject::There(object) if is_fresh => return Ok(Arc::clone(object)),
+                KnownObject::There(object) => (entry.generation, Some(Arc::clone(object))),
                 _ => (entry.generation, None),
             }
         };
@@ -213,11 +213,11 @@ impl ObjectStore {
             (Ok(Some(read)), Some(known)) if read.version < known.version => Ok(known),
             (Ok(Some(read)), _) => {
                 let read = Arc::new(read);
-                self.remember(key, generation, Known::There(Arc::clone(&read)));
+                self.remember(key, generation, KnownObject::There(Arc::clone(&read)));
                 Ok(read)
             }
             (Ok(None), _) => {
-                self.remember(key, generation, Known::Missing);
+                self.remember(key, generation, KnownObject::Missing);
                 Err(not_found(key.kind.resource(), key))
             }
             (Err(_), Some(known)) => Ok(known),
@@ -226,7 +226,7 @@ impl ObjectStore {
     }
 
     /// Stores a version that was read, unless a pod was registered after the request.
-    fn remember(&self, key: &ObjectKey, generation: u64, known: Known) {
+    fn remember(&self, key: &ObjectKey, generation: u64, known: KnownObject) {
         let mut state = self.shared.state();
         let entry = state.entries.get_mut(key);
         if let Some(entry) = entry.filter(|entry| entry.generation == generation) {
@@ -304,10 +304,10 @@ impl State {
             Strategy::Cache | Strategy::Get => Watching::NotNeeded,
         };
         let entry = Entry {
-            known: Arc::new(watch::Sender::new(Known::NotYet)),
+            known: Arc::new(watch::Sender::new(KnownObject::NotYet)),
             watching,
             generation: self.generations,
-            asked: now,
+            requested: now,
             read: None,
             last: None,
         };

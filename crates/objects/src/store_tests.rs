@@ -112,8 +112,8 @@ async fn lookup_waits_a_second_for_the_first_version() {
     assert_eq!(begun.elapsed(), Duration::from_secs(1));
     let message = "failed to sync secret cache: timed out waiting for the condition";
     assert_eq!(error.to_string(), message);
-    let asked = harness.get("a");
-    let (got, ()) = tokio::join!(asked, async { harness.cluster.freeze_objects(false) });
+    let requested = harness.get("a");
+    let (got, ()) = tokio::join!(requested, async { harness.cluster.freeze_objects(false) });
     assert_eq!(got.as_deref(), Ok("1"));
 }
 

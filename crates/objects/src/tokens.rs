@@ -35,7 +35,7 @@ pub enum TokenError {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct CachedToken {
     token: Arc<ServiceAccountToken>,
     refresh_at: Timestamp,
 }
@@ -46,7 +46,7 @@ pub struct TokenStore {
     server: Arc<dyn TokenRequests>,
     clock: Arc<dyn WallClock>,
     /// Written by lookups.
-    kept: Mutex<BTreeMap<TokenRequest, Kept>>,
+    kept: Mutex<BTreeMap<TokenRequest, CachedToken>>,
 }
 
 impl TokenStore {
@@ -55,7 +55,7 @@ impl TokenStore {
         Self { server, clock, kept: Mutex::default() }
     }
 
-    fn kept(&self) -> MutexGuard<'_, BTreeMap<TokenRequest, Kept>> {
+    fn kept(&self) -> MutexGuard<'_, BTreeMap<TokenRequest, CachedToken>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -97,7 +97,7 @@ impl TokenStore {
         let mut kept = self.kept();
         // Drops tokens of pods that ended during a request.
         kept.retain(|_, kept| !is_expired(&kept.token, now));
-        kept.insert(request.clone(), Kept { token: Arc::clone(&token), refresh_at });
+        kept.insert(request.clone(), CachedToken { token: Arc::clone(&token), refresh_at });
         token
     }
 

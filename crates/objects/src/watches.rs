@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error};
 
-use crate::decide::{Idle, Known, idle};
+use crate::decide::{Idle, KnownObject, idle};
 use crate::store::{ObjectStore, Shared, Watching};
 
 impl ObjectStore {
@@ -38,7 +38,7 @@ impl ObjectStore {
 /// A desired watch.
 struct Wanted {
     generation: u64,
-    known: Arc<watch::Sender<Known>>,
+    known: Arc<watch::Sender<KnownObject>>,
 }
 
 /// The running watches.
@@ -93,7 +93,7 @@ async fn follow(shared: Arc<Shared>, key: ObjectKey, wanted: Wanted) {
     };
     let mut seen = known.subscribe();
     let is_immutable = async {
-        drop(seen.wait_for(Known::is_immutable).await);
+        drop(seen.wait_for(KnownObject::is_immutable).await);
     };
     // Biased: changes come first, the others happen once.
     tokio::select! {
@@ -114,7 +114,7 @@ async fn follow(shared: Arc<Shared>, key: ObjectKey, wanted: Wanted) {
 struct ObjectSink {
     shared: Arc<Shared>,
     key: ObjectKey,
-    known: Arc<watch::Sender<Known>>,
+    known: Arc<watch::Sender<KnownObject>>,
     watched: Mutex<WatchedObject<DataObject>>,
 }
 
@@ -122,10 +122,10 @@ impl Sink<DataObject, ()> for ObjectSink {
     fn receive(&self, change: Change<DataObject, ()>) {
         let version = self.watched.lock().unwrap_or_else(PoisonError::into_inner).apply(change);
         if let Some(version) = version {
-            let new: Known = version.into();
+            let new: KnownObject = version.into();
             let before = self.known.send_replace(new.clone());
-            // The first version is no change: its readers wait for it.
-            if before != Known::NotYet && before != new {
+            // The first version is not a change: its readers wait for it.
+            if before != KnownObject::NotYet && before != new {
                 self.shared.object_changed(&self.key);
             }
         }
@@ -164,7 +164,7 @@ impl Shared {
         self.changed.notify_one();
     }
 
-    /// When to check again whether an object is idle; none if it is.
+    /// When to check again whether an object is idle; `None` if it is.
     fn idle_at(&self, key: &ObjectKey, generation: u64) -> Option<Instant> {
         let now = self.now();
         let mut state = self.state();
@@ -172,8 +172,8 @@ impl Shared {
         if entry.generation != generation {
             return None;
         }
-        let is_known = *entry.known.borrow() != Known::NotYet;
-        if let Idle::LookAt(time) = idle(entry.asked, is_known, self.settings.idle, now) {
+        let is_known = *entry.known.borrow() != KnownObject::NotYet;
+        if let Idle::LookAt(time) = idle(entry.requested, is_known, self.settings.idle, now) {
             return Some(self.at(time));
         }
         entry.watching = Watching::Idle;

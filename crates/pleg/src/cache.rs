@@ -43,7 +43,7 @@ struct Shared {
 #[derive(Debug)]
 struct Entry {
     observation: Observation,
-    /// When the list began that led to the observation or confirmed it.
+    /// The start of the list that caused or confirmed the observation.
     observed: Seq,
 }
 
@@ -126,7 +126,7 @@ impl Shared {
 /// Reads the cache.
 #[derive(Debug, Clone)]
 pub struct Reader {
-    /// Written by [`Writer`] alone; waiters are added here. Never held across an await.
+    /// Written only by [`Writer`]; waiters are added here. Never held across an await.
     shared: Arc<Mutex<Shared>>,
 }
 
@@ -176,7 +176,7 @@ impl Reader {
     }
 }
 
-/// Writes the cache: the relist task alone.
+/// Writes the cache. Only the relist task has it.
 #[derive(Debug)]
 pub struct Writer {
     /// Shared with readers; waiters are answered here.

@@ -35,14 +35,15 @@ pub enum Unhealthy {
 }
 
 impl Health {
-    /// Waits for the first successful relist; for ever if the task ends before.
+    /// Waits for the first successful relist; never returns if the task ends before.
     pub async fn relisted(&mut self) {
         if self.relisted.wait_for(Option::is_some).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Waits until the last successful relist is recent enough; for ever if the task ends before.
+    /// Waits until the last successful relist is recent enough; never returns if the task ends
+    /// before.
     pub async fn healthy(&mut self) {
         while self.check(Instant::now()).is_err() {
             if self.relisted.changed().await.is_err() {

@@ -47,7 +47,7 @@ pub(crate) async fn list_pod(
 
 /// The status of a pod before its inspection.
 #[derive(Debug)]
-pub(crate) struct Before {
+pub(crate) struct PreviousStatus {
     /// The last status that could be read.
     pub(crate) status: Option<Arc<RuntimePodStatus>>,
     /// Whether statuses of unchanged containers and sandboxes can be reused.
@@ -62,7 +62,7 @@ pub(crate) async fn status(
     runtime: &Runtime,
     messages: &dyn TerminationMessageReader,
     pod: RuntimePod,
-    before: &Before,
+    before: &PreviousStatus,
 ) -> Result<RuntimePodStatus, RuntimeError> {
     if pod.uid.is_empty() {
         return Ok(RuntimePodStatus { older: pod.containers, ..RuntimePodStatus::empty(pod.uid) });
@@ -85,7 +85,7 @@ pub(crate) async fn status(
             if answers.is_empty() {
                 return read;
             }
-            // The next older exited container replaces one that is gone.
+            // The next older exited container replaces one that was removed.
             let denied = answers.iter().filter(|(_, answer)| is_denial(answer));
             gone.extend(denied.map(|(position, _)| *position));
             read.extend(answers);

@@ -24,7 +24,7 @@ pub(crate) struct Record {
     /// When a failed read may be retried, and the wait after the next failure. Without it a few hung pods
     /// would use up all parallel inspections.
     pub(crate) retry: Option<(Instant, Duration)>,
-    /// Whether the work for it panicked: until the retry it is not even compared.
+    /// Whether the work for the pod panicked: until the retry, it is not compared.
     pub(crate) panicked: bool,
     /// The last status that could be read.
     pub(crate) status: Option<Arc<RuntimePodStatus>>,

@@ -37,7 +37,7 @@ use crate::decide::{PodRecord, StreamTrust, diff, relist_period};
 use crate::dirty_set::DirtySet;
 use crate::health::Health;
 use crate::hints::{Hint, Hints};
-use crate::inspect::{self, Before};
+use crate::inspect::{self, PreviousStatus};
 use crate::metrics::{Counts, Metrics};
 use crate::records::{Busy, Record, Records};
 
@@ -49,7 +49,7 @@ const LONGEST_RETRY: Duration = Duration::from_secs(8);
 pub struct Settings {
     /// From the end of a relist to the start of the next.
     pub relist_period: Duration,
-    /// The same while the runtime's event stream reports changes: then a relist only finds lost events.
+    /// Like `relist_period`, while the runtime's event stream reports changes: then a relist only finds lost events.
     pub relist_period_with_hints: Duration,
     /// Whether to use the runtime's event stream.
     pub hints: bool,
@@ -167,7 +167,7 @@ pub struct Relist {
     relisted: watch::Sender<Option<Instant>>,
     /// Bounds the parallel inspections.
     permits: Arc<Semaphore>,
-    /// The same for pods whose last status read failed, so that they do not delay the others.
+    /// Like `permits`, for pods whose last status read failed, so that they do not delay the others.
     retry_permits: Arc<Semaphore>,
     hints: Hints,
     clock: Arc<dyn WallClock>,
@@ -516,7 +516,7 @@ impl Relist {
         if record.retry.is_some_and(|(not_before, _)| Instant::now() < not_before) {
             return Reconciled::Waiting;
         }
-        let old = Before {
+        let old = PreviousStatus {
             status: record.status.clone(),
             // After a failure no old status is reused.
             holds: !record.reinspect && !is_stale,
@@ -526,7 +526,7 @@ impl Relist {
         Reconciled::Inspecting
     }
 
-    fn inspect(&self, pod: RuntimePod, old: Before, difference: Difference) {
+    fn inspect(&self, pod: RuntimePod, old: PreviousStatus, difference: Difference) {
         let Difference { at, seen, events } = difference;
         let runtime = self.runtime.clone();
         let messages = Arc::clone(&self.termination_messages);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// The name and the group of upstream's configuration.
 const GROUP: &str = "kubecontrollermanager.config.k8s.io";
-/// The name of our settings, beside it.
+/// The name of our settings in the same object.
 const OURS: &str = "ferrolet";
 
 /// The settings in effect, as JSON.

@@ -175,10 +175,10 @@ fn probe_paths_are_public() {
     // It does not know all pods yet: it is not ready, which must not restart it.
     let health = Health { election: None, cache };
     for (probe, is_well) in [("livenessProbe", true), ("readinessProbe", false)] {
-        let asked = &container[probe]["httpGet"];
-        assert_eq!(asked["scheme"], "HTTPS", "{probe}");
-        assert_eq!(asked["port"], container["ports"][0]["name"], "{probe}");
-        let path = asked["path"].as_str().unwrap();
+        let requested = &container[probe]["httpGet"];
+        assert_eq!(requested["scheme"], "HTTPS", "{probe}");
+        assert_eq!(requested["port"], container["ports"][0]["name"], "{probe}");
+        let path = requested["path"].as_str().unwrap();
         assert!(args.serving.access.open_paths.iter().any(|open| open == path), "{path}");
         let answer = health.answer(path, false);
         assert_eq!(answer.map(|(is_well, _)| is_well), Some(is_well), "{path}");

@@ -146,7 +146,7 @@ mod tests {
 
     // behaviour: PGC-100
     #[test]
-    fn health_is_answered_as_a_whole_and_by_check() {
+    fn health_is_reported_as_a_whole_and_by_check() {
         let health = health();
         let ok = Some((true, "ok".to_owned()));
         assert_eq!(health.answer("/healthz", false), ok);

@@ -223,16 +223,17 @@ async fn return_freed_memory(cache: &SharedCache) {
     }
 }
 
-/// Waits until the API server is healthy, but not for long: the supervisor starts the program again.
+/// Waits for a short time until the API server is healthy; otherwise the supervisor restarts the
+/// program.
 async fn wait_for_server(cluster: &Cluster) -> Result<()> {
     let server = cluster.address();
-    let ask = async {
+    let until_healthy = async {
         while let Err(error) = cluster.is_healthy().await {
             warn!(server, error = %Chain(&error), "API server is not healthy yet");
             sleep(HEALTH_PAUSE).await;
         }
     };
-    let well = timeout(HEALTH_PATIENCE, ask).await;
+    let well = timeout(HEALTH_PATIENCE, until_healthy).await;
     well.with_context(|| format!("the API server at {server} is not healthy"))?;
     info!(server, "API server is healthy");
     Ok(())

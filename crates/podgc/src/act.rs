@@ -64,8 +64,8 @@ impl Events {
         Self { sender, found_room: AtomicU64::new(0), are_stuck: AtomicBool::new(false) }
     }
 
-    /// Waits for room for an event, up to a limit. If no deletion found any in this time, later ones go on without
-    /// an event.
+    /// Waits for room for an event, up to a limit. If no deletion found any in this time, later ones continue
+    /// without an event.
     async fn room(&self) -> Room<'_> {
         if let Ok(permit) = self.sender.try_reserve() {
             return self.found(permit);
@@ -92,7 +92,7 @@ impl Events {
 /// The result of one deletion: done, failed, or skipped.
 #[derive(Debug)]
 struct DeletionResult {
-    /// What the response says about the server.
+    /// The load of the server, according to its response.
     sign: Sign,
     /// Whether to try again: the server throttled it.
     again: bool,

@@ -219,7 +219,7 @@ impl Cache {
         if let Some(slot) = self.slots.get_mut(id.slot as usize)
             && slot.stamp == id.stamp
         {
-            slot.asked = true;
+            slot.requested = true;
         }
     }
 

@@ -13,7 +13,7 @@ enum CacheEvent {
     PodGone(u8),
     Node(u8, bool, bool),
     NodeGone(u8),
-    /// A list: which of the existing pods it has, and further pods.
+    /// A list that has some of the existing pods, by number, and further pods.
     PodsAnew(BTreeSet<u8>, BTreeMap<u8, PodRecord>),
     NodesAnew(BTreeSet<u8>),
 }
@@ -223,7 +223,7 @@ fn unfinished_relist_is_served_when_it_is_complete() {
     cache.complete_pods();
     assert_eq!((uids(&cache), cache.pods()), (["u1", "u5"].map(str::to_owned).to_vec(), 4));
     assert!(
-        cache.view(deleted).unwrap().is_asked,
+        cache.view(deleted).unwrap().is_deletion_requested,
         "a pod that did not change is not deleted twice"
     );
     // Afterwards changes are visible at once.
@@ -277,7 +277,7 @@ fn pod_in_a_reused_slot_is_not_mistaken_for_the_old_one() {
     cache.apply(PodRecord { uid: uid(2), ..pod(2, PodPhase::Failed) });
     assert_eq!(cache.view(first), None, "though it is in the same slot");
     cache.mark_asked(first);
-    assert!(!cache.in_order().next().unwrap().is_asked);
+    assert!(!cache.in_order().next().unwrap().is_deletion_requested);
 }
 
 #[test]

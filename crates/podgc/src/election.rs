@@ -49,7 +49,7 @@ pub struct ElectionPorts {
     pub leases: Arc<dyn Leases>,
     /// Receives events about the leader.
     pub events: Arc<dyn ClusterEvents>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
 }
 
@@ -95,7 +95,7 @@ impl Election {
         self.lease.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a leader has missed the end of its lease by so much that something is wrong with it.
+    /// Whether a leader has missed the end of its lease by so much that it counts as unhealthy.
     pub fn is_overdue(&self) -> bool {
         self.elector().is_overdue(self.start.elapsed(), GRACE)
     }
@@ -179,7 +179,8 @@ impl Election {
         self.record_event("stopped leading").await;
     }
 
-    /// The lease, if we hold it. After a write without an answer, it is read from the server.
+    /// The lease, if this process holds it. After a write without a response, it is read from the
+    /// server.
     async fn ours(&self) -> Result<Option<Lease>, ApiError> {
         if !self.in_doubt.load(Ordering::Relaxed) {
             return Ok(self.lease().clone().filter(|_| self.leads()));
@@ -204,9 +205,9 @@ impl Election {
     }
 
     async fn write(&self, lease: Option<&Lease>) -> Result<Option<String>, ApiError> {
-        let asked = self.start.elapsed();
+        let requested = self.start.elapsed();
         let wall = self.ports.clock.now();
-        let step = self.elector().step(lease.map(|lease| &lease.record), asked, wall);
+        let step = self.elector().step(lease.map(|lease| &lease.record), requested, wall);
         let (name, leases) = (&self.settings.lease, &self.ports.leases);
         // Until the response arrives, and if none does.
         let doubt = || self.in_doubt.store(true, Ordering::Relaxed);
@@ -222,7 +223,7 @@ impl Election {
             }
         };
         self.in_doubt.store(false, Ordering::Relaxed);
-        self.elector().wrote(&written, asked);
+        self.elector().wrote(&written, requested);
         *self.lease() = Some(written);
         Ok(None)
     }

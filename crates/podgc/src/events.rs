@@ -25,7 +25,8 @@ pub const WAITING: usize = 256;
 /// How long queued events are written after a stop; the rest is dropped and counted.
 pub const FLUSH: Duration = Duration::from_secs(5);
 
-/// How long a deletion waits for room. Deletions go on without events if these cannot be written.
+/// How long a deletion waits for room. Deletions continue without events if these cannot be
+/// written.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How many events are written concurrently.

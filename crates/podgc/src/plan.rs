@@ -37,13 +37,13 @@ pub struct PodView<'a> {
     /// Whether and how its deletion was requested.
     pub deletion: Deletion,
     /// Whether this controller deleted it and has received no event about it since.
-    pub is_asked: bool,
+    pub is_deletion_requested: bool,
 }
 
 impl PodView<'_> {
     /// Whether nothing is left to do: it only waits for its finalizers, or for an event about it.
     pub fn is_spent(&self) -> bool {
-        self.is_asked || (self.deletion == Deletion::Forced && self.phase.is_final())
+        self.is_deletion_requested || (self.deletion == Deletion::Forced && self.phase.is_final())
     }
 
     /// Whether its deletion was requested.
@@ -174,7 +174,7 @@ pub struct Removal {
 /// The order of terminated pods, after the evicted ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// By creation, as upstream.
+    /// By creation, like upstream.
     #[default]
     Creation,
     /// By finish time.

@@ -25,7 +25,7 @@ use crate::decide::unscheduled::unscheduled;
 use crate::metrics::Metrics;
 use crate::plan::{Pass, Removal, TerminatedPods as _, TerminatedPolicy};
 
-/// From the end of one cycle to the start of the next, as upstream.
+/// From the end of one cycle to the start of the next, like upstream.
 pub const PERIOD: Duration = Duration::from_secs(20);
 
 /// The settings of the controller.
@@ -52,7 +52,7 @@ pub struct Outside {
     pub nodes: Arc<dyn Nodes>,
     /// Deletes pods.
     pub pods: Arc<dyn PodWrites>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// The queue of events about deletions, if they are enabled.
     pub events: Option<mpsc::Sender<ClusterEvent>>,
@@ -151,7 +151,7 @@ impl PodGc {
         }
     }
 
-    /// How many pods wait for each pass but the first, as far as the cache shows.
+    /// How many pods wait for each pass but the first, according to the cache.
     fn waiting(&self) -> [usize; 3] {
         let cache = self.cache.lock();
         let out = nodes_to_ask(cache.terminating(), |name| cache.node(name));
@@ -174,12 +174,12 @@ impl PodGc {
 
     /// The nodes are read again: the cache may be outdated, and a node that came back runs its pods.
     async fn out_of_service(&self, stop: &CancellationToken) -> Vec<Removal> {
-        let asked = {
+        let requested = {
             let cache = self.cache.lock();
             nodes_to_ask(cache.terminating(), |name| cache.node(name))
         };
         let mut proven = BTreeSet::new();
-        for name in asked {
+        for name in requested {
             if stop.is_cancelled() {
                 return Vec::new();
             }

@@ -48,7 +48,7 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn worked(&self, asked: &str, took: Duration) {
-        self.worker.with_label_values(&[asked]).observe(took.as_secs_f64());
+    pub(crate) fn worked(&self, requested: &str, took: Duration) {
+        self.worker.with_label_values(&[requested]).observe(took.as_secs_f64());
     }
 }

@@ -42,7 +42,7 @@ pub struct MirrorParts {
     pub pods: watch::Receiver<StaticPods>,
     /// The name of this node.
     pub node: String,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// Catches panics in the work for single pods.
     pub panics: PanicGuard,
@@ -93,7 +93,7 @@ impl Mirrors {
                 () = sleep_until(again.unwrap_or_else(Instant::now)), if again.is_some() => true,
             };
             if !open {
-                // A sender has ended, and the agent with it.
+                // A sender was dropped, because the agent stops.
                 stop.cancelled().await;
                 return;
             }

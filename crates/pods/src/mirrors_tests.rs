@@ -140,8 +140,9 @@ async fn failing_mirror_backs_off_and_does_not_block_others() {
         harness.server.update(&PodName::new("default", "another"), change);
         sleep(Duration::from_secs(1)).await;
     }
-    let asked = harness.server.calls().into_iter().filter(|call| call.contains("another")).count();
-    assert!((5..12).contains(&asked), "{asked} attempts in 100 s in spite of many changes");
+    let requested =
+        harness.server.calls().into_iter().filter(|call| call.contains("another")).count();
+    assert!((5..12).contains(&requested), "{requested} attempts in 100 s in spite of many changes");
 }
 
 // behaviour: API-25
@@ -151,8 +152,8 @@ async fn mirror_waits_for_its_node_and_for_the_server() {
     harness.pods.send_replace(wanted(&fixed("u1")));
     sleep(Duration::from_mins(2)).await;
     assert_eq!(harness.server.pod(&name()), None);
-    let asked = harness.server.calls().len();
-    assert!(asked < 20, "{asked} calls in two minutes");
+    let requested = harness.server.calls().len();
+    assert!(requested < 20, "{requested} calls in two minutes");
     harness.server.away(true);
     harness.server.register_node("node");
     sleep(Duration::from_mins(1)).await;

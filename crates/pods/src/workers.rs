@@ -96,7 +96,7 @@ pub struct WorkerParts {
     pub in_flight: InFlight,
     /// Orders actions and observations.
     pub seq: SeqCounter,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// Receives events for users.
     pub events: Arc<dyn Events>,
@@ -156,7 +156,7 @@ struct Wait {
     is_resync: bool,
 }
 
-/// What the last job of a pod left.
+/// The result of the last job of a pod.
 #[derive(Debug, Clone, Default)]
 struct LastJob {
     /// When it last changed something: the next job needs an observation that began later.
@@ -169,7 +169,7 @@ struct LastJob {
 #[derive(Debug)]
 struct JobResult {
     synced: SyncResult,
-    /// When it last changed something, if it has observed the effect: then the next job needs no new observation.
+    /// The time of its last change, if it has observed the effect: then the next job needs no new observation.
     seen_since: Option<Seq>,
 }
 
@@ -221,7 +221,7 @@ impl WorkersTask {
             let next = due.into_iter().chain(self.next_redo()).min();
             // Biased: stopping first; then ended jobs, of which there is at most one for each pod;
             // then waits, which are spaced by seconds; requests last. Requests are still served,
-            // because the other branches cannot be ready without end.
+            // because the other branches are not ready for ever.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,

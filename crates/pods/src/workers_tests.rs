@@ -287,7 +287,7 @@ async fn finished_pod_is_not_synced_again() {
 
 // behaviour: WRK-35
 #[tokio::test(start_paused = true)]
-async fn remains_of_a_finished_pod_are_found_by_observations() {
+async fn leftovers_of_a_finished_pod_are_found_by_observations() {
     let mut bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;
@@ -310,7 +310,7 @@ async fn remains_of_a_finished_pod_are_found_by_observations() {
 
 // behaviour: WRK-35
 #[tokio::test(start_paused = true)]
-async fn remains_that_appear_during_clean_up_are_terminated() {
+async fn containers_that_appear_during_clean_up_are_terminated() {
     let mut bench = Bench::without_observations();
     bench.observations.observe("a", bench.seq.next());
     bench.create("a").await;
@@ -350,7 +350,7 @@ async fn observation_is_requested_once_and_only_when_needed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn recreated_pod_is_not_judged_by_its_old_remains() {
+async fn recreated_pod_ignores_leftovers_of_its_earlier_instance() {
     let bench = Bench::without_observations();
     bench.observations.remains("a");
     bench.create("a").await;
@@ -395,7 +395,7 @@ async fn observation_of_termination_is_used_for_clean_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stop_does_not_wait_for_jobs_and_starts_none() {
+async fn stop_neither_waits_for_nor_starts_jobs() {
     let mut bench = Bench::new();
     bench.script("sync a", [Act::Hangs]);
     bench.create("a").await;
@@ -410,7 +410,7 @@ async fn stop_does_not_wait_for_jobs_and_starts_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn resync_waits_for_a_relist_and_requests_no_observation() {
+async fn resync_waits_for_the_next_relist() {
     let bench = Bench::new();
     bench.create("a").await;
     bench.nth(1).await;

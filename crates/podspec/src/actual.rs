@@ -14,7 +14,7 @@ pub type Sizes = BTreeMap<ContainerId, Actual>;
 /// The resources of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Actual {
-    /// The resources applied last, as far as they are known.
+    /// The resources applied last, if known.
     pub size: Size,
     /// The size of a later update whose outcome is unknown.
     pub unsure: Option<Size>,

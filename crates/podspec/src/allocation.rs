@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn allocation_round_trips_through_its_note() {
+    fn allocation_round_trips_through_its_annotation() {
         let whole = "resources: {limits: {cpu: 2, memory: 1Gi}}, containers: [{name: a}]";
         for pod in [sized("requests: {cpu: 1}, limits: {memory: 2Gi}"), pod(whole)] {
             let given = Allocation::of(&pod);

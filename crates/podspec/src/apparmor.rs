@@ -7,8 +7,8 @@ use crate::view;
 /// The prefix of the deprecated annotation with the profile of a container.
 pub const APPARMOR_ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
 
-/// The profile of a container: its own, then that of the annotation, since nothing converts the annotation of a static
-/// pod into a field, then the pod's.
+/// The profile of a container: from its field, then from the annotation, then from the pod's field. The annotation of
+/// a static pod is not converted to a field.
 pub fn apparmor_profile(pod: &Pod, container: &Container) -> Option<AppArmorProfile> {
     let own = container.security_context.as_ref().and_then(|own| own.app_armor_profile.clone());
     let annotated = || {

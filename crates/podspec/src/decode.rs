@@ -24,11 +24,11 @@ pub struct Decoded {
     pub pods: Vec<Pod>,
     /// Whether they were in a list.
     pub is_list: bool,
-    /// What was ignored.
+    /// The fields that were ignored.
     pub warnings: Vec<Warning>,
 }
 
-/// A part of a manifest that has no effect, for its author.
+/// A part of a manifest that has no effect, reported to its author.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Warning {
     /// The API has no such field.

@@ -46,7 +46,7 @@ fn pod_fields(spec: &mut PodSpec) {
     set_word(&mut spec.scheduler_name, "default-scheduler");
     spec.security_context.get_or_insert_default();
     spec.enable_service_links.get_or_insert(true);
-    // A negative value is raised to the minimum, as upstream, and is no error.
+    // A negative value is raised to the minimum, like upstream, and is not an error.
     let grace = &mut spec.termination_grace_period_seconds;
     *grace = Some(match *grace {
         None => TERMINATION_GRACE_PERIOD_SECONDS,

@@ -1,4 +1,4 @@
-//! Parses and validates image names, by the rules of registries and in upstream's words.
+//! Parses and validates image names, by the rules of registries and with upstream's messages.
 
 /// The maximum length of a name without its registry.
 const NAME_MAX: usize = 255;
@@ -18,7 +18,7 @@ pub struct ImageName<'a> {
     pub digest: Option<&'a str>,
 }
 
-/// Why a text is no image name.
+/// Why a text is not an image name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImageNameError {
     /// It is an image id.

@@ -18,7 +18,7 @@ const PRINTED_PROBLEMS: usize = 20;
 pub struct Manifest {
     /// One pod of a file; any number of a URL.
     pub pods: Vec<Pod>,
-    /// What was ignored.
+    /// The fields that were ignored.
     pub warnings: Vec<Warning>,
 }
 

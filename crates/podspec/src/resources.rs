@@ -33,7 +33,7 @@ pub fn is_extended(name: &str) -> bool {
         && qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-/// Whether it is counted in whole numbers, and is no standard resource.
+/// Whether it is counted in whole numbers, and is not a standard resource.
 pub fn is_scalar(name: &str) -> bool {
     is_extended(name)
         || is_huge_pages(name)
@@ -73,7 +73,7 @@ pub fn pod_requests(pod: &Pod) -> Amounts {
     whole(pod, |part| part.requests.as_ref())
 }
 
-/// The limits of a pod without overhead: pod-level ones, and else the sum of its containers.
+/// The limits of a pod without overhead: pod-level limits, or else the sum of its containers.
 pub fn pod_limits(pod: &Pod) -> Amounts {
     whole(pod, |part| part.limits.as_ref())
 }
@@ -85,8 +85,7 @@ pub fn pod_requests_with_overhead(pod: &Pod) -> Amounts {
     requests
 }
 
-/// The limits of a pod with overhead. Overhead alone is no limit, and a limit of
-/// zero is none.
+/// The limits of a pod with overhead. Overhead alone is not a limit, and a limit of zero is none.
 pub fn pod_limits_with_overhead(pod: &Pod) -> Amounts {
     let mut limits = pod_limits(pod);
     let mut overhead = overhead(pod);
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn sidecars_run_beside_later_containers() {
+    fn sidecars_keep_running_with_later_containers() {
         let sidecar = "{restartPolicy: Always, resources: {requests: {cpu: 1}}}";
         let init = "{resources: {requests: {cpu: 5}}}";
         let regular = "{resources: {requests: {cpu: 2}}}";

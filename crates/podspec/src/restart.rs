@@ -172,7 +172,7 @@ pub fn has_finished(pod: &Pod, status: &RuntimePodStatus) -> bool {
 }
 
 /// Whether an init container failed and will not be restarted. Once regular containers run, init
-/// containers have completed, whatever is left of them.
+/// containers have completed, even if their instances were removed.
 fn has_failed_to_initialize(pod: &Pod, status: &RuntimePodStatus) -> bool {
     let running = |container: &Container| {
         let latest = status.latest(&container.name);

@@ -6,8 +6,8 @@ use model::observed::{RuntimePodStatus, SandboxState, SandboxStatus};
 use crate::view;
 
 /// The state of a pod's sandboxes; upstream's `PodSandboxChanged`, with one difference: a live
-/// sandbox beside the newest that never had a container was completed by the runtime after its
-/// call had timed out, and is no reason to restart the pod.
+/// sandbox other than the newest one that never had a container was completed by the runtime after
+/// its call had timed out, and is not a reason to restart the pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SandboxFit<'a> {
     /// The newest one can be used.
@@ -39,7 +39,7 @@ pub fn sandbox_fit<'a>(pod: &Pod, status: &'a RuntimePodStatus) -> SandboxFit<'a
     }
 }
 
-/// The live sandboxes of a pod that are not its newest.
+/// The live sandboxes of a pod other than the newest one.
 pub fn live_beside_newest(status: &RuntimePodStatus) -> impl Iterator<Item = &SandboxStatus> {
     let others = status.sandboxes.iter().skip(1);
     others.filter(|sandbox| sandbox.state == SandboxState::Ready)

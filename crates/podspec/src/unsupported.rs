@@ -14,7 +14,7 @@ const ANNOTATIONS: [&str; 2] =
 
 /// The pods for which a field is unsupported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum UnsupportedIn {
     /// All pods.
     Any,
     /// Pods of manifests. For a pod of the API the cluster provides the feature.
@@ -42,16 +42,19 @@ pub fn unsupported(pod: &Pod) -> Vec<String> {
 /// The annotations of a manifest. On a pod of the API they may be added at any time, and have no effect.
 fn annotations(pod: &Pod) -> Vec<String> {
     let names = pod.metadata.annotations.iter().flatten().map(|(name, _)| name);
-    let asked = names.filter(|name| ANNOTATIONS.iter().any(|known| name.starts_with(known)));
-    asked.map(|name| format!("metadata.annotations[{name}]")).collect()
+    let requested = names.filter(|name| ANNOTATIONS.iter().any(|known| name.starts_with(known)));
+    requested.map(|name| format!("metadata.annotations[{name}]")).collect()
 }
 
 fn has_any<T>(list: Option<&Vec<T>>) -> bool {
     list.is_some_and(|list| !list.is_empty())
 }
 
-fn set_fields(fields: &[(&'static str, Of, bool)], is_static: bool) -> Vec<&'static str> {
-    let counts = |of: Of, set: bool| set && (is_static || of == Of::Any);
+fn set_fields(
+    fields: &[(&'static str, UnsupportedIn, bool)],
+    is_static: bool,
+) -> Vec<&'static str> {
+    let counts = |of: UnsupportedIn, set: bool| set && (is_static || of == UnsupportedIn::Any);
     fields.iter().filter(|(_, of, set)| counts(*of, *set)).map(|(name, ..)| *name).collect()
 }
 
@@ -77,10 +80,10 @@ fn pod_fields(spec: &PodSpec, is_static: bool) -> Vec<&'static str> {
         readiness_gates, resource_claims, runtime_class_name, scheduling_group,
     } = spec;
     set_fields(&[
-        ("readinessGates", Of::Manifests, has_any(readiness_gates.as_ref())),
-        ("resourceClaims", Of::Any, has_any(resource_claims.as_ref())),
-        ("runtimeClassName", Of::Manifests, runtime_class_name.is_some()),
-        ("schedulingGroup", Of::Any, scheduling_group.is_some()),
+        ("readinessGates", UnsupportedIn::Manifests, has_any(readiness_gates.as_ref())),
+        ("resourceClaims", UnsupportedIn::Any, has_any(resource_claims.as_ref())),
+        ("runtimeClassName", UnsupportedIn::Manifests, runtime_class_name.is_some()),
+        ("schedulingGroup", UnsupportedIn::Any, scheduling_group.is_some()),
     ], is_static)
 }
 
@@ -98,8 +101,8 @@ fn container_fields(container: &Container, is_static: bool) -> Vec<&'static str>
     } = container;
     let claims = resources.as_ref().and_then(|resources| resources.claims.as_ref());
     set_fields(&[
-        ("envFrom", Of::Manifests, has_any(env_from.as_ref())),
-        ("resources.claims", Of::Any, has_any(claims)),
+        ("envFrom", UnsupportedIn::Manifests, has_any(env_from.as_ref())),
+        ("resources.claims", UnsupportedIn::Any, has_any(claims)),
     ], is_static)
 }
 

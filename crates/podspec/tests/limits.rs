@@ -87,7 +87,7 @@ const ATTACKS_ON_THE_PARSER: &[Attack] = &[
     ("documents", || "---\n".repeat(MAX_MANIFEST_BYTES / 4), "is empty"),
 ];
 
-/// Pods that are decoded, with as many problems as possible.
+/// Pods that can be decoded and have as many problems as possible.
 const ATTACKS_ON_THE_RULES: &[Attack] = &[
     (
         "containers",

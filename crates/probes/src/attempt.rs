@@ -95,7 +95,7 @@ pub(crate) struct AttemptResult {
     pub(crate) worker: WorkerId,
     pub(crate) class: Class,
     pub(crate) instance: ContainerId,
-    /// Its result; an error is no verdict.
+    /// Its result; an error is not a verdict.
     pub(crate) returned: Result<ProbeOutput, String>,
     pub(crate) took: Duration,
     pub(crate) due: Instant,

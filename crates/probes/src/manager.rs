@@ -1,4 +1,4 @@
-//! The probe manager, as other parts of the agent use it.
+//! The probe manager, the interface for other parts of the agent.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,7 +32,7 @@ pub struct ManagerParts {
     pub network: Arc<dyn ProbeClient>,
     /// Records events.
     pub events: Arc<dyn Events>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// Keeps results over a restart.
     pub files: Arc<dyn HostFiles>,
@@ -90,8 +90,8 @@ impl ProbeManager {
         }
     }
 
-    /// A pod was synced: its probes begin. A pod whose probes run already keeps them, whatever its new specification
-    /// says, as upstream.
+    /// A pod was synced: its probes begin. A pod whose probes run already keeps them, regardless of its new
+    /// specification says, like upstream.
     pub fn add_pod(&self, pod: &Arc<Pod>) {
         self.shared.state().add_pod(pod);
     }
@@ -115,7 +115,7 @@ impl ProbeManager {
         self.shared.remove(|state| state.stop_liveness_and_startup(uid));
     }
 
-    /// All containers of a pod have ended: so do its probes.
+    /// Stops the probes of a pod, because all its containers have terminated.
     pub fn remove_pod(&self, uid: &PodUid) {
         self.shared.remove(|state| state.remove_pod(uid));
     }
@@ -130,7 +130,7 @@ impl ProbeManager {
         self.shared.state().results(uid)
     }
 
-    /// The state of a pod's probes, for people.
+    /// The state of a pod's probes, for display.
     pub fn reports(&self, uid: &PodUid) -> Vec<ProbeReport> {
         self.shared.state().reports(uid)
     }

@@ -70,7 +70,7 @@ struct PodRecord {
 /// When something is observed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
-    /// The time of day.
+    /// The wall clock.
     pub(crate) now: Timestamp,
     pub(crate) instant: Instant,
     /// A number from zero to one, for the first attempt after a restart.
@@ -86,7 +86,7 @@ pub(crate) struct State {
     workers: BTreeMap<WorkerId, Record>,
     next_id: WorkerId,
     schedule: BTreeSet<(Instant, WorkerId)>,
-    /// Workers that wait for their turn, by class.
+    /// Workers that wait for a slot, by class.
     queued: [VecDeque<WorkerId>; 2],
     running: [usize; 2],
     /// Results of an earlier agent.
@@ -301,7 +301,8 @@ impl State {
         Some(target)
     }
 
-    /// Ends the liveness and startup probes of a pod's regular containers: the pod terminates. Returns what ended.
+    /// Stops the liveness and startup probes of the regular containers of a terminating pod. Returns the stopped
+    /// probes.
     pub(crate) fn stop_liveness_and_startup(&mut self, uid: &PodUid) -> Vec<Arc<Target>> {
         let Some(pod) = self.pods.get_mut(uid) else { return Vec::new() };
         let workers = &self.workers;
@@ -357,7 +358,7 @@ impl State {
         results
     }
 
-    /// The state of a pod's probes, for people.
+    /// The state of a pod's probes, for display.
     pub(crate) fn reports(&self, uid: &PodUid) -> Vec<ProbeReport> {
         let report = |record: &Record| ProbeReport {
             container: record.target.container().name.clone(),
@@ -468,7 +469,7 @@ fn passes(verdict: ProbeVerdict) -> bool {
     }
 }
 
-/// An attempt for people.
+/// An attempt for display.
 fn last_attempt(ended: &AttemptResult, now: Timestamp) -> LastAttempt {
     let (verdict, output) = match &ended.returned {
         Ok(output) if passes(output.verdict) && ended.class == Class::Network => {

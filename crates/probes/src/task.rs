@@ -80,7 +80,7 @@ impl Shared {
         };
         let mut state = self.state();
         let target = state.ended(&ended, self.moment());
-        // With the lock held: the series of a pod that is removed must not come back.
+        // With the lock held, so that the series of a removed pod are not created again.
         if let (Some(target), Ok(output)) = (&target, &ended.returned) {
             self.parts.metrics.count(target.series(), output.verdict, ended.took);
         }

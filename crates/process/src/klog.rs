@@ -91,7 +91,7 @@ const OURS: &[&str] = &[
     "volumes",
 ];
 
-/// Which events are logged: those of our crates by the verbosity, those of libraries from warnings on.
+/// Selects the events to log: from our crates by verbosity, from libraries only warnings and errors.
 fn filter(verbosity: u8) -> Targets {
     let level = level(verbosity);
     let ours = OURS.iter().map(|name| (*name, level));

@@ -19,8 +19,12 @@ impl Events for LoggedEvents {
             event;
         let reason = &*reason;
         match kind {
-            EventType::Normal => info!(%pod, %uid, %field_path, reason, note = %message, "event"),
-            EventType::Warning => warn!(%pod, %uid, %field_path, reason, note = %message, "event"),
+            EventType::Normal => {
+                info!(%pod, %uid, %field_path, reason, note = %message, "Event occurred")
+            }
+            EventType::Warning => {
+                warn!(%pod, %uid, %field_path, reason, note = %message, "Event occurred")
+            }
         }
     }
 }

@@ -23,7 +23,8 @@ impl Traces {
     }
 }
 
-/// Never returns and sends nothing. A result, because it can fail with the feature.
+/// Never returns and sends nothing. It returns a `Result` because the variant with the feature can
+/// fail.
 pub fn send(_: Option<Traces>) -> Result<Pending<()>, Infallible> {
     Ok(std::future::pending())
 }

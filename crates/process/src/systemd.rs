@@ -39,7 +39,7 @@ fn notify(states: &[NotifyState<'_>]) {
     }
 }
 
-/// How often the watchdog is notified; none for a unit without one.
+/// How often the watchdog is notified; `None` for a unit without one.
 pub fn watchdog() -> Result<Option<Duration>, TooShort> {
     period(sd_notify::watchdog_enabled())
 }

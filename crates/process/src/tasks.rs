@@ -10,8 +10,8 @@ use tokio::task::{Id, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-/// All long tasks. None of them may end before it is stopped. The program ends with the first one that does, so that
-/// its supervisor restarts it as a whole.
+/// All long tasks. No task may end before it is stopped. If one does, the whole program ends, so that its supervisor
+/// restarts it.
 #[derive(Debug, Default)]
 pub struct Tasks {
     set: JoinSet<Result<(), Reason>>,

@@ -1,4 +1,4 @@
-//! Traces for an OpenTelemetry collector: spans with upstream's names, as far as they exist here.
+//! Traces for an OpenTelemetry collector: spans with upstream's names.
 //!
 //! Ended spans wait in a bounded queue for one task that sends them. While the collector does not answer, spans are
 //! lost and no part of the program waits for them.
@@ -61,7 +61,7 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// The traces of a node, none without settings. Starts nothing.
+    /// The traces of a node; `None` without settings. Does not start them.
     pub fn new(settings: Option<TraceSettings>, node_name: &str) -> Option<Self> {
         let settings = settings?;
         let attributes = [("service.name", SERVICE), ("host.name", node_name)];
@@ -183,7 +183,7 @@ async fn forward(exporter: impl SpanExporter, mut waiting: mpsc::Receiver<SpanDa
         let failure = match tokio::time::timeout(DEADLINE, exporter.export(spans)).await {
             Ok(Ok(())) => {
                 if lost > 0 {
-                    info!(lost, "traces are sent again");
+                    info!(lost, "Traces are sent again");
                 }
                 lost = 0;
                 continue;
@@ -192,7 +192,7 @@ async fn forward(exporter: impl SpanExporter, mut waiting: mpsc::Receiver<SpanDa
             Err(_) => format!("no answer in {DEADLINE:?}"),
         };
         if lost == 0 {
-            warn!(error = failure, "cannot send traces; they are lost until it works again");
+            warn!(error = failure, "Cannot send traces, dropping them");
         }
         lost += count;
     }

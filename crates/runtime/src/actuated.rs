@@ -1,4 +1,5 @@
-//! The resources that containers were given since their creation. They survive restarts of the agent.
+//! The resources that were applied to containers since their creation. They survive restarts of the
+//! agent.
 //!
 //! The resources at creation are in an annotation of the container. This record has the later changes, and only
 //! containers that were changed. A change is on disk before it is applied: an agent that finds it pending
@@ -44,21 +45,21 @@ pub(crate) struct Actuated {
     file: Checkpoint<Record>,
     read: OnceCell<()>,
     /// Never held across an await.
-    known: Mutex<Known>,
+    known: Mutex<RecordState>,
     /// Held while the file is written, so that the latest record is written last.
     writing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct RecordState {
     record: Record,
     sizes: Arc<Sizes>,
     /// Whether the file is outdated.
     unwritten: bool,
 }
 
-impl Known {
-    /// Applies a change to the record. Whether anything has changed.
+impl RecordState {
+    /// Applies a change to the record. Returns whether anything has changed.
     fn change(&mut self, change: impl FnOnce(&mut Record)) -> bool {
         let before = self.record.clone();
         change(&mut self.record);
@@ -85,7 +86,7 @@ impl Actuated {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, RecordState> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -81,12 +81,12 @@ pub struct PodCgroups {
     settings: PodCgroupSettings,
     turns: Turns,
     /// The pods whose cgroups exist for certain. Never held across an await.
-    known: Mutex<BTreeMap<PodUid, Known>>,
-    /// The CPU shares of the burstable class; none if unknown. Held during
+    known: Mutex<BTreeMap<PodUid, CgroupState>>,
+    /// The CPU shares of the burstable class; `None` if unknown. Held during
     /// writes, so that the latest sum is written last.
     written: tokio::sync::Mutex<Option<i64>>,
     /// Pods of that class that an earlier agent left, with their cgroups, and this one has not synced: their
-    /// requests are not known yet. None before the first look. Never held across an await.
+    /// requests are not known yet. `None` before the first search. Never held across an await.
     unsynced: Mutex<Option<BTreeMap<PodUid, CgroupName>>>,
     /// When this agent started.
     began: Instant,
@@ -98,14 +98,14 @@ const LONGEST_WAIT_FOR_UNSYNCED: Duration = Duration::from_mins(1);
 
 /// The known state of a pod's cgroup.
 #[derive(Debug, Clone, Default)]
-struct Known {
+struct CgroupState {
     /// The CPU request that the pod adds to its class.
     share: i64,
-    /// The values of the cgroup; none if they differ from the expected ones.
+    /// The values of the cgroup; `None` if they differ from the expected ones.
     values: Option<CgroupValues>,
 }
 
-/// Returns the rule by which nothing of a pod runs or will run; none if something may.
+/// Returns the rule that says that no container of a pod runs or will run; `None` if one may.
 pub type NothingRunsRule<'a> = &'a (dyn Fn(&PodUid) -> Option<&'static str> + Sync);
 
 /// Creates the cgroups of the QoS classes, or updates the values of existing ones.
@@ -142,7 +142,7 @@ impl PodCgroups {
         Self { port, clock, settings, turns, known, written, unsynced, began }
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<PodUid, Known>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<PodUid, CgroupState>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -192,11 +192,11 @@ impl PodCgroups {
         let uid = view::uid(pod);
         let _turn = self.turns.take(&uid).await;
         let values = pod_cgroup_values(pod, &self.settings);
-        let known = Known { share: class_share(pod), values: Some(values.clone()) };
+        let known = CgroupState { share: class_share(pod), values: Some(values.clone()) };
         self.known().insert(uid.clone(), known);
         self.limit_classes().await;
         if self.port.check(&name).await.is_ok() {
-            // An earlier agent may have left a change half done.
+            // An earlier agent may not have completed a change.
             let has = self.port.has(&name, &values).await.unwrap_or_else(|error| {
                 warn!(cgroup = %name, error = %Chain(&error), "Cannot read the values of pod cgroup");
                 true
@@ -227,7 +227,8 @@ impl PodCgroups {
         }
     }
 
-    /// Whether the cgroup of a pod has the allocated resources, as far as is known, and its class counts them.
+    /// Whether the cgroup of a pod is known to have the allocated resources, and its QoS class
+    /// includes them.
     pub(crate) fn is_sized(&self, pod: &Pod) -> bool {
         let sized = CgroupFacts::Ensured { values_match: true, share_matches: true };
         self.known_facts(pod).is_none_or(|facts| facts == sized)
@@ -274,7 +275,7 @@ impl PodCgroups {
 
     /// Updates the class after the cgroup of a pod was resized.
     pub(crate) async fn settled(&self, pod: &Pod) {
-        let known = Known { share: class_share(pod), values: Some(self.wanted(pod)) };
+        let known = CgroupState { share: class_share(pod), values: Some(self.wanted(pod)) };
         self.known().insert(view::uid(pod), known);
         self.limit_classes().await;
     }
@@ -303,7 +304,7 @@ impl PodCgroups {
     }
 
     /// The cgroups of pods that an earlier agent left in the burstable class, and this one has not
-    /// synced; none if they cannot be listed.
+    /// synced; `None` if they cannot be listed.
     async fn unsynced(&self, class: &CgroupName) -> Option<Vec<CgroupName>> {
         let is_known = self.unsynced.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         if !is_known {
@@ -429,7 +430,7 @@ impl PodCgroups {
 
     async fn remove_left(&self, name: &CgroupName, uid: &PodUid, why: NothingRunsRule<'_>) {
         let _turn = self.turns.take(uid).await;
-        // Checked during our turn: a pod that comes back waits for its cgroup.
+        // Checked while this task has the cgroup of the pod: a recreated pod waits for it.
         let Some(rule) = why(uid) else { return };
         match self.remove(name, uid, None, rule).await {
             Ok(()) => self.forget(uid).await,

@@ -21,7 +21,7 @@ use crate::decide::{
 };
 use crate::layout::next_restart_count;
 
-/// The most bytes that are read of a hosts file.
+/// The maximum number of bytes that are read of a hosts file.
 const LONGEST_FILE: u64 = 10 << 20;
 
 /// Creates the files of containers.

@@ -67,7 +67,7 @@ pub(crate) struct ContainerCreator {
     pub(crate) files: Arc<ContainerFiles>,
     pub(crate) node: Arc<NodeSettings>,
     pub(crate) host_ips: Arc<dyn HostIps>,
-    /// The API; none for a standalone agent.
+    /// The API; `None` for a standalone agent.
     pub(crate) api: Option<ApiParts>,
     pub(crate) remover: Arc<ContainerRemover>,
     pub(crate) volumes: ContainerVolumes,

@@ -172,7 +172,7 @@ impl StartError {
         matches!(self, Self::Create(source) if source.message.starts_with(IMAGE_VOLUME_FAILED))
     }
 
-    /// The waiting reason, as upstream.
+    /// The waiting reason, like upstream.
     pub fn label(&self) -> &'static str {
         match self {
             Self::BackOff { .. } => "CrashLoopBackOff",
@@ -241,7 +241,8 @@ impl StartError {
         }
     }
 
-    /// Whether it is no failure of the container: the pod is terminating, or the container runs after all.
+    /// Whether it is not a failure of the container: the pod is terminating, or the container runs after
+    /// all.
     pub(crate) fn is_pod_ending_or_started(&self) -> bool {
         matches!(self, Self::PodEnds | Self::RemoveUnused(RemoveUnused::Started))
     }

@@ -18,11 +18,11 @@ use crate::decide::{
 use crate::metrics::Metrics;
 use crate::report::Reporter;
 
-/// The most bytes of a response that are read; its content does not matter.
+/// The maximum number of bytes of a response that are read; its content does not matter.
 const MOST_OF_ANSWER: u64 = 10 << 10;
 /// The timeout of a request, unless it is cancelled before. Upstream waits forever.
 const LONGEST_REQUEST: Duration = Duration::from_hours(1);
-/// The most bytes of the output of a failed command in an error.
+/// The maximum number of bytes of the output of a failed command in an error.
 const MOST_OF_OUTPUT: usize = 1024;
 
 /// The container of a hook.
@@ -156,17 +156,17 @@ impl HookRunner {
             return Ok(());
         }
         // Only the reported part is assembled.
-        let text = |said: &mut dyn Iterator<Item = &u8>| {
-            let said: Vec<u8> = said.take(MOST_OF_OUTPUT).copied().collect();
-            String::from_utf8_lossy(&said).into_owned()
+        let text = |failure_output: &mut dyn Iterator<Item = &u8>| {
+            let failure_output: Vec<u8> = failure_output.take(MOST_OF_OUTPUT).copied().collect();
+            String::from_utf8_lossy(&failure_output).into_owned()
         };
         let output_text = text(&mut output.stdout.iter().chain(&output.stderr));
         let stderr = text(&mut output.stderr.iter());
         Err(HookFailure::ExitCode { code: output.exit_code, output: output_text, stderr })
     }
 
-    /// Sends an HTTP request. A response of any status is a success, as upstream. If the server does not support
-    /// TLS, the request is sent again without it, and an event is recorded.
+    /// Sends an HTTP request. A response of any status is a success, like upstream. If the server does not
+    /// support TLS, the request is sent again without it, and an event is recorded.
     async fn request(&self, hooked: &Hooked<'_>, http: &HttpHook) -> Result<(), HookFailure> {
         let get = |secure: bool| Get {
             url: http.url(secure),

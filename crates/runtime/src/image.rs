@@ -68,9 +68,10 @@ type Key = (PodUid, String);
 pub(crate) struct Ensured {
     /// The runtime's reference.
     pub(crate) image_ref: String,
-    /// The image; none if it was just pulled and the runtime did not return it.
+    /// The image; `None` if it was just pulled and the runtime did not return it.
     pub(crate) seen: Option<Image>,
-    /// On its ID: its name may be one that image garbage collection did not see on it.
+    /// The claim is on its ID, because image garbage collection may not have seen this name of the
+    /// image.
     pub(crate) resolved: Vec<ImageClaim>,
 }
 
@@ -98,7 +99,7 @@ struct PullNeed<'a> {
     container: &'a str,
     /// Its name, as the pod writes it.
     image: &'a str,
-    /// The same with a tag or digest.
+    /// Like `image`, with a tag or digest.
     tagged: String,
     cause: PullCause,
     credentials: PullCredentials,
@@ -111,7 +112,7 @@ enum Need<'a> {
 }
 
 /// The result of a lookup, and of the check whether the pod may use the image.
-struct Found {
+struct ImageLookup {
     presence: Presence,
     image: Option<Image>,
     /// The pod's credentials, if the check looked them up.
@@ -183,7 +184,7 @@ impl ImageProvider {
             return Err(error);
         }
         let tagged = with_default_tag(image);
-        let Found { presence, image: seen, credentials } =
+        let ImageLookup { presence, image: seen, credentials } =
             self.find(request, &tagged, report).await?;
         let is_present = match presence {
             Presence::NotLookedUp => None,
@@ -224,9 +225,9 @@ impl ImageProvider {
         request: ImageRequest<'_>,
         tagged: &str,
         report: &Reporter<'_>,
-    ) -> Result<Found, StartError> {
+    ) -> Result<ImageLookup, StartError> {
         let ImageRequest { pod, image, policy, early, .. } = request;
-        let found = |presence, image, credentials| Ok(Found { presence, image, credentials });
+        let found = |presence, image, credentials| Ok(ImageLookup { presence, image, credentials });
         if !is_looked_for(policy) {
             return found(Presence::NotLookedUp, None, None);
         }
@@ -296,12 +297,12 @@ impl ImageProvider {
             return Err(StartError::ImagePullBackOff { image: image.to_owned(), until, last });
         }
         report.event(Normal, "Pulling", pull_messages::pulling(image));
-        let asked = Instant::now();
+        let requested = Instant::now();
         let outcome = self.outcome(need, report).await?;
         match outcome {
             Ok(pulled) => {
                 self.backoff().collect(self.parts.clock.now());
-                self.report_pulled(need, &pulled, asked.elapsed(), report);
+                self.report_pulled(need, &pulled, requested.elapsed(), report);
                 Ok(pulled)
             }
             Err(source) => {
@@ -335,15 +336,15 @@ impl ImageProvider {
             },
             is_critical: view::is_critical(need.pod),
         });
-        let asked = Instant::now();
+        let requested = Instant::now();
         loop {
-            let reminder = tokio::time::sleep_until(asked + next_reminder(asked.elapsed()));
+            let reminder = tokio::time::sleep_until(requested + next_reminder(requested.elapsed()));
             tokio::select! {
                 biased;
                 () = need.cancel.cancelled() => return Err(StartError::PodEnds),
                 outcome = pull.outcome() => return Ok(outcome),
                 () = reminder => {
-                    let waited = Duration::from_secs(asked.elapsed().as_secs());
+                    let waited = Duration::from_secs(requested.elapsed().as_secs());
                     let text = pull_messages::still_pulling(need.image, waited, pull.has_begun());
                     report.event(Normal, STILL_PULLING, text);
                 }
@@ -359,7 +360,7 @@ impl ImageProvider {
         report: &Reporter<'_>,
     ) {
         let size = pulled.image.as_ref().map_or(0, |image| image.size);
-        // A pod that joined a running pull waited for a part of it.
+        // A pod that joined a running pull waited only for the rest of it.
         let took = pulled.took.min(waited);
         self.parts.metrics.pulled(waited, size);
         report.event(Normal, "Pulled", pull_messages::pulled(need.image, took, waited, size));
@@ -376,7 +377,7 @@ fn no_access(image: &str, source: CredentialsError, report: &Reporter<'_>) -> St
     error
 }
 
-/// The journal's record of a pull. Of credentials it has the source, never the content.
+/// The journal's record of a pull. It has the source of the credentials, never their content.
 fn incident(need: &PullNeed<'_>, pulled: &Pulled) -> Incident {
     let used = pulled.used.and_then(|position| need.credentials.get(position));
     let mut detail = Detail::default()

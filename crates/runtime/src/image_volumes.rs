@@ -57,7 +57,7 @@ pub(crate) async fn ensure(
             early: None,
             cancel,
         };
-        // All of them are pulled: the next attempt waits for fewer.
+        // All images are pulled even after a failure, so that the next attempt waits for fewer.
         match images.ensure(request, &report).await {
             Ok(one) => {
                 ensured.references.insert(name.to_owned(), one.image_ref);

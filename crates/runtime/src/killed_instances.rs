@@ -29,7 +29,7 @@ impl KilledInstances {
         self.pods.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an instance that is about to be killed. Drops those that were removed.
+    /// Adds an instance that is about to be killed, and drops instances that were removed.
     pub(crate) fn add(&self, status: &RuntimePodStatus, kill: &ContainerKill) {
         let mut pods = self.lock();
         let killed = pods.entry(status.uid.clone()).or_default();

@@ -137,8 +137,8 @@ impl PodKiller {
         grace: Option<Duration>,
         rule: &'static str,
     ) -> Result<(), SyncError> {
-        // As upstream, the sandbox is stopped even if a container could not be stopped: this kills
-        // everything left in it. Failures are reported nevertheless.
+        // Like upstream, the sandbox is stopped even if a container could not be stopped: this
+        // kills everything left in it. Failures are reported nevertheless.
         let mut failures = self.kill_containers(pod, status, grace, rule).await;
         for sandbox in &status.sandboxes {
             info!(uid = %status.uid, pod = %sandbox.pod, sandbox = %sandbox.id, "Stopping sandbox");

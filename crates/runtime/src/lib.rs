@@ -65,7 +65,7 @@ pub use model::log_layout::LogLayout;
 pub use parts::PodRuntimeParts;
 pub use pod_directories::PodDirectories;
 pub use pod_runtime::{Applied, PendingStart, PodRuntime};
-pub use resizer::Lacking;
+pub use resizer::MissingResources;
 pub use termination_message::TerminationMessages;
 pub use user_namespaces::UserNamespaceError;
 pub use volumes::{NoVolumes, PodVolumes};

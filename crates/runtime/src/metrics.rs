@@ -11,12 +11,12 @@ use self::attempts::Attempts;
 use self::image_volumes::ImageVolumeCounts;
 use crate::decide::{Role, size_class};
 
-/// Milliseconds, as upstream.
+/// Milliseconds, like upstream.
 const RESIZE_BUCKETS: [f64; 14] = [
     10.0, 50.0, 100.0, 500.0, 1000.0, 2000.0, 5000.0, 10_000.0, 20_000.0, 30_000.0, 60_000.0,
     120_000.0, 300_000.0, 600_000.0,
 ];
-/// Seconds, as upstream.
+/// Seconds, like upstream.
 const PULL_BUCKETS: [f64; 18] = [
     1.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 180.0, 240.0, 300.0, 360.0, 480.0, 600.0, 900.0,
     1200.0, 1800.0, 2700.0, 3600.0,

@@ -62,7 +62,7 @@ pub struct PodRuntimeParts {
     pub host_ips: Arc<dyn HostIps>,
     /// The bounds of the container back-off.
     pub restart_backoff: BackoffLimits,
-    /// The pods' cgroups; none if disabled.
+    /// The pods' cgroups; `None` if disabled.
     pub cgroups: Option<Arc<PodCgroups>>,
     /// The volumes of pods.
     pub volumes: Arc<dyn PodVolumes>,
@@ -70,7 +70,7 @@ pub struct PodRuntimeParts {
     pub claims: ImageClaims,
     /// Which pods may use which images, and the credentials for pulls.
     pub image_access: Arc<dyn ImageAccess>,
-    /// The API; none for a standalone agent.
+    /// The API; `None` for a standalone agent.
     pub api: Option<ApiParts>,
     /// The metrics.
     pub metrics: Metrics,

@@ -28,12 +28,12 @@ use crate::metrics::Metrics;
 use crate::parts::{PodRuntimeParts, SharedParts};
 use crate::remover::ContainerRemover;
 use crate::report::Reporter;
-use crate::resizer::{Lacking, PodResizer};
+use crate::resizer::{MissingResources, PodResizer};
 use crate::sandboxes::{SandboxContext, Sandboxes, has_user_namespace};
 use crate::setup::{PodSetup, Preparation, PreparedPod};
 use crate::starter::{ContainerStarter, StartRequest};
 
-/// How far the actions of a pod were executed.
+/// Which actions of a pod were executed.
 #[derive(Debug)]
 pub enum Applied {
     /// All of them.
@@ -97,7 +97,7 @@ impl PodRuntime {
         }
     }
 
-    /// The pods' cgroups; none if disabled.
+    /// The pods' cgroups; `None` if disabled.
     pub fn cgroups(&self) -> Option<Arc<PodCgroups>> {
         self.cgroups.clone()
     }
@@ -127,7 +127,8 @@ impl PodRuntime {
         self.sandboxes.mounts_recursively_read_only(pod).await
     }
 
-    /// Reads the resources that earlier agents gave to containers. The agent does not start without them.
+    /// Reads the resources that earlier agents applied to containers. The agent does not start without
+    /// them.
     pub async fn load_sizes(&self) -> Result<(), FileError> {
         self.resizer.load().await
     }
@@ -153,7 +154,7 @@ impl PodRuntime {
     }
 
     /// The parts of a pod that do not have the allocated resources yet.
-    pub async fn lacking(&self, pod: &Pod, status: &RuntimePodStatus) -> Lacking {
+    pub async fn lacking(&self, pod: &Pod, status: &RuntimePodStatus) -> MissingResources {
         self.resizer.missing(pod, status).await
     }
 

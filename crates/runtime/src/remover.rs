@@ -88,7 +88,7 @@ impl ContainerRemover {
         Ok(())
     }
 
-    /// The path of the log of an instance; none if the instance is gone.
+    /// The path of the log of an instance; `None` if the instance is gone.
     async fn log_path(&self, id: &ContainerId) -> Result<Option<Arc<str>>, RemoveError> {
         match self.containers.container_status(id).await {
             Ok(status) => Ok(Some(status.log_path)),

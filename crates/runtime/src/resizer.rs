@@ -27,7 +27,7 @@ use crate::metrics::Metrics;
 
 /// The parts of a running pod that do not have the allocated resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lacking {
+pub enum MissingResources {
     /// None.
     Nothing,
     /// Only its cgroup: a change is in progress, or its limits could not be set at creation, or the settings of
@@ -52,7 +52,7 @@ struct CgroupChange<'a> {
 pub(crate) struct PodResizer {
     pub(crate) sandboxes: Arc<dyn SandboxService>,
     pub(crate) containers: Arc<dyn ContainerService>,
-    /// The pods' cgroups; none if disabled.
+    /// The pods' cgroups; `None` if disabled.
     pub(crate) cgroups: Option<Arc<PodCgroups>>,
     /// The resources that containers were given since their creation.
     pub(crate) actuated: Actuated,
@@ -92,14 +92,14 @@ impl PodResizer {
     }
 
     /// The parts of a pod that do not have the allocated resources yet.
-    pub(crate) async fn missing(&self, pod: &Pod, status: &RuntimePodStatus) -> Lacking {
+    pub(crate) async fn missing(&self, pod: &Pod, status: &RuntimePodStatus) -> MissingResources {
         let sizes = self.sizes().await;
         if is_resizing(pod, status, &sizes) {
-            Lacking::Containers
+            MissingResources::Containers
         } else if self.runs(status) && !self.is_sized(pod) {
-            Lacking::Cgroup
+            MissingResources::Cgroup
         } else {
-            Lacking::Nothing
+            MissingResources::Nothing
         }
     }
 
@@ -107,7 +107,7 @@ impl PodResizer {
         self.cgroups.is_some() && status.running().next().is_some()
     }
 
-    /// Whether the pod's cgroup has the desired values, as far as is known.
+    /// Whether the pod's cgroup has the desired values, if known.
     fn is_sized(&self, pod: &Pod) -> bool {
         self.cgroups.as_ref().is_none_or(|cgroups| cgroups.is_sized(pod))
     }

@@ -57,7 +57,7 @@ pub(crate) struct Sandboxes {
     pub(crate) logs: LogLayout,
     pub(crate) node: Arc<NodeSettings>,
     pub(crate) host_ips: Arc<dyn HostIps>,
-    /// The handlers of runtime classes; none without an API server.
+    /// The handlers of runtime classes; `None` without an API server.
     pub(crate) classes: Option<Arc<dyn RuntimeHandlers>>,
     pub(crate) user_namespaces: UserNamespaces,
     /// The pods' cgroups, which are the parents of the sandboxes' cgroups.
@@ -98,7 +98,7 @@ impl Sandboxes {
             self.metrics.attempts.pod_with_own_users_starts();
         }
         let made = self.create_or_report(pod, attempt, cancel).await;
-        // The pod may terminate meanwhile: then it is no failure.
+        // The pod may terminate meanwhile: then it is not a failure.
         if made.is_err() && !cancel.is_cancelled() {
             self.metrics.pod_did_not_start();
         }
@@ -109,8 +109,8 @@ impl Sandboxes {
         Ok(SandboxContext { id, config, ips, recursive_read_only })
     }
 
-    /// The IPs of a pod whose sandbox was just created. A failed request is no reason
-    /// to fail: the next status of the pod has them.
+    /// The IPs of a pod whose sandbox was just created. A failed request is not a reason to fail:
+    /// the next status of the pod has them.
     async fn addresses(&self, pod: &Pod, sandbox: &SandboxId) -> Result<Vec<IpAddr>, SyncError> {
         if view::host_network(pod) {
             return Ok(self.host_ips.host_ips());
@@ -127,7 +127,7 @@ impl Sandboxes {
     }
 
     /// Creates a sandbox. One of an earlier attempt with the same name is used or removed. For a
-    /// terminating pod an error is no failure.
+    /// terminating pod an error is not a failure.
     async fn create_or_report(
         &self,
         pod: &Pod,
@@ -177,7 +177,7 @@ impl Sandboxes {
             let began = Instant::now();
             let ran = self.runtime.sandboxes.run_pod_sandbox(&config).await;
             let (handler, took) = (&config.runtime_handler, began.elapsed());
-            self.metrics.attempts.asked_for_sandbox(handler, took, ran.is_err());
+            self.metrics.attempts.sandbox_requested(handler, took, ran.is_err());
             let error = match ran {
                 Ok(id) => return Ok((id, config)),
                 Err(error) => error,

@@ -40,9 +40,9 @@ pub(crate) struct PodSetup {
     pub(crate) files: Arc<dyn HostFiles>,
     /// The root of the pods' directories.
     pub(crate) pods_dir: PathBuf,
-    /// The objects that pods refer to; none without an API server.
+    /// The objects that pods refer to; `None` without an API server.
     pub(crate) objects: Option<Arc<dyn PodObjects>>,
-    /// The pods' cgroups; none if disabled.
+    /// The pods' cgroups; `None` if disabled.
     pub(crate) cgroups: Option<Arc<PodCgroups>>,
     pub(crate) volumes: Arc<dyn PodVolumes>,
     pub(crate) events: Arc<dyn Events>,

@@ -317,7 +317,7 @@ impl ContainerStarter {
     }
 
     /// Checks the back-off. Only a container that exited backs off: one that was killed for a change, or whose
-    /// sandbox died while it ran, did not fail. Returns the back-off that it waited.
+    /// sandbox died while it ran, did not fail. Returns the back-off that the container has waited.
     fn wait_its_turn(&self, starting: &StartContext<'_>) -> Result<Option<Duration>, StartError> {
         let StartContext { pod, container, status, .. } = starting;
         let ended = status.latest_ended(&container.name);

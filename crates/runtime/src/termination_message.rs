@@ -135,7 +135,7 @@ impl TerminationMessageReader for TerminationMessages {
 }
 
 impl TerminationMessages {
-    /// The content of a container's file; none if there is none, or the agent did not create it.
+    /// The content of a container's file; `None` if there is none, or the agent did not create it.
     async fn written(&self, file: &str) -> Option<String> {
         let below = Path::new(file).strip_prefix(&self.pods).ok()?;
         match self.files.read_end(&self.pods, below, MOST_OF_FILE).await {

@@ -17,7 +17,7 @@ use crate::decide::{IdRanges, IdSpan, NodeSettings, RangeError};
 
 /// The file in a pod's directory that holds its range.
 const FILE: &str = "userns";
-/// The most bytes of such a file.
+/// The maximum number of bytes of such a file.
 const LONGEST_FILE: u64 = 64 * 1024;
 
 /// The content of the file.
@@ -66,7 +66,7 @@ pub enum UserNamespaceError {
         source: serde_json::Error,
     },
     /// A file holds more than a range, or not the same for users and groups.
-    #[error("{} is not one range for users and groups alike", .0.display())]
+    #[error("{} is not a single range for both users and groups", .0.display())]
     NotOneRange(PathBuf),
     /// There is no free range.
     #[error("create user namespace")]
@@ -237,10 +237,10 @@ mod tests {
         let one = r#"{"hostId":65536,"containerId":0,"length":65536}"#;
         let rows = [
             ("half of somethi".to_owned(), "invalid user namespace mappings file"),
-            (r#"{"uidMappings":[],"gidMappings":[]}"#.to_owned(), "is not one range"),
+            (r#"{"uidMappings":[],"gidMappings":[]}"#.to_owned(), "is not a single range"),
             (
                 format!(r#"{{"uidMappings":[{one},{one}],"gidMappings":[{one}]}}"#),
-                "is not one range",
+                "is not a single range",
             ),
         ];
         for (content, expected) in rows {

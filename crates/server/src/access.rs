@@ -139,7 +139,7 @@ mod tests {
     struct Server(Mutex<Vec<String>>);
 
     impl Server {
-        fn asked(&self) -> Vec<String> {
+        fn requested(&self) -> Vec<String> {
             std::mem::take(&mut *self.0.lock().unwrap())
         }
     }
@@ -222,19 +222,19 @@ mod tests {
             assert_eq!(access.to("/metrics", Credentials::default()).await, Verdict::Forbidden);
         }
         let first = ["token good", "good /metrics", "token bad", "system:anonymous /metrics"];
-        assert_eq!(server.asked(), first);
+        assert_eq!(server.requested(), first);
         for _ in 0..2 {
             assert_eq!(access.to("/metrics", token("broken")).await, Verdict::Unknown);
         }
-        assert_eq!(server.asked(), ["token broken"; 2], "an error is not cached");
+        assert_eq!(server.requested(), ["token broken"; 2], "an error is not cached");
         tokio::time::sleep(SECOND * 6).await;
         assert_eq!(access.to("/metrics", Credentials::default()).await, Verdict::Forbidden);
         assert_eq!(access.to("/metrics", token("good")).await, Verdict::Allowed);
-        assert_eq!(server.asked(), ["system:anonymous /metrics"]);
+        assert_eq!(server.requested(), ["system:anonymous /metrics"]);
         tokio::time::sleep(SECOND * 6).await;
         assert_eq!(access.to("/metrics", token("good")).await, Verdict::Allowed);
         assert_eq!(access.to("/configz", token("good")).await, Verdict::Forbidden);
-        assert_eq!(server.asked(), ["token good", "good /configz"]);
+        assert_eq!(server.requested(), ["token good", "good /configz"]);
     }
 
     // behaviour: PGC-105

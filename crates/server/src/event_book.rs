@@ -40,7 +40,7 @@ pub struct EventBook {
     next: Arc<dyn Events>,
     /// The name of the node, and the receiver of its events.
     node: Option<(Arc<str>, Arc<dyn NodeEvents>)>,
-    /// Written by [`Events::record`] alone. Never held across an await.
+    /// Written only by [`Events::record`]. Never held across an await.
     pages: Mutex<Pages>,
     /// The number of recorded events. Closed with the book.
     changes: watch::Sender<u64>,
@@ -98,9 +98,9 @@ impl EventBook {
     /// The events of a pod by name, with any uid, or of all pods; latest last.
     pub fn items(&self, pod: Option<&PodName>) -> Vec<EventItem> {
         let pages = self.pages();
-        let asked =
+        let requested =
             pages.entries.values().filter(|entry| pod.is_none_or(|pod| entry.event.pod == *pod));
-        asked.map(|entry| entry.item()).collect()
+        requested.map(|entry| entry.item()).collect()
     }
 
     fn pages(&self) -> MutexGuard<'_, Pages> {

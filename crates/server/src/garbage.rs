@@ -2,7 +2,7 @@
 
 use futures_util::StreamExt as _;
 use hyper::StatusCode;
-use journal::{Found, Query as Meant};
+use journal::{Query as Meant, SearchResult};
 
 use crate::parts::Parts;
 use crate::query::Query;
@@ -40,7 +40,7 @@ pub(crate) async fn history(parts: &Parts, query: &Query) -> Answer {
 /// Searches the journal for the object of a query.
 async fn search<F>(query: &Query, search: impl FnOnce(Meant, usize) -> F) -> Answer
 where
-    F: Future<Output = Result<Found, String>>,
+    F: Future<Output = Result<SearchResult, String>>,
 {
     let Some(what) = query.get("what").filter(|what| !what.trim().is_empty()) else {
         return problem(StatusCode::BAD_REQUEST, "query parameter \"what\" is required");

@@ -158,7 +158,7 @@ async fn connection(
         async move { port.answer(request, owner, slot).await }
     };
     if timeout(LONGEST, answer_one(stream, answer)).await.is_err() {
-        debug!("connection closed at its time limit");
+        debug!("Connection reached its time limit, closing it");
     }
 }
 

@@ -110,11 +110,11 @@ impl Port {
     }
 
     /// Gets a path; returns the status and the whole answer.
-    async fn get(&self, who: Who<'_>, path: &str) -> (u16, String) {
+    async fn get(&self, who: Credentials<'_>, path: &str) -> (u16, String) {
         let (identity, token) = match who {
-            Who::Anonymous => (None, String::new()),
-            Who::Token(token) => (None, format!("authorization: Bearer {token}\r\n")),
-            Who::Certificate(identity) => (Some(identity), String::new()),
+            Credentials::Anonymous => (None, String::new()),
+            Credentials::Token(token) => (None, format!("authorization: Bearer {token}\r\n")),
+            Credentials::Certificate(identity) => (Some(identity), String::new()),
         };
         let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{token}\r\n");
         let answer = self.send(identity, &request).await.unwrap();
@@ -124,7 +124,7 @@ impl Port {
 
 /// The credentials of a caller.
 #[derive(Clone, Copy)]
-enum Who<'a> {
+enum Credentials<'a> {
     Anonymous,
     Token(&'a str),
     Certificate(&'a Identity),
@@ -137,12 +137,12 @@ async fn open_paths_are_public_and_other_paths_need_authorization() {
     let good = port.authority.client("good");
     let poor = port.authority.client("poor");
     let whos = [
-        Who::Anonymous,
-        Who::Token("bad"),
-        Who::Token("poor"),
-        Who::Token("good"),
-        Who::Certificate(&poor),
-        Who::Certificate(&good),
+        Credentials::Anonymous,
+        Credentials::Token("bad"),
+        Credentials::Token("poor"),
+        Credentials::Token("good"),
+        Credentials::Certificate(&poor),
+        Credentials::Certificate(&good),
     ];
     for (path, expected) in [
         ("/healthz", [200; 6]),
@@ -160,7 +160,7 @@ async fn open_paths_are_public_and_other_paths_need_authorization() {
         }
         assert_eq!(seen, expected, "{path}");
     }
-    let (_, refusal) = port.get(Who::Token("bad"), "/metrics").await;
+    let (_, refusal) = port.get(Credentials::Token("bad"), "/metrics").await;
     assert!(refusal.contains("www-authenticate: Bearer"), "{refusal}");
 }
 
@@ -180,7 +180,7 @@ async fn open_paths_can_be_set() {
     let open_paths = Some(vec!["/metrics".to_owned(), "/livez*".to_owned()]);
     let port = Port::open(Options { open_paths, ..Options::default() }).await;
     for (path, expected) in [("/metrics", 200), ("/livez/ping", 200), ("/healthz", 403)] {
-        assert_eq!(port.get(Who::Anonymous, path).await.0, expected, "{path}");
+        assert_eq!(port.get(Credentials::Anonymous, path).await.0, expected, "{path}");
     }
 }
 
@@ -257,27 +257,31 @@ impl Reviews for Slow {
 
 // behaviour: PGC-144
 #[tokio::test]
-async fn health_is_answered_while_reviews_and_idle_connections_hold_slots() {
+async fn health_is_served_while_reviews_and_idle_connections_hold_slots() {
     let slow = Arc::new(Slow::default());
     let port = Arc::new(Port::reviewed_by(Arc::clone(&slow) as _, Options::default()).await);
-    let mut asking = JoinSet::new();
+    let mut requesting = JoinSet::new();
     for number in 0..MOST_REVIEWED {
         let port = Arc::clone(&port);
         let token = format!("token-{number}");
-        asking.spawn(async move { port.get(Who::Token(&token), "/metrics").await.0 });
+        requesting.spawn(async move { port.get(Credentials::Token(&token), "/metrics").await.0 });
     }
     let all = slow.0.subscribe().wait_for(|count| *count == MOST_REVIEWED).await.map(drop);
     all.unwrap();
-    let (status, refusal) = port.get(Who::Token("one-more"), "/metrics").await;
+    let (status, refusal) = port.get(Credentials::Token("one-more"), "/metrics").await;
     assert_eq!(status, 429, "{refusal}");
     assert!(refusal.contains("retry-after: 1"), "{refusal}");
     let mut idle = Vec::new();
     for _ in 0..2 * MOST_CONNECTIONS {
         idle.push(TcpStream::connect(port.address).await.unwrap());
     }
-    assert_eq!(port.get(Who::Anonymous, "/healthz").await.0, 200);
+    assert_eq!(port.get(Credentials::Anonymous, "/healthz").await.0, 200);
     let good = port.authority.client("good");
-    assert_eq!(port.get(Who::Certificate(&good), "/metrics").await.0, 200, "it is not reviewed");
+    assert_eq!(
+        port.get(Credentials::Certificate(&good), "/metrics").await.0,
+        200,
+        "it is not reviewed"
+    );
 }
 
 // behaviour: PGC-144
@@ -286,13 +290,15 @@ async fn authenticated_connections_do_not_count() {
     let slow = Arc::new(Slow::default());
     let port = Arc::new(Port::reviewed_by(Arc::clone(&slow) as _, Options::default()).await);
     let hung = Arc::new(port.authority.client("hung"));
-    let mut asking = JoinSet::new();
-    // More than the slots, one after the other: none is closed before it is authenticated.
+    let mut requesting = JoinSet::new();
+    // More connections than there are slots, one after the other: none is closed before it is
+    // authenticated.
     for number in 0..=MOST_CONNECTIONS {
         let (port, hung) = (Arc::clone(&port), Arc::clone(&hung));
-        asking.spawn(async move { port.get(Who::Certificate(&hung), "/metrics").await.0 });
+        requesting
+            .spawn(async move { port.get(Credentials::Certificate(&hung), "/metrics").await.0 });
         slow.0.subscribe().wait_for(|count| *count > number).await.map(drop).unwrap();
     }
-    assert_eq!(port.get(Who::Anonymous, "/healthz").await.0, 200);
-    assert_eq!(port.get(Who::Token("good"), "/metrics").await.0, 200);
+    assert_eq!(port.get(Credentials::Anonymous, "/healthz").await.0, 200);
+    assert_eq!(port.get(Credentials::Token("good"), "/metrics").await.0, 200);
 }

@@ -81,7 +81,7 @@ pub struct NodeApiParts {
     pub configz: String,
     /// The flags of the command line.
     pub flags: Vec<(String, String)>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// The start of the agent.
     pub started: Timestamp,

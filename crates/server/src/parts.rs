@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
-use journal::{Found, Query};
+use journal::{Query, SearchResult};
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use model::ids::{ContainerId, PodUid};
 use model::ports::clock::WallClock;
@@ -91,10 +91,10 @@ pub trait MetricsText: Debug + Send + Sync {
 #[async_trait]
 pub trait Removals: Debug + Send + Sync {
     /// The newest matching entries; the error says why they are unknown.
-    async fn why(&self, query: Query, limit: usize) -> Result<Found, String>;
+    async fn why(&self, query: Query, limit: usize) -> Result<SearchResult, String>;
 
     /// The newest matching entries, including incidents: kills, restarts and rejections.
-    async fn history(&self, query: Query, limit: usize) -> Result<Found, String>;
+    async fn history(&self, query: Query, limit: usize) -> Result<SearchResult, String>;
 }
 
 /// Garbage collection.
@@ -123,7 +123,7 @@ pub struct LogParts {
     pub log_paths: Arc<dyn LogPaths>,
     /// Reads logs.
     pub logs: Arc<dyn ContainerLogs>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
 }
 
@@ -152,7 +152,7 @@ pub struct Parts {
     pub streams: Option<Arc<Streams>>,
     /// The log verbosity.
     pub verbosity: Arc<dyn Verbosity>,
-    /// The time of day, for relative times in requests.
+    /// The wall clock, for relative times in requests.
     pub clock: Arc<dyn WallClock>,
     /// The version of the agent.
     pub version: Version,

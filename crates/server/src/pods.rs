@@ -32,7 +32,7 @@ impl PodSnapshot {
             pod: self.pod.joined(),
             last_event: self.last_event.clone(),
             waiting_volumes: self.waiting_volumes.clone(),
-            // They change with every attempt: only lists contain them.
+            // These change with every attempt, so only lists contain them.
             probes: Vec::new(),
         }
     }

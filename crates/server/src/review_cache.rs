@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 use tokio::time::Instant;
 
-/// The most entries. Beyond that, the least recently used one is removed.
+/// The maximum number of entries. Beyond that, the least recently used one is removed.
 const MOST: usize = 8192;
 
 /// Results by their requests, each until it expires.

@@ -52,7 +52,7 @@ fn reviews(failures: usize, tries: Tries) -> (Arc<Server>, CachedReviews) {
 
 // behaviour: SRV-8
 #[tokio::test(start_paused = true)]
-async fn concurrent_requests_with_one_token_cause_one_review() {
+async fn concurrent_requests_with_one_token_share_one_review() {
     for (token, is_valid) in [("good", true), ("bad", false)] {
         let (server, reviews) = reviews(0, Tries::Five);
         let owners = join_all((0..50).map(|_| reviews.owner(token))).await;

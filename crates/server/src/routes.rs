@@ -111,8 +111,8 @@ fn events(parts: &Parts, pod: Option<&str>) -> Answer {
     json(StatusCode::OK, &EventItems { items: parts.events.items(name.as_ref()) })
 }
 
-/// Answers a request on the health port. As upstream's, it only has the check `ping`: a hanging container
-/// runtime or a late relist is no reason to restart the agent.
+/// Answers a request on the health port. Like upstream's, the port only has the check `ping`: a hanging
+/// container runtime or a late relist is not a reason to restart the agent.
 pub(crate) async fn answer_health(request: Request<Incoming>) -> Answer {
     let path = request.uri().path();
     if !["/healthz", "/healthz/", "/healthz/ping"].contains(&path) {

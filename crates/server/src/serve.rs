@@ -63,7 +63,7 @@ pub async fn serve_health(address: SocketAddr, stop: CancellationToken) {
     serve_health_on(listener, stop).await;
 }
 
-/// The same on an existing listener.
+/// Like `serve_health`, on an existing listener.
 pub async fn serve_health_on(listener: TcpListener, stop: CancellationToken) {
     let answered = |stream, slot: Slot| {
         answer_one(stream, move |request| {

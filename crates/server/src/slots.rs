@@ -76,7 +76,7 @@ impl Slots {
     /// be closed.
     pub(crate) async fn room(&self) {
         if !self.waiting.iter().any(|(slot, _)| waits(slot)) {
-            // Never closed: the semaphore lives as long as this.
+            // Never closed: the semaphore exists as long as this value.
             drop(self.free.acquire().await);
         }
     }
@@ -90,7 +90,7 @@ impl Slots {
         {
             let Some(slot) = slot.upgrade().map(Slot) else { continue };
             if slot.leave_waiting(CLOSED) {
-                debug!("closing a connection without a request to make room");
+                debug!("Closing a connection without a request to make room");
                 task.abort();
                 slot.release();
             }

@@ -118,7 +118,7 @@ struct Target {
 
 /// A request without its connection.
 #[derive(Debug)]
-struct Asked<'a> {
+struct StreamRequest<'a> {
     path: &'a StreamPath,
     query: Option<&'a str>,
     headers: &'a HeaderMap,
@@ -137,7 +137,7 @@ impl Streams {
         request: Request<Incoming>,
         caller: &StreamCaller,
     ) -> Answer {
-        let url = self.exec_url(&asked(path, &request, caller)).await;
+        let url = self.exec_url(&stream_request(path, &request, caller)).await;
         self.open(url, request, caller).await
     }
 
@@ -148,7 +148,7 @@ impl Streams {
         request: Request<Incoming>,
         caller: &StreamCaller,
     ) -> Answer {
-        let url = self.attach_url(&asked(path, &request, caller)).await;
+        let url = self.attach_url(&stream_request(path, &request, caller)).await;
         self.open(url, request, caller).await
     }
 
@@ -159,7 +159,7 @@ impl Streams {
         request: Request<Incoming>,
         caller: &StreamCaller,
     ) -> Answer {
-        let url = self.port_forward_url(&asked(path, &request, caller)).await;
+        let url = self.port_forward_url(&stream_request(path, &request, caller)).await;
         self.open(url, request, caller).await
     }
 
@@ -170,8 +170,8 @@ impl Streams {
         query: Option<&str>,
         caller: &StreamCaller,
     ) -> Answer {
-        let asked = Asked { path, query, headers: &HeaderMap::new(), caller };
-        match self.output_of(&asked).await {
+        let stream_request = StreamRequest { path, query, headers: &HeaderMap::new(), caller };
+        match self.output_of(&stream_request).await {
             Ok(output) => answer(StatusCode::OK, JSON, whole(output)),
             Err(refused) => *refused.0,
         }
@@ -189,55 +189,63 @@ impl Streams {
         }
     }
 
-    async fn exec_url(&self, asked: &Asked<'_>) -> Result<String, Refused> {
-        let streams = std_streams(asked.query).map_err(|bad| bad_request(bad.to_string()))?;
-        let not_found = format!("container not found ({:?})", asked.path.container);
-        let (target, container) = self.container(asked.path, &not_found).await?;
-        asked.check_upgrade()?;
-        let command = exec_command(asked.query);
+    async fn exec_url(&self, stream_request: &StreamRequest<'_>) -> Result<String, Refused> {
+        let streams =
+            std_streams(stream_request.query).map_err(|bad| bad_request(bad.to_string()))?;
+        let not_found = format!("container not found ({:?})", stream_request.path.container);
+        let (target, container) = self.container(stream_request.path, &not_found).await?;
+        stream_request.check_upgrade()?;
+        let command = exec_command(stream_request.query);
         let program = command.first().cloned();
         let url = self.runtime.exec(&ExecRequest { container, command, streams }).await;
-        let session = target.session(SessionKind::Exec, asked, program, Vec::new());
+        let session = target.session(SessionKind::Exec, stream_request, program, Vec::new());
         self.recorded(session, url)
     }
 
-    async fn attach_url(&self, asked: &Asked<'_>) -> Result<String, Refused> {
-        let mut streams = std_streams(asked.query).map_err(|bad| bad_request(bad.to_string()))?;
-        let PodName { namespace, name } = &asked.path.pod;
-        let not_found =
-            format!("container {} not found in pod {name}_{namespace}", asked.path.container);
-        let (target, container) = self.container(asked.path, &not_found).await?;
-        let Some(tty) = container_tty(&target.pod, &asked.path.container) else {
+    async fn attach_url(&self, stream_request: &StreamRequest<'_>) -> Result<String, Refused> {
+        let mut streams =
+            std_streams(stream_request.query).map_err(|bad| bad_request(bad.to_string()))?;
+        let PodName { namespace, name } = &stream_request.path.pod;
+        let not_found = format!(
+            "container {} not found in pod {name}_{namespace}",
+            stream_request.path.container
+        );
+        let (target, container) = self.container(stream_request.path, &not_found).await?;
+        let Some(tty) = container_tty(&target.pod, &stream_request.path.container) else {
             return Err(internal(not_found));
         };
         streams.tty = tty;
-        asked.check_upgrade()?;
+        stream_request.check_upgrade()?;
         let url = self.runtime.attach(&AttachRequest { container, streams }).await;
-        self.recorded(target.session(SessionKind::Attach, asked, None, Vec::new()), url)
+        self.recorded(target.session(SessionKind::Attach, stream_request, None, Vec::new()), url)
     }
 
-    async fn port_forward_url(&self, asked: &Asked<'_>) -> Result<String, Refused> {
-        let ports = ports(asked.query, headers::is_websocket(asked.headers));
+    async fn port_forward_url(
+        &self,
+        stream_request: &StreamRequest<'_>,
+    ) -> Result<String, Refused> {
+        let ports = ports(stream_request.query, headers::is_websocket(stream_request.headers));
         let ports = ports.map_err(|bad| bad_request(bad.to_string()))?;
-        let (pod, uid) = self.pod(asked.path)?;
+        let (pod, uid) = self.pod(stream_request.path)?;
         let sandboxes = self.targets.ready_sandboxes(&uid).await.map_err(|error| failed(&error))?;
         let Some(sandbox) = ready_sandbox(&sandboxes) else {
-            let PodName { namespace, name } = &asked.path.pod;
+            let PodName { namespace, name } = &stream_request.path.pod;
             return Err(internal(format!("pod not found ({:?})", format!("{name}_{namespace}"))));
         };
-        asked.check_upgrade()?;
+        stream_request.check_upgrade()?;
         let target = Target { pod, uid, object: ObjectId::Sandbox(sandbox.clone()) };
         let request = PortForwardRequest { sandbox, ports: ports.clone() };
         let url = self.runtime.port_forward(&request).await;
-        self.recorded(target.session(SessionKind::PortForward, asked, None, ports), url)
+        self.recorded(target.session(SessionKind::PortForward, stream_request, None, ports), url)
     }
 
-    async fn output_of(&self, asked: &Asked<'_>) -> Result<Vec<u8>, Refused> {
-        let not_found = format!("container not found ({:?})", asked.path.container);
-        let (target, container) = self.container(asked.path, &not_found).await?;
-        let command = run_command(asked.query);
+    async fn output_of(&self, stream_request: &StreamRequest<'_>) -> Result<Vec<u8>, Refused> {
+        let not_found = format!("container not found ({:?})", stream_request.path.container);
+        let (target, container) = self.container(stream_request.path, &not_found).await?;
+        let command = run_command(stream_request.query);
         let output = self.targets.exec_sync(&container, &command).await;
-        let session = target.session(SessionKind::Run, asked, command.first().cloned(), Vec::new());
+        let session =
+            target.session(SessionKind::Run, stream_request, command.first().cloned(), Vec::new());
         let ExecOutput { mut stdout, stderr, exit_code } = match output {
             Ok(output) => {
                 self.sessions.record_session(&session);
@@ -310,7 +318,7 @@ impl Streams {
     }
 }
 
-impl Asked<'_> {
+impl StreamRequest<'_> {
     /// Refuses a request without an upgrade, before the runtime prepares a stream.
     fn check_upgrade(&self) -> Result<(), Refused> {
         not_an_upgrade(self.headers).map_or(Ok(()), |answer| Err(refused(answer)))
@@ -321,18 +329,18 @@ impl Target {
     fn session(
         &self,
         kind: SessionKind,
-        asked: &Asked<'_>,
+        stream_request: &StreamRequest<'_>,
         program: Option<String>,
         ports: Vec<u16>,
     ) -> Session {
         Session {
             kind,
-            pod: asked.path.pod.clone(),
+            pod: stream_request.path.pod.clone(),
             uid: self.uid.clone(),
-            container: asked.path.container.clone(),
+            container: stream_request.path.container.clone(),
             object: self.object.clone(),
-            user: asked.caller.user.clone(),
-            address: asked.caller.address,
+            user: stream_request.caller.user.clone(),
+            address: stream_request.caller.address,
             program,
             ports,
             refusal: None,
@@ -340,12 +348,12 @@ impl Target {
     }
 }
 
-fn asked<'a>(
+fn stream_request<'a>(
     path: &'a StreamPath,
     request: &'a Request<Incoming>,
     caller: &'a StreamCaller,
-) -> Asked<'a> {
-    Asked { path, query: request.uri().query(), headers: request.headers(), caller }
+) -> StreamRequest<'a> {
+    StreamRequest { path, query: request.uri().query(), headers: request.headers(), caller }
 }
 
 fn refused(answer: Answer) -> Refused {

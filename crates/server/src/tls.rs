@@ -74,7 +74,7 @@ pub enum ClientVerification {
     /// During the handshake, which fails for an invalid one.
     #[default]
     Handshake,
-    /// With each request: a client with an invalid certificate may have a token.
+    /// Checked with each request, because a client with an invalid certificate may have a token.
     Request,
 }
 
@@ -108,7 +108,7 @@ pub enum TlsError {
         /// The cause.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// None of the cipher suites or key exchanges of the configuration is supported.
+    /// No configured cipher suite or key exchange is supported.
     #[error("none of {0} is supported")]
     NoneSupported(&'static str),
     /// The versions of TLS are not supported.

@@ -44,7 +44,7 @@ pub(crate) fn provider(suites: &[String], curves: &[i32]) -> Result<CryptoProvid
     if !suites.is_empty() {
         let found = suites.iter().filter_map(|name| {
             let suite = SUITES.iter().find(|(known, _)| known == name).map(|(_, suite)| *suite);
-            // Those of TLS 1.3 are always enabled, and may be named.
+            // The suites of TLS 1.3 are always enabled, and may be named.
             if suite.is_none() && !name.starts_with("TLS_AES_") {
                 warn!(name, "Skipping unsupported TLS cipher suite");
             }

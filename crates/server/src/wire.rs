@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use journal::{Found, Inputs};
+use journal::{Inputs, SearchResult};
 use model::probe::ProbeReport;
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +31,7 @@ pub struct RefusedManifest {
     /// The namespace and name of its pod, if known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pod: Option<String>,
-    /// Whether an earlier version of the manifest stays in force.
+    /// Whether an earlier version of the manifest is still used.
     pub last_good_stays: bool,
 }
 
@@ -157,7 +157,7 @@ pub struct WhyAnswer {
     pub what: String,
     /// The entries.
     #[serde(flatten)]
-    pub found: Found,
+    pub found: SearchResult,
 }
 
 /// Response of `GET /gc/plan`.
@@ -216,7 +216,7 @@ pub struct GcItem {
     pub kind: String,
     /// Its id or path.
     pub id: String,
-    /// Its name for people; empty if it has none besides its id.
+    /// The name to display; empty if the item has only an id.
     pub name: String,
     /// Its pod as `NAMESPACE/NAME`, if known.
     pub pod: Option<String>,

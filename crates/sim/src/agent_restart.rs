@@ -19,13 +19,13 @@ use crate::settled::{Snapshot, Wanted};
 /// An action of a new agent that it should not have taken: a settled node stays unchanged, and only containers
 /// that ended are started again.
 pub fn unexpected_action(before: &Snapshot, news: &[Record], wanted: &Wanted) -> Option<String> {
-    let mut quiet = Quiet::new(before, wanted);
+    let mut quiet = SettledNode::new(before, wanted);
     news.iter().find_map(|record| quiet.read(&record.event))
 }
 
 /// The state of a settled node, and the changes since.
 #[derive(Debug)]
-struct Quiet<'a> {
+struct SettledNode<'a> {
     before: &'a Snapshot,
     wanted: &'a Wanted,
     /// The last instance of each container.
@@ -42,7 +42,7 @@ struct Quiet<'a> {
     missed: BTreeSet<String>,
 }
 
-impl<'a> Quiet<'a> {
+impl<'a> SettledNode<'a> {
     fn new(before: &'a Snapshot, wanted: &'a Wanted) -> Self {
         let mut latest: BTreeMap<(PodUid, Arc<str>), Instance> = BTreeMap::new();
         for one in &before.containers {
@@ -211,13 +211,13 @@ impl<'a> Quiet<'a> {
     fn writes(&self, write: &CgroupWrite) -> Option<String> {
         let CgroupWrite { call, pod, changes } = write;
         let moves = |uid: &PodUid| self.may_end(uid) || self.has_time_again(uid);
-        let asks = |(uid, pod): &(&PodUid, &Arc<PodPlan>)| {
+        let requests_resources = |(uid, pod): &(&PodUid, &Arc<PodPlan>)| {
             let is_over = self.over.contains(*uid) && !self.has_late_removals(uid);
             pod.milli() > 0 && !is_over && moves(uid)
         };
         let may = match pod {
             Some(uid) => moves(uid),
-            None => !changes || self.wanted.iter().any(|pod| asks(&pod)),
+            None => !changes || self.wanted.iter().any(|pod| requests_resources(&pod)),
         };
         (!may).then(|| format!("unexpected {call}"))
     }

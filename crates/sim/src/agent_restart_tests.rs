@@ -48,7 +48,7 @@ fn expired_pod_may_restart_after_a_clock_step_back() {
 }
 
 #[test]
-fn new_agent_may_stop_containers_only_of_pods_with_their_own_reason() {
+fn new_agent_stops_containers_only_of_pods_with_a_reason() {
     let before = snapshot(vec![instance("a", 0, Running), instance("b", 0, Exited)], &[true]);
     let rule = RestartRule { policy: Policy::Always, action: Action::RestartAll };
     let failing = Some(Hook::Exec(Duration::from_secs(1), 1));
@@ -102,26 +102,26 @@ fn finds_new_agent_that_removes_needed_objects() {
     ];
     for (event, expected) in rows {
         assert_eq!(
-            found(&before, vec![event.clone()], &asking(Policy::Always)),
+            found(&before, vec![event.clone()], &requesting(Policy::Always)),
             expected,
             "{event:?}"
         );
         assert!(!found(&before, vec![event], &Wanted::new()), "the pod is not wanted");
     }
     let in_the_way = vec![container("never-started")];
-    assert!(!found(&before, in_the_way.clone(), &asking(Policy::Always)), "it starts again");
-    assert!(found(&running, in_the_way, &asking(Policy::Always)), "it does not start again");
+    assert!(!found(&before, in_the_way.clone(), &requesting(Policy::Always)), "it starts again");
+    assert!(found(&running, in_the_way, &requesting(Policy::Always)), "it does not start again");
     for (path, expected) in
         [("default_p_u", true), ("default_p_u/b/0.log", false), ("x_p_v", false)]
     {
         let object = ObjectRef { kind: "log".to_owned(), id: format!("{LOGS}{path}") };
         let event = Event::RemovalBegan(object, "pod-is-gone");
-        assert_eq!(found(&before, vec![event], &asking(Policy::Always)), expected, "{path}");
+        assert_eq!(found(&before, vec![event], &requesting(Policy::Always)), expected, "{path}");
     }
 }
 
 /// A pod whose containers have run; one of them still runs. It requests CPU shares.
-fn asking(policy: Policy) -> Wanted {
+fn requesting(policy: Policy) -> Wanted {
     let pod = PodPlan { keeps_uid: true, ..pod(policy) };
     Wanted::from([("u".into(), Arc::new(pod))])
 }
@@ -151,25 +151,28 @@ fn finds_new_agent_that_resizes_stops_or_pulls() {
         (make("a"), true),
         (make("b"), false),
         (pull(image, true), true),
-        // For the container that ended.
+        // The image of the container that ended.
         (pull(image, false), false),
         (pull("other", false), true),
     ];
     for (event, expected) in rows {
-        let is_found = found(&before, vec![event.clone()], &asking(Policy::Always));
+        let is_found = found(&before, vec![event.clone()], &requesting(Policy::Always));
         assert_eq!(is_found, expected, "{event:?}");
     }
     let twice = |image| vec![pull(image, false), pull(image, true)];
-    assert!(!found(&before, twice(image), &asking(Policy::Always)), "two workers found it missing");
+    assert!(
+        !found(&before, twice(image), &requesting(Policy::Always)),
+        "two workers found it missing"
+    );
     let runs = Event::Container(Arc::new(instance("b", 1, Running)), None);
     let late = vec![pull(image, false), runs, pull(image, true)];
-    assert!(found(&before, late, &asking(Policy::Always)), "no container needs it any more");
+    assert!(found(&before, late, &requesting(Policy::Always)), "no container needs it any more");
     // A pod whose containers ended for good may be terminated.
     let stop = || Event::SandboxStopRequested("s".into());
     let end = Event::Container(Arc::new(instance("a", 0, Exited)), Some(Running));
-    assert!(found(&before, vec![stop()], &asking(Policy::Never)));
-    assert!(!found(&before, vec![end.clone(), stop()], &asking(Policy::Never)));
-    assert!(found(&before, vec![end, stop()], &asking(Policy::Always)));
+    assert!(found(&before, vec![stop()], &requesting(Policy::Never)));
+    assert!(!found(&before, vec![end.clone(), stop()], &requesting(Policy::Never)));
+    assert!(found(&before, vec![end, stop()], &requesting(Policy::Always)));
 }
 
 #[test]
@@ -212,12 +215,12 @@ fn finds_new_agent_that_changes_cgroups() {
         (vec![end.clone(), write(None, true), write(Some("u"), true)], false),
     ];
     for (events, expected) in rows {
-        let is_found = found(&before, events.clone(), &asking(Policy::Never));
+        let is_found = found(&before, events.clone(), &requesting(Policy::Never));
         assert_eq!(is_found, expected, "{events:?}");
     }
     let over = snapshot(vec![instance("a", 0, Exited), instance("b", 0, Exited)], &[false]);
     assert!(
-        found(&over, vec![write(None, true)], &asking(Policy::Never)),
+        found(&over, vec![write(None, true)], &requesting(Policy::Never)),
         "the pod had ended before"
     );
 }

@@ -40,7 +40,7 @@ pub(crate) enum Place {
 
 /// A removal that is recorded before it begins, or that has ended.
 #[derive(Debug, serde::Deserialize)]
-struct UnderWay {
+struct ProgressLine {
     number: u64,
     began: Option<Entry>,
 }
@@ -128,7 +128,7 @@ impl Segment for FaultySegment {
             Place::Other(_) => {}
             Place::UnderWay(_, known) => {
                 let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-                let UnderWay { number, began } = serde_json::from_slice(bytes)?;
+                let ProgressLine { number, began } = serde_json::from_slice(bytes)?;
                 if let Some(Entry { kind, id, rule, .. }) = began {
                     let object = ObjectRef { kind, id };
                     // Removals in progress are copied to a new file.

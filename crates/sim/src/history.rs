@@ -67,13 +67,13 @@ pub enum Event {
     PodHttpRequested,
     /// The agent begins a call for a pod, and waits for the response.
     ActionBegan(ActionTarget),
-    /// The agent has the response, or does not wait any more.
+    /// The agent has the response, or has stopped waiting.
     ActionEnded(ActionTarget),
     /// The agent got the status of a container, and whether it may have run at that time.
     ContainerObserved(ContainerId, bool),
     /// The agent begins a read of the runtime that has a fault.
     ReadFaultBegan,
-    /// The agent has the response, or does not wait any more.
+    /// The agent has the response, or has stopped waiting.
     ReadFaultEnded,
     /// The agent failed to read an object of the runtime.
     ReadFailed,
@@ -163,7 +163,7 @@ pub struct ImageRemoval {
     pub users: Vec<ContainerId>,
     /// Whether the runtime or the configuration pins it.
     pub pinned: bool,
-    /// Its names and id, as far as calls in progress use them: to pull it, or to create a container.
+    /// Its names and id that calls in progress use: to pull it, or to create a container.
     pub wanted: Vec<String>,
 }
 

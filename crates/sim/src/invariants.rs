@@ -46,7 +46,7 @@ pub trait Invariant: fmt::Debug + Send {
 pub struct Broken {
     /// The invariant, as a sentence.
     pub invariant: &'static str,
-    /// How it is broken, with long ids.
+    /// How the invariant is broken, with long ids.
     pub how: String,
 }
 

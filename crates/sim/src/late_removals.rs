@@ -129,7 +129,7 @@ mod tests {
 
     use super::*;
     use crate::history::ObjectRef;
-    use crate::plan::{Plan, Policy, What};
+    use crate::plan::{ActionKind, Plan, Policy};
 
     fn exited() -> Event {
         let one = Instance {
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn only_late_removals_are_exempt() {
         let plan = Plan::new(1).steps.into_iter().find_map(|step| match step.what {
-            What::Write(pod) => Some(Arc::new(pod)),
+            ActionKind::Write(pod) => Some(Arc::new(pod)),
             _ => None,
         });
         let pod = plan.expect("every plan has pods");

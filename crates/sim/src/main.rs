@@ -38,16 +38,16 @@ usage: sim [--seed N [--shrink] | --from N [--count N]] [OPTION...]
   Exits with 1 if an invariant broke, with the trace and the command for that history, or if there was no
   time for all histories.";
 
-/// What is printed of histories.
+/// The output for histories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Show {
     /// Failures.
     Failures,
     /// One line per history.
     Lines,
-    /// The plan, and that line.
+    /// The plan, and the line.
     Plan,
-    /// The same for a shorter history with the same failure.
+    /// Like `Plan`, for a shorter history with the same failure.
     Shrunk,
 }
 

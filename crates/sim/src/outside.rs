@@ -162,7 +162,7 @@ impl Outside {
         self.began.elapsed()
     }
 
-    /// The same for a time that the runtime recorded.
+    /// Like `elapsed`, for a time that the runtime recorded.
     pub(crate) fn since_the_beginning(&self, at: Timestamp) -> Duration {
         Duration::try_from(at.duration_since(self.epoch)).unwrap_or(Duration::ZERO)
     }

@@ -33,7 +33,7 @@ pub struct Plan {
     pub plain: bool,
     /// The GC settings of the node.
     pub collecting: Collecting,
-    /// The steps, in the order of time.
+    /// The steps, in chronological order.
     pub steps: Vec<Step>,
     /// The time of the last step.
     pub length: Duration,
@@ -45,12 +45,12 @@ pub struct Step {
     /// The time.
     pub at: Duration,
     /// The action.
-    pub what: What,
+    pub what: ActionKind,
 }
 
 /// An action.
 #[derive(Debug, Clone)]
-pub enum What {
+pub enum ActionKind {
     /// Writes or replaces the manifest of a pod.
     Write(PodPlan),
     /// Makes the manifest of a pod invalid.
@@ -220,7 +220,7 @@ impl fmt::Display for Target {
     }
 }
 
-impl fmt::Display for What {
+impl fmt::Display for ActionKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Write(pod) => write!(f, "write manifest {pod}"),

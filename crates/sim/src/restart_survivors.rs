@@ -161,7 +161,7 @@ mod tests {
             (vec![ends("a", 3), runs("a", 1)], 1),
             (vec![ends("a", 3), runs("a", 1), capped()], 1),
             (vec![ends("a", 3), capped()], 0),
-            // The agent ended it, or was about to.
+            // The agent stopped it, or was about to.
             (vec![stopped("a0"), ends("a", 137)], 0),
             (vec![ends("a", 3), stopped("a0")], 0),
             (vec![ends("a", 3), stopped("b0")], 1),

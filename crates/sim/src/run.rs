@@ -15,20 +15,20 @@ use std::time::Duration;
 use crate::agent_restart::unexpected_action;
 use crate::invariants::Broken;
 use crate::life::AGENT_KILLED;
-use crate::plan::{Fault, Plan, Rule, Target, What};
+use crate::plan::{ActionKind, Fault, Plan, Rule, Target};
 use crate::settled::{Snapshot, unsettled};
 use crate::statuses::changed_status;
 
 use node::Node;
 
-/// The least number of pods and faults, killed agents aside, of a useful history.
+/// The minimum number of pods and faults of a useful history, not counting killed agents.
 const LEAST_PODS: usize = 5;
 const LEAST_FAULTS: usize = 10;
 
 /// How long a node may take after the last fault until it matches its manifests.
 const PATIENCE: Duration = Duration::from_mins(25);
 
-/// The same once no call with a fault is in progress: the longest back-off, of an image or a container, and the
+/// Like `PATIENCE`, once no call with a fault is in progress: the longest back-off, of an image or a container, and the
 /// time until the next sync; or the grace of a pod, and two passes.
 const CALM_PATIENCE: Duration = Duration::from_mins(8);
 
@@ -167,7 +167,7 @@ async fn play(node: &mut Node, plan: &Plan) -> Result<Played, Broken> {
     let (first, later): (Vec<_>, Vec<_>) = plan
         .steps
         .iter()
-        .partition(|step| step.at.is_zero() && matches!(step.what, What::Write(_)));
+        .partition(|step| step.at.is_zero() && matches!(step.what, ActionKind::Write(_)));
     for step in first {
         node.step(&step.what).await;
     }
@@ -199,7 +199,7 @@ async fn more_faults(node: &mut Node) -> Result<(), Broken> {
             break;
         }
         let fault = Fault::Error(model::ports::runtime::Code::Unavailable);
-        node.step(&What::Arm(Rule { on: Target::AnyCall, skip: 0, fault })).await;
+        node.step(&ActionKind::Arm(Rule { on: Target::AnyCall, skip: 0, fault })).await;
         let then = node.outside.elapsed() + Duration::from_secs(10);
         node.advance_to(then).await?;
     }
@@ -264,7 +264,7 @@ async fn stay(node: &mut Node, agent: Agent, time: Duration) -> Result<(), Broke
 /// agent too.
 async fn invalidate_all(node: &mut Node) {
     for name in node.names.clone() {
-        node.step(&What::Invalidate(name)).await;
+        node.step(&ActionKind::Invalidate(name)).await;
     }
 }
 
@@ -281,8 +281,8 @@ async fn check_agent_restart(node: &mut Node) -> Result<(), Broken> {
     let (before, mut news) = (node.snapshot(), node.kept_records());
     // The end of a container that a cap removed is remembered only by the agent that observed it.
     reported.0.retain(|uid, _| !before.late_removals.contains(uid));
-    // By a clock that was set back the deadline of a pod has not passed yet, and only the old agent remembers
-    // that it had.
+    // After the clock was set back, the deadline of a pod has not passed yet; only the old agent knew that it
+    // had.
     reported.0.retain(|uid, reported| {
         let has_time = || before.has_time(uid, node.wanted.get(uid).map(|pod| &**pod));
         !(reported.starts_with("Failed") && has_time())
@@ -325,7 +325,7 @@ mod tests {
         for (goes_wrong, patience) in [(false, CALM_PATIENCE), (true, PATIENCE)] {
             let mut node = Node::new(&nothing);
             // There is no agent that could start it.
-            node.step(&What::Write(pod(Policy::Always))).await;
+            node.step(&ActionKind::Write(pod(Policy::Always))).await;
             let fault_guard = goes_wrong.then(|| node.outside.fault_guard());
             let broken = settle(&mut node, Duration::ZERO).await.unwrap_err();
             assert!(broken.how.contains("has not run"), "{broken}");

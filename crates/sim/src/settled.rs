@@ -51,7 +51,8 @@ pub struct Snapshot {
     pub policy: ContainerPolicy,
     /// The ages of containers by the node's clock, as the minimum age counts them.
     pub ages: BTreeMap<ContainerId, SignedDuration>,
-    /// Until when stopped containers may live; used where a pod that is about to end is accepted.
+    /// The time until which stopped containers may live; used where a pod that is about to end is
+    /// accepted.
     pub ending: BTreeMap<ContainerId, Duration>,
     /// The deadlines of ended containers to restart, if they are earlier than the longest wait.
     pub start_by: BTreeMap<ContainerId, Duration>,
@@ -64,7 +65,7 @@ pub struct Snapshot {
     /// The longest time that each pod may have run, by the node's clock: since its first sandbox, which may be
     /// removed, and before the clock was set back.
     pub longest: BTreeMap<PodUid, SignedDuration>,
-    /// The longest time that each pod may have been wanted, by the same.
+    /// The longest time that each pod may have been wanted, by the clock of the node.
     pub wanted_for: BTreeMap<PodUid, SignedDuration>,
     /// How much longer a wait may have taken because the node's clock was set back meanwhile.
     pub set_back: Duration,
@@ -149,8 +150,8 @@ pub fn unsettled(snapshot: &Snapshot, wanted: &Wanted) -> Option<String> {
     if let Some(uid) = wanted.keys().find(is_astray) {
         return Some(format!("{uid} lives and has no cgroup"));
     }
-    // A pod with policy Never gets no other sandbox after it lost one, whatever the restart rules of its
-    // containers.
+    // A pod with policy Never gets no other sandbox after it lost one, regardless of the restart rules
+    // of its containers.
     let may_be_over = |pod: &PodPlan| pod.may_finish() || pod.policy == Policy::Never;
     let is_excused = |uid: &PodUid, pod: &PodPlan| {
         may_be_over(pod) && snapshot.late_removals.contains(uid) && !snapshot.lives(uid)
@@ -172,17 +173,18 @@ fn unsettled_pod(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<Str
         };
         let over = Duration::from_secs(deadline + pod.grace) + AFTER_DEADLINE;
         let over = Duration::try_from(age).is_ok_and(|age| age > over);
-        // It may have been blocked until now, and has its grace from then on.
+        // It may have been blocked until now; then its grace period starts now.
         if over && snapshot.outlives_grace(uid) {
             return Some("lives after its deadline".to_owned());
         }
-        // Until then it is a pod as any other. Afterwards it ends, whatever has run of it.
+        // Until then it is an ordinary pod. Afterwards it terminates, regardless of which
+        // containers have run.
         let longest = snapshot.longest.get(uid).map_or(age, |longest| age.max(*longest));
         if is_up(longest) {
             return None;
         }
     }
-    // It counts as run also if caps removed all its instances.
+    // It counts as having run even if caps removed all its instances.
     let ran = snapshot.containers.iter().any(|one| one.uid == *uid)
         || pod.all().any(|container| snapshot.is_capped(uid, container.name));
     if pod.policy == Policy::Never && ran && snapshot.ready_sandboxes(uid) == 0 {
@@ -242,8 +244,8 @@ fn wrong_resources(
     Some(format!("{name} may use {has} bytes, not {memory}"))
 }
 
-/// The problem of a sidecar whose pod still runs: it must run too, whatever its exit code, in the newest
-/// sandbox.
+/// The problem of a sidecar whose pod still runs: it must run too, regardless of its exit code, in the
+/// newest sandbox.
 fn wrong_sidecar(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Option<String> {
     let newest = snapshot.newest_sandbox(uid);
     let sidecars = pod.init.iter().filter(|init| init.sidecar);
@@ -309,7 +311,7 @@ fn init_of(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Init {
     };
     let ran = |container: &ContainerPlan| latest(container).is_some();
     let regular: Vec<&Instance> = pod.containers.iter().filter_map(latest).collect();
-    // The ended containers prove nothing: init containers that a cap removed run again, and may fail this time.
+    // The terminated containers are no proof: init containers that a cap removed run again, and may fail then.
     let is_newer = |init: &Instance| regular.iter().all(|one| one.created < init.created);
     let mut init = pod.init.iter().filter(|init| !init.sidecar);
     let starts_over =
@@ -329,7 +331,7 @@ fn init_of(snapshot: &Snapshot, uid: &PodUid, pod: &PodPlan) -> Init {
     }
     let last = pod.init.iter().rposition(ran);
     for (number, init) in pod.init.iter().enumerate() {
-        // It may run again, whatever its exit code.
+        // It may run again, regardless of its exit code.
         if snapshot.is_capped(uid, init.name) {
             return Init::UnderWay;
         }

@@ -57,11 +57,12 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::plan::What;
+    use crate::plan::ActionKind;
 
     #[test]
     fn shrinking_leaves_out_irrelevant_actions() {
-        let step = |second| Step { at: Duration::from_secs(second), what: What::RestartAgent };
+        let step =
+            |second| Step { at: Duration::from_secs(second), what: ActionKind::RestartAgent };
         let steps: Vec<Step> = (0..40).map(step).collect();
         let has = |steps: &[Step], second| steps.iter().any(|step| step.at.as_secs() == second);
         let mut tried = 0;

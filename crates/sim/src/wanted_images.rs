@@ -10,7 +10,7 @@ use crate::outside::Outside;
 pub(crate) type WantedImages = BTreeMap<String, usize>;
 
 /// A call in progress that pulls an image, or creates a container of it. It ends when the agent has the
-/// response, gives up, or is dead.
+/// response, has cancelled the call, or is dead.
 #[derive(Debug)]
 pub(crate) struct WantedImage {
     outside: Arc<Outside>,
@@ -70,7 +70,7 @@ mod tests {
     use crate::plan::{FETCHED, KEPT, PINNED};
 
     #[tokio::test(start_paused = true)]
-    async fn image_removal_records_what_keeps_the_image() {
+    async fn image_removal_reports_pins_and_users_of_the_image() {
         let outside = Arc::new(Outside::new());
         let id = |name: &str| {
             let images = outside.runtime.images();

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use sim::plan::{Plan, What};
+use sim::plan::{ActionKind, Plan};
 use sim::run::run;
 
 /// How many histories, from seed 1 on: as many as a slow machine runs in a minute.
@@ -57,7 +57,7 @@ fn run_without_time_for_all_histories_fails() {
 fn broken_invariant_prints_plan_faults_and_the_command_to_repeat_it() {
     let mut plan = Plan::plain(2);
     for step in &mut plan.steps {
-        if let What::Write(pod) = &mut step.what {
+        if let ActionKind::Write(pod) = &mut step.what {
             pod.containers[0].image = "ferrolet.test/nowhere:1";
         }
     }

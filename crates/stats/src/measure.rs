@@ -75,8 +75,7 @@ impl Measurer {
     pub(crate) async fn node(&self) -> Result<NodeStats, UsageError> {
         let groups = self.settings.facts.system.iter().map(|group| group.path.clone());
         let alone = BTreeSet::from_iter(groups.chain([ROOT.to_owned()]));
-        let selection =
-            Selection { alone: alone.into_iter().collect(), ..Selection::default() };
+        let selection = Selection { alone: alone.into_iter().collect(), ..Selection::default() };
         let (samples, measured) = tokio::join!(
             self.cgroups(&selection, Detail::CpuAndMemory),
             self.measure_node(BTreeSet::new())
@@ -104,9 +103,9 @@ impl Measurer {
         let (measured, interfaces) =
             tokio::join!(self.measure_node(mounts), self.interfaces(&pods, &samples));
         let measured = measured?;
-        let volumes = pods.iter().filter_map(|pod| {
-            Some((pod.uid.clone(), self.parts.volumes.of_pod(&pod.uid)?))
-        });
+        let volumes = pods
+            .iter()
+            .filter_map(|pod| Some((pod.uid.clone(), self.parts.volumes.of_pod(&pod.uid)?)));
         let of_pods = PodMeasurements { layers, interfaces, files, volumes: volumes.collect() };
         let rates = lock(&self.rates);
         Ok(self.assembly(&samples, &rates).whole(&pods, &measured, &of_pods))
@@ -176,7 +175,8 @@ impl Measurer {
         detail: Detail,
     ) -> Result<Vec<CgroupSample>, UsageError> {
         let samples = self.parts.cgroups.measure(selection, detail).await;
-        let samples = samples.map_err(|error| failed("read cgroups", model::chain::Chain(&error)))?;
+        let samples =
+            samples.map_err(|error| failed("read cgroups", model::chain::Chain(&error)))?;
         if !samples.iter().any(|sample| sample.path == ROOT) {
             return Err(failed("read the root cgroup", "it does not exist"));
         }
@@ -190,8 +190,7 @@ impl Measurer {
         let samples = self.cgroups(&selection, Detail::CpuAndMemory).await?;
         let is_first = {
             let rates = lock(&self.rates);
-            let mut below =
-                samples.iter().filter(|sample| !selection.alone.contains(&sample.path));
+            let mut below = samples.iter().filter(|sample| !selection.alone.contains(&sample.path));
             !below.any(|sample| rates.rate(&sample.path, sample.time).is_some())
         };
         if !is_first {
@@ -249,8 +248,8 @@ impl Measurer {
 
     /// The file systems of the runtime. If it does not answer, the last known ones.
     async fn runtime_file_systems(&self) -> Result<ImageFsInfo, UsageError> {
-        let asked = timeout(RUNTIME, self.parts.runtime.images.image_fs_info()).await;
-        let found = match asked {
+        let answer = timeout(RUNTIME, self.parts.runtime.images.image_fs_info()).await;
+        let found = match answer {
             Ok(Ok(found)) if !found.images.is_empty() => {
                 *lock(&self.file_systems) = Some(found.clone());
                 return Ok(found);

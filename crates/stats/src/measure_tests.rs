@@ -104,10 +104,8 @@ async fn node_alone_is_measured_without_the_cgroups_of_pods() {
     let node = bench.measurer.node().await.unwrap();
     assert_eq!(node.system_containers[0].name, "pods");
     assert_eq!(node.fs.unwrap().capacity_bytes, Some(100));
-    let selection = Selection {
-        alone: vec!["/".to_owned(), "/kubepods".to_owned()],
-        ..Selection::default()
-    };
+    let selection =
+        Selection { alone: vec!["/".to_owned(), "/kubepods".to_owned()], ..Selection::default() };
     assert_eq!(bench.usage.measurements(), [(selection, Detail::CpuAndMemory)]);
     assert_eq!(bench.runtime.count(Method::ListContainerStats), 0);
 }

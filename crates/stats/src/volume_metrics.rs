@@ -52,12 +52,45 @@ impl Collector for VolumeMetrics {
         for (gauge, value) in &self.gauges {
             gauge.reset();
             for (claim, fs) in &claims {
-                // As upstream, 0 where the file system has no number.
+                // Like upstream, 0 where the file system has no number.
                 #[expect(clippy::cast_precision_loss, reason = "gauges are floating-point numbers")]
                 let value = value(fs).unwrap_or_default() as f64;
                 gauge.with_label_values(&[&claim.namespace, &claim.name]).set(value);
             }
         }
         self.gauges.iter().flat_map(|(gauge, _)| gauge.collect()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::stats::{ClaimReference, VolumeStats};
+    use prometheus::TextEncoder;
+
+    use super::*;
+    use crate::decide::storage::PodVolumes;
+
+    fn volumes(used: u64, claim: Option<&str>) -> PodVolumes {
+        let fs = FsStats { used_bytes: Some(used), ..FsStats::default() };
+        let pvc_ref = claim
+            .map(|name| ClaimReference { name: name.to_owned(), namespace: "shop".to_owned() });
+        let others = vec![VolumeStats { fs, name: "v".to_owned(), pvc_ref }];
+        PodVolumes { ephemeral: Vec::new(), others }
+    }
+
+    // behaviour: STA-18
+    #[test]
+    fn each_claim_has_metrics_while_a_pod_uses_it() {
+        let (registry, usage) = (Registry::new(), VolumeUsage::default());
+        VolumeMetrics::register(usage.clone(), &registry).unwrap();
+        usage.set("u1", volumes(7, Some("data")));
+        usage.set("u2", volumes(9, None));
+        let text = || TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        let line =
+            r#"kubelet_volume_stats_used_bytes{namespace="shop",persistentvolumeclaim="data"} 7"#;
+        assert!(text().contains(line), "{}", text());
+        assert_eq!(text().matches("persistentvolumeclaim=").count(), METRICS.len());
+        usage.set("u1", volumes(7, None));
+        assert_eq!(text(), "", "the claim is not used any more");
     }
 }

@@ -76,7 +76,7 @@ struct Entry {
 pub struct VolumeUsage(Arc<Mutex<BTreeMap<PodUid, Entry>>>);
 
 impl VolumeUsage {
-    /// The volumes of a pod; none before they were measured.
+    /// The volumes of a pod; `None` before they were measured.
     pub fn of_pod(&self, uid: &PodUid) -> Option<PodVolumes> {
         self.entries().get(uid).map(|entry| entry.volumes.clone())
     }
@@ -86,6 +86,13 @@ impl VolumeUsage {
         let entries = self.entries();
         let volumes = entries.values().flat_map(|entry| &entry.volumes.others);
         volumes.filter_map(|volume| Some((volume.pvc_ref.clone()?, volume.fs))).collect()
+    }
+
+    /// Sets the volumes of a pod.
+    #[cfg(test)]
+    pub(crate) fn set(&self, uid: &str, volumes: PodVolumes) {
+        let entry = Entry { volumes, measured: Instant::now() };
+        self.entries().insert(uid.into(), entry);
     }
 
     fn entries(&self) -> MutexGuard<'_, BTreeMap<PodUid, Entry>> {
@@ -150,7 +157,7 @@ impl VolumeWalks {
         self.usage.entries().insert(pod.uid.clone(), entry);
     }
 
-    /// The usage of a volume; none if it cannot be measured now.
+    /// The usage of a volume; `None` if it cannot be measured now.
     async fn volume(&self, pod: &PodToWalk, volume: &VolumeToMeasure) -> Option<VolumeStats> {
         match self.measured(volume).await {
             Ok(fs) => {

@@ -24,7 +24,10 @@ use crate::manager::{PodStatusManager, StatusParts};
 use crate::{PodMetrics, StatusCheckpoint};
 
 const STATE: &str = "/state";
-const FILE: &str = "/state/pod-statuses.json";
+/// The file of the pod `uid`.
+const FILE: &str = "/state/pod-statuses/0.json";
+/// The only file of earlier agents.
+const EARLIER_FILE: &str = "/state/pod-statuses.json";
 
 #[derive(Debug)]
 struct Agent {
@@ -90,8 +93,17 @@ fn main(status: &PodStatus) -> &ContainerStatus {
     &status.container_statuses.as_ref().unwrap()[0]
 }
 
-fn content(files: &MemoryFiles) -> Option<Vec<u8>> {
-    files.content(FILE)
+/// The content of all files; `None` if there are none.
+fn content(files: &MemoryFiles) -> Option<String> {
+    let paths = (0..16).map(|at| format!("/state/pod-statuses/{at}.json"));
+    let all: Vec<Vec<u8>> = paths.filter_map(|path| files.content(&path)).collect();
+    (!all.is_empty()).then(|| String::from_utf8(all.concat()).unwrap())
+}
+
+fn remove_all(files: &MemoryFiles) {
+    for at in 0..16 {
+        files.remove(&format!("/state/pod-statuses/{at}.json"));
+    }
 }
 
 // behaviour: STW-50
@@ -130,9 +142,9 @@ async fn changes_of_a_second_are_written_together_and_equal_statuses_not_at_all(
     sleep(Duration::from_secs(1)).await;
     let written = content(&files).unwrap();
     for pod in &pods {
-        assert!(String::from_utf8_lossy(&written).contains(view::uid(pod).as_str()));
+        assert!(written.contains(view::uid(pod).as_str()));
     }
-    files.remove(FILE);
+    remove_all(&files);
     for _ in 0..5 {
         agent.observe(&pods[0], &observed(&pods[0], &[]));
         sleep(Duration::from_secs(2)).await;
@@ -149,12 +161,12 @@ async fn with_an_api_server_only_static_pods_are_saved() {
         agent.observe(&pod, &observed(&pod, &[]));
     }
     agent.stop().await;
-    let written = String::from_utf8(content(&files).unwrap()).unwrap();
+    let written = content(&files).unwrap();
     assert!(written.contains("uid-static") && !written.contains("uid-api"), "{written}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn saved_status_stays_until_the_sources_lack_its_pod() {
+async fn saved_status_stays_until_no_source_lists_its_pod() {
     let files = Arc::new(MemoryFiles::new());
     let agent = Agent::start(&files, SavedPods::All).await;
     let pods = ["kept", "gone"].map(static_pod);
@@ -162,9 +174,7 @@ async fn saved_status_stays_until_the_sources_lack_its_pod() {
         agent.observe(pod, &observed(pod, &[]));
     }
     agent.stop().await;
-    let has = |name: &str| {
-        String::from_utf8_lossy(&content(&files).unwrap()).contains(&format!("\"{name}\""))
-    };
+    let has = |name: &str| content(&files).unwrap().contains(&format!("\"{name}\""));
     // Stopped before any source has listed its pods.
     Agent::start(&files, SavedPods::All).await.stop().await;
     assert!(has("kept") && has("gone"));
@@ -185,18 +195,52 @@ async fn corrupt_file_is_moved_aside_and_a_failed_write_is_retried() {
     let files = Arc::new(MemoryFiles::new());
     files.write(FILE, "nonsense");
     let agent = Agent::start(&files, SavedPods::All).await;
-    assert_eq!(files.content("/state/pod-statuses.json.damaged"), Some(b"nonsense".to_vec()));
+    assert_eq!(files.content("/state/pod-statuses/0.json.damaged"), Some(b"nonsense".to_vec()));
     files.fail(FILE, ErrorKind::StorageFull);
     let web = static_pod("uid");
     let status = agent.observe(&web, &observed(&web, &[]));
     sleep(Duration::from_secs(5)).await;
     files.repair(FILE);
     sleep(Duration::from_secs(20)).await;
-    assert!(String::from_utf8_lossy(&content(&files).unwrap()).contains("uid"));
+    assert!(content(&files).unwrap().contains("uid"));
     agent.stop().await;
     let agent = Agent::start(&files, SavedPods::All).await;
     assert_eq!(agent.observe(&web, &observed(&web, &[])), status);
     let start = status.start_time.as_ref().map(|time| time.0);
     assert!(start.is_some_and(|start| start > Timestamp::UNIX_EPOCH));
     agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn change_of_a_pod_writes_no_file_of_other_pods() {
+    let files = Arc::new(MemoryFiles::new());
+    let agent = Agent::start(&files, SavedPods::All).await;
+    let pods = ["uid", "second"].map(static_pod);
+    for pod in &pods {
+        agent.observe(pod, &observed(pod, &[]));
+    }
+    sleep(Duration::from_secs(5)).await;
+    assert!(content(&files).unwrap().contains("second"));
+    remove_all(&files);
+    agent.observe(&pods[0], &observed(&pods[0], &[("main-0", ContainerState::Running)]));
+    sleep(Duration::from_secs(5)).await;
+    let written = content(&files).unwrap();
+    assert!(written.contains("\"uid\"") && !written.contains("\"second\""), "{written}");
+    agent.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn file_of_an_earlier_agent_is_taken_over_and_removed() {
+    let files = Arc::new(MemoryFiles::new());
+    let agent = Agent::start(&files, SavedPods::All).await;
+    let web = static_pod("uid");
+    let status = agent.observe(&web, &observed(&web, &[]));
+    agent.stop().await;
+    files.write(EARLIER_FILE, content(&files).unwrap().as_str());
+    remove_all(&files);
+    let agent = Agent::start(&files, SavedPods::All).await;
+    assert_eq!(agent.observe(&web, &observed(&web, &[])), status);
+    agent.stop().await;
+    assert_eq!(files.content(EARLIER_FILE), None);
+    assert!(content(&files).unwrap().contains("\"uid\""));
 }

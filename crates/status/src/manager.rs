@@ -35,7 +35,7 @@ pub struct StatusParts {
     pub node: NodeFacts,
     /// The node's addresses.
     pub host_ips: Arc<dyn HostIps>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// Metrics of pods.
     pub metrics: PodMetrics,
@@ -69,9 +69,9 @@ impl PodStatusManager {
     /// Loads the statuses that an earlier agent saved. Call it before adding the first pod.
     pub async fn load(&self) -> Result<(), FileError> {
         if let Some(checkpoint) = &self.checkpoint {
-            let saved = checkpoint.load().await?;
-            self.store.lock().restore(saved.clone());
-            checkpoint.set_loaded(saved);
+            let loaded = checkpoint.load().await?;
+            self.store.lock().restore(loaded.statuses());
+            checkpoint.set_loaded(loaded);
         }
         Ok(())
     }
@@ -95,7 +95,7 @@ impl PodStatusManager {
         self.changed();
     }
 
-    /// The pod is being terminated: it gets a deletion timestamp, as a deleted pod of the API has.
+    /// Marks a pod as terminating: sets a deletion timestamp, like on a deleted pod of the API.
     pub fn terminating(&self, pod: &Pod) {
         let mut pod = pod.clone();
         pod.metadata.deletion_timestamp.get_or_insert(Time(self.parts.clock.now()));

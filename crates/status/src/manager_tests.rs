@@ -63,7 +63,7 @@ fn web() -> Arc<Pod> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn observation_is_returned_as_published_and_keeps_the_pod_of_the_source() {
+async fn observation_is_returned_as_published_with_the_pod_of_its_source() {
     let mut harness = harness();
     let desired = web();
     harness.manager.desired(&desired);
@@ -123,7 +123,7 @@ fn rejected_pod_has_failed_and_terminating_pod_has_a_deletion_timestamp() {
 }
 
 #[test]
-fn retain_forgets_all_other_pods() {
+fn retain_drops_all_other_pods() {
     let mut harness = harness();
     let (kept, gone) = (web(), Arc::new(pod("gone").build()));
     harness.manager.desired(&kept);
@@ -141,7 +141,7 @@ fn retain_forgets_all_other_pods() {
 }
 
 #[test]
-fn start_is_measured_once_for_each_pod_that_a_source_added() {
+fn start_is_measured_once_per_pod_of_a_source() {
     let harness = harness();
     let pod = web();
     let started = "kubelet_pod_worker_start_duration_seconds";

@@ -52,7 +52,7 @@ pub struct StatusEntry {
     pub version: u64,
     /// Whether the status is final.
     pub finished: bool,
-    /// When a source added the pod; none once its start was measured.
+    /// When a source added the pod; `None` once its start was measured.
     pub arrived: Option<Timestamp>,
 }
 
@@ -127,8 +127,8 @@ impl LockedStore<'_> {
         entry.pod = Arc::clone(pod);
     }
 
-    /// Stores the status of a pod, and adds the pod if there is none of its UID. An equal status is no change
-    /// and wakes no reader.
+    /// Stores the status of a pod, and adds the pod if there is none of its UID. An equal status is not a
+    /// change and wakes no reader.
     pub(crate) fn set_status(&mut self, pod: &Arc<Pod>, status: PodStatus) -> StoredStatus {
         let (new, uid) = (|| StatusEntry::new(pod, None), view::uid(pod));
         self.state.saved.remove(&uid);
@@ -260,7 +260,8 @@ impl StatusReader {
         newer.map(|(uid, entry)| (uid.clone(), entry.version)).collect()
     }
 
-    /// The statuses to save. Those of an earlier agent stay until their pods have later ones, or no source has them.
+    /// The statuses to save. Statuses of an earlier agent stay until their pods have later ones, or are in no
+    /// source.
     pub(crate) fn saved(&self, pods: SavedPods) -> Saved {
         let state = lock(&self.state);
         let listed = |uid: &PodUid| !state.sources_complete || state.entries.contains_key(uid);

@@ -37,7 +37,7 @@ fn stored_status_is_visible_to_all_readers() {
 }
 
 #[test]
-fn equal_status_is_no_change() {
+fn equal_status_is_not_a_change() {
     let store = StatusStore::new();
     let changes = store.reader().subscribe();
     assert!(set(&store, "a", "Pending"));

@@ -67,7 +67,7 @@ pub struct WriterParts {
     pub copies: Arc<dyn ApiView>,
     /// The statuses.
     pub statuses: StatusReader,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// Metrics.
     pub metrics: Metrics,
@@ -87,7 +87,7 @@ struct WriteJob {
     patched: bool,
     /// Set if its deletion was requested.
     deleted: Option<RequestedDeletion>,
-    /// Since when its status has differed from the API server's.
+    /// The time since when its status has differed from the API server's.
     since: Option<Instant>,
 }
 
@@ -100,7 +100,7 @@ pub struct Writer {
     written: BTreeMap<PodUid, LastWrite>,
     /// Pods whose deletion was requested.
     deleted: BTreeMap<PodUid, RequestedDeletion>,
-    /// Since when each pod's status has differed from the API server's.
+    /// The time since when each pod's status has differed from the API server's.
     since: BTreeMap<PodUid, Instant>,
     /// The last processed changes of statuses and of copies.
     seen: (u64, u64),

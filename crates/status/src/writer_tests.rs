@@ -235,7 +235,7 @@ async fn pending_status_is_written_with_the_start_or_after_a_delay() {
 
 // behaviour: STW-1, STW-17
 #[tokio::test(start_paused = true)]
-async fn foreign_conditions_are_kept_and_removed_own_ones_are_restored() {
+async fn foreign_conditions_are_kept_and_removed_agent_conditions_are_restored() {
     let harness = harness();
     let uid = harness.make("web");
     harness.set(&uid, status("Running", "True"));

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn time_away_excludes_elapsed_time() {
+    fn time_until_a_past_moment_is_zero() {
         let now = Timestamp::constant(10, 0);
         assert_eq!(until(now, Timestamp::constant(4, 0)), Duration::ZERO);
         assert_eq!(until(now, Timestamp::constant(12, 0)), Duration::from_secs(2));

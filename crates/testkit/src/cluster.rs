@@ -289,7 +289,7 @@ impl MemoryCluster {
         self.shared.state().faults.add(None, kind, fault, times);
     }
 
-    /// The same for the calls of one client.
+    /// Like `inject_fault`, for the calls of one client.
     pub fn inject_fault_for(&self, who: &str, kind: ApiCall, fault: CallFault, times: u32) {
         self.shared.state().faults.add(Some(who.to_owned()), kind, fault, times);
     }

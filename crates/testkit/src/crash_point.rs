@@ -53,7 +53,7 @@ pub trait Death: Debug + Send + Sync {
     fn is_over(&self) -> bool;
 }
 
-/// Counts the changes of an agent through all of its ports, and ends it at one of them.
+/// Counts the changes of an agent through all its ports, and ends it at one of them.
 #[derive(Debug)]
 pub struct CrashPoint {
     effects: AtomicUsize,

@@ -59,7 +59,7 @@ impl MemoryDisk {
         Self { directory: directory.into(), state: Mutex::new(state) }
     }
 
-    /// The same with the images of a runtime on it; shared layers take space once.
+    /// Puts the images of a runtime on the disk; shared layers take space once.
     #[must_use]
     pub fn holding(self, runtime: Arc<MemoryRuntime>) -> Self {
         self.state().runtime = Some(runtime);
@@ -130,7 +130,12 @@ impl State {
         let leaving: u64 = self.leaving.iter().map(|(_, bytes)| bytes).sum();
         let used = self.others.saturating_add(images).saturating_add(leaving);
         let available = self.capacity.saturating_sub(used);
-        Ok(DiskSpace { capacity: self.capacity, available, free: available, ..DiskSpace::default() })
+        Ok(DiskSpace {
+            capacity: self.capacity,
+            available,
+            free: available,
+            ..DiskSpace::default()
+        })
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use model::ports::files::{
-    DirectoryChange, DirectoryWatch, Entry, FileError, FileVersion, Found, HostFiles, Removed,
+    DirectoryChange, DirectoryWatch, Entry, FileError, FileVersion, FoundFile, HostFiles, Removed,
 };
 use model::verdict::Verdict;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -223,7 +223,7 @@ impl HostFiles for MemoryFiles {
         self.tree().read(path, limit).map_err(failed("read", path))
     }
 
-    async fn look(&self, path: &Path) -> Result<Found, FileError> {
+    async fn look(&self, path: &Path) -> Result<FoundFile, FileError> {
         self.tree().found(path).map_err(failed("stat", path))
     }
 

@@ -81,9 +81,9 @@ impl NodeUsage for MemoryUsage {
         processes: &[i32],
     ) -> Result<BTreeMap<i32, Vec<InterfaceCounters>>, FileError> {
         let state = self.state();
-        let found = processes.iter().filter_map(|process| {
-            Some((*process, state.interfaces.get(process)?.clone()))
-        });
+        let found = processes
+            .iter()
+            .filter_map(|process| Some((*process, state.interfaces.get(process)?.clone())));
         Ok(found.collect())
     }
 

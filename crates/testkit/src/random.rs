@@ -1,5 +1,5 @@
-//! Random numbers from a seed. These few lines are no library, so that a stored seed means the same history
-//! after every update of a dependency.
+//! Random numbers from a seed. Implemented here and not by a library, so that a stored seed means the same
+//! history after every update of a dependency.
 
 use std::time::Duration;
 
@@ -47,12 +47,12 @@ impl Random {
         least + self.below(most - least + 1)
     }
 
-    /// The same, of milliseconds.
+    /// Like `between`, in milliseconds.
     pub fn millis(&mut self, least: u64, most: u64) -> Duration {
         Duration::from_millis(self.between(least, most))
     }
 
-    /// The same, of seconds.
+    /// Like `between`, in seconds.
     pub fn seconds(&mut self, least: u64, most: u64) -> Duration {
         Duration::from_secs(self.between(least, most))
     }

@@ -14,7 +14,7 @@ struct State {
     requests: BTreeMap<String, SigningRequestRecord>,
     /// All requests so far, in order.
     created: Vec<SigningRequest>,
-    /// What the next calls that create a request return.
+    /// The results of the next calls that create a request.
     failures: Vec<ApiError>,
     reloads: usize,
 }

@@ -1,4 +1,4 @@
-//! Configurations for requests to a runtime. All fields are public: tests change those that they are about.
+//! Configurations for requests to a runtime. All fields are public, so that tests can change them.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub fn container(
     }
 }
 
-/// A removal verdict with the reason that a test wants it.
+/// A removal verdict whose reason is that a test requested it.
 pub fn removal(subject: Subject) -> Verdict {
     Verdict {
         subject,

@@ -9,7 +9,7 @@ use crate::manager::{ManagerParts, VolumeManager};
 /// Why a volume is removed.
 pub(crate) const POD_HAS_ENDED: &str = "pod-has-ended";
 
-/// The removal of a volume of a pod that has ended, or is known by its directory alone.
+/// The removal of a volume of a pod that has ended, or is known only by its directory.
 pub(crate) fn verdict(
     parts: &ManagerParts,
     uid: &PodUid,

@@ -36,19 +36,19 @@ pub struct ManagerParts {
     pub host: Arc<dyn VolumeHost>,
     /// Removes volumes, with a reason on record.
     pub files: Arc<dyn HostFiles>,
-    /// Secrets and config maps; none without an API server.
+    /// Secrets and config maps; `None` without an API server.
     pub objects: Option<Arc<dyn PodObjects>>,
-    /// Tokens of service accounts; none without an API server.
+    /// Tokens of service accounts; `None` without an API server.
     pub tokens: Option<Arc<dyn PodTokens>>,
-    /// Trust bundles; none without an API server, and while their feature gate is off.
+    /// Trust bundles; `None` without an API server, and while their feature gate is off.
     pub trust_bundles: Option<Arc<dyn ClusterTrustBundles>>,
-    /// Certificates of pods; none without an API server, and while their feature gate is off.
+    /// Certificates of pods; `None` without an API server, and while their feature gate is off.
     pub certificates: Option<Arc<dyn PodCertificates>>,
-    /// Claims and persistent volumes; none without an API server.
+    /// Claims and persistent volumes; `None` without an API server.
     pub storage: Option<Arc<dyn StorageReads>>,
     /// Records events.
     pub events: Arc<dyn Events>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// The layout of volumes.
     pub layout: VolumeLayout,
@@ -84,14 +84,14 @@ pub(crate) struct State {
     pub(crate) dirty: BTreeSet<PodUid>,
     /// When pods are processed without a change.
     pub(crate) timers: BTreeSet<(Timestamp, PodUid)>,
-    /// Pods known by their directories alone whose volumes are being cleaned, and whether that failed.
+    /// Pods known only by their directories whose volumes are being cleaned, and whether that failed.
     orphans: BTreeMap<PodUid, bool>,
 }
 
-/// How far the volumes of a pod are determined.
+/// Whether all volumes of a pod are determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Processing {
-    /// They are to be determined.
+    /// The volumes are not determined yet.
     Needed,
     /// That is under way; `again` if it has to be repeated.
     Running { again: bool },
@@ -102,9 +102,9 @@ pub(crate) enum Processing {
 /// A pod whose volumes are managed.
 #[derive(Debug)]
 pub(crate) struct PodRecord {
-    /// The pod; none when it has ended or is known by its directory alone.
+    /// The pod; `None` when it has ended or is known only by its directory.
     pub(crate) pod: Option<Arc<Pod>>,
-    /// Its name, as far as it is known.
+    /// Its name, if known.
     pub(crate) name: Option<PodName>,
     pub(crate) processing: Processing,
     /// Whether the host was searched for mounts of an earlier agent.
@@ -329,7 +329,7 @@ impl VolumeManager {
         volumes.filter_map(group).collect()
     }
 
-    /// Unmounts the volumes of a pod that has ended, or is known by its directory alone, and waits until that is done.
+    /// Unmounts the volumes of a pod that has ended, or is known only by its directory, and waits until that is done.
     pub async fn release(&self, uid: &PodUid, name: Option<PodName>) -> Result<(), UnmountError> {
         let is_orphan = name.is_none();
         if is_orphan {

@@ -30,7 +30,7 @@ pub trait NodeFacts: Debug + Send + Sync {
     /// Its allocatable resources.
     fn allocatable(&self) -> Amounts;
 
-    /// Its labels, as far as they are known.
+    /// Its labels, if known.
     fn labels(&self) -> BTreeMap<String, String>;
 }
 
@@ -110,7 +110,7 @@ impl MountFailure {
         Self { step: "MountVolume.SetUp", error, reason: "FailedMount", is_refused: false }
     }
 
-    /// The same failure of a volume that containers use as a device.
+    /// The failure for a volume that containers use as a device.
     fn of_device(self) -> Self {
         let step = match self.step {
             NODE_AFFINITY => "MapVolume.NodeAffinity check",

@@ -19,9 +19,9 @@ use crate::manager::ManagerParts;
 /// The resolved volumes of a pod.
 #[derive(Debug)]
 pub(crate) struct Processed {
-    /// The volumes that the pod uses; none for one that has ended.
+    /// The volumes that the pod uses; `None` for one that has ended.
     pub(crate) resolved: Option<Resolved>,
-    /// Volumes on the host; none if the host was not searched.
+    /// Volumes on the host; `None` if the host was not searched.
     pub(crate) found: Option<Result<Vec<VolumeId>, FileError>>,
 }
 

@@ -21,7 +21,7 @@ use crate::mounter::{self, Content, MountFailure, MountRequest};
 use crate::process::{Processed, process};
 use crate::unmounter;
 
-/// When the host is searched again for volumes of a pod after that failed.
+/// The delay before the host is searched again for volumes of a pod, after a failed search.
 const SCAN_RETRY: Duration = Duration::from_secs(1);
 
 /// How long a token that could not be renewed is used before that is tried again.
@@ -44,7 +44,7 @@ struct Starts {
 }
 
 impl VolumeManager {
-    /// Mounts and unmounts until it is stopped. Nothing is unmounted then: containers go on.
+    /// Mounts and unmounts until it is stopped. Nothing is unmounted then: containers keep running.
     pub async fn run(self, stop: CancellationToken) {
         let mut operations = JoinSet::new();
         loop {
@@ -89,7 +89,8 @@ impl Shared {
             }
             state.timers.pop_first();
             if let Some(record) = state.pods.get_mut(&uid) {
-                // A token grows old, or a back-off has ended: the second changes nothing here.
+                // A token is due for renewal, or a back-off has ended; the latter needs no step
+                // here.
                 let renews =
                     record.written.values().any(|one| one.refresh_at.is_some_and(|at| at <= now));
                 if renews {
@@ -302,7 +303,7 @@ impl PodRecord {
             }
             None => {}
         }
-        // A pod that has ended meanwhile uses none of them.
+        // A pod that has ended meanwhile uses no volumes.
         if let (Some(resolved), Some(_)) = (resolved, &self.pod) {
             self.set_resolved(resolved);
         }

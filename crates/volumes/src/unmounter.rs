@@ -43,7 +43,7 @@ async fn steps(
     if id.plugin == Plugin::Local {
         unmount_device(parts, id).await?;
     }
-    // Of a mount only the empty directory is left: it is removed with the pod's directory.
+    // Only the empty directory of a mount point is left. It is removed with the pod's directory.
     if matches!(id.plugin, Plugin::Local | Plugin::Nfs) {
         return Ok(());
     }

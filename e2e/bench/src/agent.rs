@@ -70,7 +70,7 @@ pub(crate) fn version(program: &Path, args: &[&str]) -> Result<String> {
     let output = std::process::Command::new(program)
         .args(args)
         .output()
-        .with_context(|| format!("ask {} for its version", program.display()))?;
+        .with_context(|| format!("get the version of {}", program.display()))?;
     let text = String::from_utf8_lossy(&output.stdout);
     Ok(text.lines().map(str::trim).collect::<Vec<_>>().join(", "))
 }
@@ -150,7 +150,7 @@ impl Running {
             .args(["--config", &text(&directories.config)])
             .args(["--root-dir", &text(&directories.root)])
             .args(["--hostname-override", NODE_NAME])
-            // Without it, the kubelet determines its address anew for every pod.
+            // Without it, the kubelet determines its address again for every pod.
             .args(["--node-ip", &instance.node_ip().to_string()]);
         let command = match &directories.kubeconfig {
             Some(kubeconfig) => command.args(["--kubeconfig", &text(kubeconfig)]),

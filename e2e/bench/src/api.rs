@@ -88,7 +88,7 @@ pub(crate) async fn call(client: &Client, method: &str, path: &str, body: &Value
     client.request::<Value>(request).await.with_context(|| format!("{method} {path}"))
 }
 
-/// A missing object is no error.
+/// A missing object is not an error.
 fn present(answer: Result<Value>) -> Result<Option<Value>> {
     match answer {
         Err(error) if is_not_found(&error) => Ok(None),

@@ -1,5 +1,5 @@
 //! Agents as nodes of a cluster: the time until pods are ready and until they are gone, compared with bare calls to the
-//! runtime; the API requests of an agent; and its costs with and without pods.
+//! runtime; the API requests of an agent; and the costs of an agent with and without pods.
 //!
 //! ```text
 //!  block: bare calls ──────────────> containerd     all in one instance of the testbed, in turns
@@ -134,7 +134,7 @@ impl Block {
         }
     }
 
-    /// The same, mutable; without an agent, those of bare calls.
+    /// Like `of`, mutable; without an agent, the times of bare calls.
     fn of_mut(&mut self, who: Option<Agent>) -> &mut Times {
         match who {
             None => &mut self.floor,
@@ -178,7 +178,7 @@ pub struct Times {
 
 /// The times of several single pods, in seconds.
 #[derive(Debug, Default)]
-struct Singles {
+struct SinglePodTimes {
     start: Vec<f64>,
     delete: Vec<f64>,
 }
@@ -232,7 +232,7 @@ pub fn play(plan: &ClusterPlan, programs: &Programs, session: &Session) -> Resul
         let costs = |agent: Agent| {
             let costs = node::costs(&place, plan, agent);
             let costs = costs.with_context(|| format!("round {number}, {}", agent.name()))?;
-            tell_costs(agent, &costs, plan);
+            print_costs(agent, &costs, plan);
             anyhow::Ok(costs)
         };
         rounds.push(Round { ferrolet: costs(Agent::Ferrolet)?, upstream: costs(Agent::Upstream)? });
@@ -242,7 +242,7 @@ pub fn play(plan: &ClusterPlan, programs: &Programs, session: &Session) -> Resul
     Ok(ClusterResults { about, plan: plan.clone(), blocks, rounds })
 }
 
-/// The order of agents in a turn: who begins differs from turn to turn.
+/// The order of agents in a turn. The first agent alternates.
 fn order(turn: usize) -> [Option<Agent>; 3] {
     let mut order = [None, Some(Agent::Ferrolet), Some(Agent::Upstream)];
     order.rotate_left(turn % 3);
@@ -262,7 +262,7 @@ fn block(place: &ClusterPlace, plan: &ClusterPlan, number: usize) -> Result<Bloc
         };
         let times = block.of_mut(who);
         (times.start_all, times.delete_all) = played.context(name(who))?;
-        tell(number + 1, name(who), times);
+        print_times(number + 1, name(who), times);
     }
     Ok(block)
 }
@@ -280,7 +280,7 @@ fn one_by_one(
             None => floor::one_by_one(place, plan),
             Some(agent) => node::one_by_one(place, plan, agent),
         };
-        let (Singles { start, delete }, what) = played.context(name(who))?;
+        let (SinglePodTimes { start, delete }, what) = played.context(name(who))?;
         let times = block.of_mut(who);
         times.start_one.extend(start);
         times.delete_one.extend(delete);
@@ -297,14 +297,14 @@ fn name(who: Option<Agent>) -> &'static str {
     who.map_or("bare calls", Agent::name)
 }
 
-fn tell(block: usize, who: &str, times: &Times) {
+fn print_times(block: usize, who: &str, times: &Times) {
     let Times { start_one, delete_one, start_all, delete_all } = times;
     eprintln!(
         "block {block} {who:<10} one {start_one:.2?} gone {delete_one:.2?} all {start_all:.2} s gone {delete_all:.2} s"
     );
 }
 
-fn tell_costs(agent: Agent, run: &Costs, plan: &ClusterPlan) {
+fn print_costs(agent: Agent, run: &Costs, plan: &ClusterPlan) {
     eprintln!("{}", agent.name());
     for (pods, quiet) in [(0, &run.idle), (plan.at_once, &run.full)] {
         eprintln!(

@@ -28,7 +28,7 @@ pub struct Metric {
 pub enum Number {
     /// A time, which bare calls have, too.
     Time(fn(&Times) -> Option<f64>),
-    /// A cost of quiet minutes, which a sleeping process has, too: the minutes, and the cost.
+    /// A cost of quiet minutes that a sleeping process has too: the minutes, and the cost.
     Quiet(fn(&Costs) -> &Quiet, fn(Usage) -> f64),
     /// A cost that only agents have.
     Cost(fn(&Costs, &ClusterPlan) -> f64),
@@ -48,7 +48,7 @@ impl Usage {
         Self { seconds: *seconds, cpu_seconds: *cpu_seconds, rss_bytes: memory.rss_bytes }
     }
 
-    /// That of the sleeping process in the same time.
+    /// The cost of the sleeping process in the same time.
     fn asleep(quiet: &Quiet) -> Option<Self> {
         let Asleep { cpu_seconds, rss_bytes } = quiet.asleep?;
         Some(Self { seconds: quiet.seconds, cpu_seconds, rss_bytes })
@@ -228,7 +228,7 @@ fn row(results: &ClusterResults, metric: Metric) -> Option<Row> {
     })
 }
 
-/// The page; `name` is that of the files beside it.
+/// The page. `name` is the base name of the files that belong to it.
 pub fn markdown(results: &ClusterResults, name: &str) -> String {
     let plan = &results.plan;
     let rows = rows(results);

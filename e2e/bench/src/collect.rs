@@ -17,10 +17,10 @@ use crate::results::{About, Results};
 
 /// Results to which later rounds can be added.
 pub trait Collect {
-    /// What was measured, where and when.
+    /// The measurements, with machine and time.
     fn about(&self) -> &About;
 
-    /// The same, mutable.
+    /// Like `about`, mutable.
     fn about_mut(&mut self) -> &mut About;
 
     /// Whether both were measured in the same way, in any number of rounds.

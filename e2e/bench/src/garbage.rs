@@ -82,7 +82,7 @@ pub struct GarbageRun {
 pub struct Collected {
     /// Memory at the end; the peak is that of its whole life.
     pub memory: Memory,
-    /// From the start of the agent until nothing was left; none if its time was over before.
+    /// From the start of the agent until nothing was left; `None` if its time was over before.
     pub seconds: Option<f64>,
     /// CPU time of the agent in that time.
     pub cpu_seconds: f64,

@@ -53,7 +53,7 @@ fn of(results: &GarbageResults, agent: Agent) -> impl Iterator<Item = &GarbageRu
     results.runs.iter().filter(move |run| run.agent == agent)
 }
 
-/// The page; `name` is that of the files beside it.
+/// The page. `name` is the base name of the files that belong to it.
 pub fn markdown(results: &GarbageResults, name: &str) -> String {
     let plan = &results.plan;
     let mut page = head(&results.about, plan.rounds, name);

@@ -173,7 +173,7 @@ mod tests {
                 vec![(0.1, 0.2), (0.1, 1.0), (0.1, 0.2)],
                 not_judged("2 of 3 rounds with a load below 1 before"),
             ),
-            // A busy round beside three quiet ones.
+            // A busy round among three quiet ones.
             (vec![(0.1, 0.2), (0.1, 3.0), (0.1, 0.2), (0.1, 0.2)], Judgement::Met),
             (
                 vec![(0.1, 0.2), (0.4, 3.0), (0.1, 0.2), (0.1, 0.2)],
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_one_round_are_one_round() {
+    fn turns_of_one_round_count_as_one_round() {
         let all: Vec<Measured> = (0..6).map(|turn| round(1 + turn / 3, 0.1, 0.2)).collect();
         assert_eq!(judge(0.3, &all), not_judged("2 of 3 rounds with a load below 1 before"));
     }
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn worst_and_every_round_are_published() {
+    fn page_has_the_worst_round_and_every_round() {
         let all = rounds(&[(0.1, 0.2), (0.3, 0.9), (0.2, 0.0)]);
         assert_eq!((worst(&all), every(&all)), (Some(0.3), "0.100, 0.300, 0.200".to_owned()));
         assert_eq!(worst(&[]), None);

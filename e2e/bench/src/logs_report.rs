@@ -110,7 +110,7 @@ pub fn verdicts(results: &LogsResults) -> Vec<Verdict> {
     ]
 }
 
-/// The page; `name` is that of the files beside it.
+/// The page. `name` is the base name of the files that belong to it.
 pub fn markdown(results: &LogsResults, name: &str) -> String {
     let plan = &results.plan;
     let mut page = head(&results.about, plan.rounds, name);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn cost_of_logs_is_the_difference_to_no_rotation() {
+    fn cost_of_logs_excludes_the_cost_without_rotation() {
         for (ours, expected) in [(0.5, Judgement::Met), (0.51, Judgement::Missed)] {
             assert_eq!(judgements(&results(ours)), [expected, Judgement::Met], "{ours}");
         }

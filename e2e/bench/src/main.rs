@@ -70,7 +70,7 @@ const MISSED: u8 = 3;
 
 /// The benchmarks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum What {
+enum Benchmark {
     /// Agents on a node without a cluster.
     #[default]
     Standalone,
@@ -101,7 +101,7 @@ struct Arguments {
     commit: String,
     binary: String,
     tiny: bool,
-    what: What,
+    what: Benchmark,
     render: bool,
 }
 
@@ -131,14 +131,14 @@ fn arguments(args: impl Iterator<Item = OsString>) -> Result<Option<Arguments>> 
             Long("commit") => arguments.commit = parser.value()?.string()?,
             Long("binary") => arguments.binary = parser.value()?.string()?,
             Long("tiny") => arguments.tiny = true,
-            Long("garbage") => arguments.what = What::Garbage,
-            Long("pod-gc") => arguments.what = What::PodGc,
-            Long("cluster") => arguments.what = What::Cluster,
-            Long("node-api") => arguments.what = What::NodeApi,
-            Long("probes") => arguments.what = What::Probes,
-            Long("volumes") => arguments.what = What::Volumes,
-            Long("status") => arguments.what = What::Status,
-            Long("logs") => arguments.what = What::Logs,
+            Long("garbage") => arguments.what = Benchmark::Garbage,
+            Long("pod-gc") => arguments.what = Benchmark::PodGc,
+            Long("cluster") => arguments.what = Benchmark::Cluster,
+            Long("node-api") => arguments.what = Benchmark::NodeApi,
+            Long("probes") => arguments.what = Benchmark::Probes,
+            Long("volumes") => arguments.what = Benchmark::Volumes,
+            Long("status") => arguments.what = Benchmark::Status,
+            Long("logs") => arguments.what = Benchmark::Logs,
             Long("render") => arguments.render = true,
             Long("help") | Short('h') => {
                 println!("{USAGE}");
@@ -154,15 +154,15 @@ fn arguments(args: impl Iterator<Item = OsString>) -> Result<Option<Arguments>> 
 fn run(arguments: Arguments) -> Result<bool> {
     let tiny = arguments.tiny;
     let met = match arguments.what {
-        What::Standalone => standalone(arguments),
-        What::Garbage => garbage(arguments),
-        What::PodGc => pod_gc(arguments),
-        What::Cluster => cluster(arguments),
-        What::NodeApi => node_api(arguments),
-        What::Probes => probes(arguments),
-        What::Volumes => volumes(arguments),
-        What::Status => status(arguments),
-        What::Logs => logs(arguments),
+        Benchmark::Standalone => standalone(arguments),
+        Benchmark::Garbage => garbage(arguments),
+        Benchmark::PodGc => pod_gc(arguments),
+        Benchmark::Cluster => cluster(arguments),
+        Benchmark::NodeApi => node_api(arguments),
+        Benchmark::Probes => probes(arguments),
+        Benchmark::Volumes => volumes(arguments),
+        Benchmark::Status => status(arguments),
+        Benchmark::Logs => logs(arguments),
     }?;
     Ok(met || tiny)
 }
@@ -404,7 +404,7 @@ fn standalone(arguments: Arguments) -> Result<bool> {
     };
     write(&out.join(format!("{name}.md")), &report::markdown(&results, &name))?;
     write(&out.join(format!("{name}.svg")), &plot::svg(&results))?;
-    Ok(tell(&results))
+    Ok(print_verdict(&results))
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
@@ -413,7 +413,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
     Ok(())
 }
 
-fn tell(results: &Results) -> bool {
+fn print_verdict(results: &Results) -> bool {
     let mut met = true;
     for verdict in targets::judge(results).iter().filter(|verdict| !verdict.measured.is_empty()) {
         met &= was_not_missed(&verdict.judgement(), &report::verdict(verdict));

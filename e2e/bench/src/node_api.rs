@@ -1,7 +1,7 @@
 //! Agents as servers of the node's API: a large log is read, commands are executed, many clients follow a log.
 //!
-//! There is no cluster: clients are anonymous and may do everything, with both agents. This measures the agent's own
-//! work without an API server.
+//! There is no cluster: clients have a certificate and may do everything, with both agents. This measures the agent's
+//! own work without an API server. Anonymous clients would share the few connections of unauthenticated peers.
 
 mod client;
 
@@ -14,7 +14,7 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use testbed::wait;
 
-use self::client::Client;
+use self::client::{Client, Identity};
 use crate::agent::{self, NODE_NAME, Programs, Running};
 use crate::machine::round_start;
 use crate::place::{Place, Stage};
@@ -81,7 +81,7 @@ pub struct NodeApiRun {
     pub exec_seconds: Vec<f64>,
     /// Memory of the agent without followers.
     pub quiet_rss_bytes: u64,
-    /// The same with them.
+    /// The resident memory with followers.
     pub followed_rss_bytes: u64,
 }
 
@@ -105,10 +105,11 @@ pub fn play(plan: &NodeApiPlan, programs: &Programs, session: &Session) -> Resul
 
 fn turn(place: &Place, plan: &NodeApiPlan, agent: Agent, round: u32) -> Result<NodeApiRun> {
     let stage = place.stage()?;
-    prepare(&stage, plan)?;
+    let identity = Identity::generate().context("make the client's certificate")?;
+    prepare(&stage, plan, &identity)?;
     let started = Running::start(place.instance(), place.programs(), agent, &stage.directories);
     let measured = started.and_then(|running| {
-        let measured = running.explained(measure(place, plan, &running));
+        let measured = running.explained(measure(place, plan, &running, &identity));
         running.stop().context("stop the agent")?;
         measured
     });
@@ -128,13 +129,16 @@ fn turn(place: &Place, plan: &NodeApiPlan, agent: Agent, round: u32) -> Result<N
     Ok(run)
 }
 
-/// Writes the configuration of an agent whose API is open to anonymous clients, and the manifests.
-fn prepare(stage: &Stage<'_>, plan: &NodeApiPlan) -> Result<()> {
+/// Writes the configuration of an agent whose API is open to the client, and the manifests.
+fn prepare(stage: &Stage<'_>, plan: &NodeApiPlan, identity: &Identity) -> Result<()> {
     let directories = &stage.directories;
     agent::prepare(directories, &stage.socket, On::Containerd, 0)?;
+    let authority = directories.config.with_file_name("client-ca.crt");
+    fs::write(&authority, &identity.authority_pem).context("write the client's authority")?;
+    let x509 = format!("anonymous: {{enabled: false}}, x509: {{clientCAFile: {authority:?}}}");
     let served = agent::configuration(directories, &stage.socket, On::Containerd)
         .replace("enableServer: false", "enableServer: true")
-        .replace("anonymous: {enabled: false}", "anonymous: {enabled: true}");
+        .replace("anonymous: {enabled: false}", &x509);
     // Upstream reads only the current file of a log, so there must be only one.
     let config = format!("{served}containerLogMaxSize: 8Gi\n");
     fs::write(&directories.config, config).context("write the agent's configuration")?;
@@ -156,8 +160,14 @@ fn logs(pod: &str, query: &str) -> String {
     format!("/containerLogs/default/{pod}-{NODE_NAME}/main?{query}")
 }
 
-fn measure(place: &Place, plan: &NodeApiPlan, running: &Running) -> Result<NodeApiRun> {
-    let client = Client::new(SocketAddr::from((place.instance().node_ip(), 10250)))?;
+fn measure(
+    place: &Place,
+    plan: &NodeApiPlan,
+    running: &Running,
+    identity: &Identity,
+) -> Result<NodeApiRun> {
+    let address = SocketAddr::from((place.instance().node_ip(), 10250));
+    let client = Client::new(address, identity)?;
     let last = (plan.log_bytes / LINE - 1).to_string();
     wait::until("the large log is complete", PATIENCE, || {
         let tail = client.get(&logs("large", "tailLines=1")).map(|answer| answer.text);

@@ -85,7 +85,7 @@ pub fn verdicts(results: &NodeApiResults) -> Vec<NodeApiVerdict> {
     ROWS.iter().filter_map(verdict).collect()
 }
 
-/// The page; `name` is that of the files beside it.
+/// The page. `name` is the base name of the files that belong to it.
 pub fn markdown(results: &NodeApiResults, name: &str) -> String {
     let plan = &results.plan;
     let mut page = head(&results.about, plan.rounds, name);

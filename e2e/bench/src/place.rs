@@ -95,7 +95,7 @@ impl Place {
         self.stage_with(&[])
     }
 
-    /// The same with options for the hollow runtime.
+    /// Like `stage`, with options for the hollow runtime.
     pub fn stage_with(&self, options: &[&str]) -> Result<Stage<'_>> {
         self.sweep()?;
         let (behind, hollow) = match self.on {
@@ -151,7 +151,7 @@ impl Place {
         Ok(process)
     }
 
-    /// Removes what an agent left: its directories, logs of its pods and cgroups.
+    /// Removes the leftovers of an agent: its directories, logs of its pods, and cgroups.
     pub(crate) fn sweep(&self) -> Result<()> {
         let script = "
             cd \"$1\" && awk -v dir=\"$1\" 'index($2, dir \"/agent\") == 1 { print $2 }' /proc/mounts |

@@ -57,7 +57,8 @@ pub const HOLLOW_1000: &str = "1000 pods, hollow";
 pub const RELIST: Duration = Duration::from_mins(1);
 /// The period of resyncs: both agents resync a pod after 60 to 90 s.
 pub const RESYNC: Duration = Duration::from_secs(90);
-/// The shortest window for a quiet agent: it has two relists and a resync of every pod, wherever it begins.
+/// The shortest window for a quiet agent: wherever it starts, it contains two relists and a resync of every
+/// pod.
 pub const WINDOW: Duration = Duration::from_secs(150);
 /// The number of relists in a window.
 pub const RELISTS: u64 = 2;

@@ -96,7 +96,7 @@ pub struct Quiet {
     pub agent: Agent,
     /// The number of pods.
     pub pods: usize,
-    /// Its memory at the end; the peak is that of its whole life.
+    /// Its memory at the end; the peak covers the whole process lifetime.
     pub memory: Memory,
     /// CPU time until it was quiet.
     pub warm_up_cpu_seconds: f64,
@@ -114,7 +114,7 @@ fn first() -> u32 {
 /// The rate of deletions of terminated pods.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Deletions {
-    /// The agent that deleted them; none for bare calls, as fast as the server takes them.
+    /// The agent that deleted them; `None` for bare calls, as fast as the server takes them.
     pub agent: Option<Agent>,
     /// The number of pods.
     pub pods: usize,

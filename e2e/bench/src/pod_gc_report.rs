@@ -26,7 +26,7 @@ impl MemoryVerdict {
     }
 }
 
-/// Each of ours with upstream's of the same round.
+/// Each of our results with upstream's result of the same round.
 fn pairs(results: &PodGcResults, pods: usize) -> impl Iterator<Item = (&Quiet, &Quiet)> {
     let of = move |agent: Agent| {
         let all = results.quiet.iter();
@@ -63,7 +63,7 @@ pub fn verdicts(results: &PodGcResults) -> Vec<MemoryVerdict> {
     all.filter(|verdict| !verdict.measured.is_empty()).collect()
 }
 
-/// The page; `name` is that of the files beside it.
+/// The page. `name` is the base name of the files that belong to it.
 pub fn markdown(results: &PodGcResults, name: &str) -> String {
     let rounds = results.quiet.iter().map(|quiet| quiet.round).max().unwrap_or(1);
     let mut page = head(&results.about, rounds, name);

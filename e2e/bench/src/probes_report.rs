@@ -16,7 +16,7 @@ const DEVIATION: f64 = 0.05;
 struct Row {
     name: &'static str,
     number: fn(&ProbesRun) -> f64,
-    /// The same of bare requests.
+    /// Like `number`, of bare requests.
     floor: Option<fn(ProbeCost) -> f64>,
 }
 
@@ -148,7 +148,7 @@ fn rate_flaw(results: &ProbesResults, workload: Workload, run: &ProbesRun) -> Op
         .then(|| format!("{} attempts per second of {agent}, not {}", short(rate), short(planned)))
 }
 
-/// The page; `name` is that of the files beside it.
+/// The page. `name` is the base name of the files that belong to it.
 pub fn markdown(results: &ProbesResults, name: &str) -> String {
     let plan = &results.plan;
     let mut page = head(&results.about, plan.rounds, name);

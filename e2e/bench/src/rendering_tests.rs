@@ -203,7 +203,7 @@ fn numbers_are_rounded() {
 }
 
 #[test]
-fn target_says_when_the_runtime_alone_exceeds_it() {
+fn target_reports_when_the_runtime_without_agent_exceeds_it() {
     let mut results = results();
     let ours = |run: &&mut Run| run.scenario == PODS_30 && run.agent == Agent::Ferrolet;
     for run in results.runs.iter_mut().filter(ours) {

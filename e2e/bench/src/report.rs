@@ -9,7 +9,7 @@ use crate::results::{About, Agent, Machine, Results, Run};
 use crate::spread::Spread;
 use crate::targets::{Measure, Target, Verdict, growth, judge};
 
-/// The page; `name` is that of the files beside it.
+/// The page. `name` is the base name of the files that belong to it.
 pub fn markdown(results: &Results, name: &str) -> String {
     let mut page = String::new();
     let mut add = |text: &str| {
@@ -33,7 +33,7 @@ pub fn markdown(results: &Results, name: &str) -> String {
     page
 }
 
-/// The head of a page: what was measured, where and when.
+/// The head of a page: the measurements, machine and time.
 pub fn head(about: &About, rounds: u32, name: &str) -> String {
     format!(
         "# ferrolet and upstream, side by side\n\n\
@@ -57,7 +57,7 @@ pub fn head(about: &About, rounds: u32, name: &str) -> String {
     )
 }
 
-/// When the first round began, and the last if that was later.
+/// The start of the first round, and of the last one if it was later.
 fn dates(about: &About) -> String {
     match about.rounds.last() {
         Some(last) if last.date != about.date => format!("{} to {}", about.date, last.date),
@@ -134,7 +134,7 @@ fn described(target: &Target) -> String {
 fn table(scenario: &Scenario, rows: &[Row<'_>]) -> String {
     let mut text = format!(
         "## {}\n\nMedian and spread over the rounds; the ratio is taken in each round. The floor is measured without \
-         an agent: of a process that sleeps, and of deaths until the runtime tells of them.\n\n\
+         an agent: of a process that sleeps, and of deaths until the runtime sends their events.\n\n\
          | | floor | ferrolet | | upstream | | ratio | |\n|---|---:|---:|---|---:|---|---:|---|\n",
         scenario.name
     );

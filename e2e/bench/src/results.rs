@@ -139,7 +139,7 @@ pub struct Steady {
     pub asleep: Option<Asleep>,
 }
 
-/// A process that only sleeps, measured beside an agent in the same way.
+/// A process that only sleeps, measured like an agent and at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Asleep {
     /// CPU time in the window of the agent.

@@ -86,12 +86,12 @@ fn turn(plan: &Plan, places: &[Place], agent: Agent, round: u32) -> Result<Vec<R
         first?;
     }
     let runs: Vec<Run> = runs.into_iter().collect::<Result<_>>()?;
-    runs.iter().for_each(tell);
+    runs.iter().for_each(print_run);
     eprintln!("round {round} {} took {:.0} s", agent.name(), began.elapsed().as_secs_f64());
     Ok(runs)
 }
 
-fn tell(run: &Run) {
+fn print_run(run: &Run) {
     let steady = &run.steady;
     eprintln!(
         "round {} {:<18} {:<9} {:4} MiB {:8.3} CPU s in {:.0} s {:6} calls",

@@ -35,7 +35,7 @@ const MESSAGE_LIMIT: usize = 64 << 20;
 #[derive(Debug, Clone)]
 pub struct Direct {
     client: RuntimeServiceClient<Channel>,
-    /// The same without a timeout.
+    /// Like `client`, without a timeout.
     patient: RuntimeServiceClient<Channel>,
     handle: Handle,
 }

@@ -24,7 +24,7 @@ const AT_LEAST: Duration = Duration::from_mins(2);
 /// The calls so far, by method.
 type Counts = BTreeMap<&'static str, Count>;
 
-/// Runs a scenario with an agent, and clears the stage.
+/// Runs a scenario with an agent, and removes everything afterwards.
 pub fn play(
     place: &Place,
     scenario: &Scenario,

@@ -23,7 +23,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// The spread of measurements; none without any.
+    /// The spread of measurements; `None` without any.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         values.sort_by(f64::total_cmp);

@@ -77,7 +77,7 @@ fn bare(results: &StatusResults, round: u32) -> Option<f64> {
     Spread::of(bare.seconds.iter().copied()).map(|spread| spread.median)
 }
 
-/// All targets, judged.
+/// The judgement of all targets.
 pub fn verdicts(results: &StatusResults) -> Vec<Verdict> {
     let verdict = |name, limit, row: Row, floor: &dyn Fn(&StatusRun, f64) -> Floor| {
         let pairs = of(results, Agent::Ferrolet).zip(of(results, Agent::Upstream));
@@ -105,7 +105,7 @@ pub fn verdicts(results: &StatusResults) -> Vec<Verdict> {
     ]
 }
 
-/// The page; `name` is that of the files beside it.
+/// The page. `name` is the base name of the files that belong to it.
 pub fn markdown(results: &StatusResults, name: &str) -> String {
     let plan = &results.plan;
     let mut page = head(&results.about, plan.rounds, name);

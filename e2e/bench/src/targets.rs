@@ -111,7 +111,7 @@ fn of_round(results: &Results, target: Target, metric: Metric, run: &Run) -> Opt
     let (value, lowest) = match target.measure {
         Measure::Own => (Some(own), Some(run)),
         Measure::Ratio => (part_of(other(target.scenario, Agent::Upstream)), Some(run)),
-        // The divisor is the smaller number, and nearer to the floor.
+        // The divisor is the smaller number, which is closer to the floor.
         Measure::GrowthFrom(from) => {
             let small = ours(results, from).find(|small| small.round == round);
             (part_of(other(from, Agent::Ferrolet)), small)

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_player_is_a_step_ahead() {
+    fn no_player_is_a_step_ahead_of_the_others() {
         let (turn, reached) = (Turn::of(3), AtomicUsize::new(0));
         thread::scope(|scope| {
             for _ in 0..3 {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn player_that_leaves_early_ends_the_wait_of_the_others() {
+    fn dropped_player_ends_the_wait_of_the_others() {
         let turn = Turn::of(2);
         thread::scope(|scope| {
             let waiting = scope.spawn(|| turn.join().together().unwrap_err().to_string());

@@ -86,7 +86,7 @@ pub fn verdicts(results: &VolumesResults) -> Vec<Verdict> {
     ]
 }
 
-/// The page; `name` is that of the files beside it.
+/// The page. `name` is the base name of the files that belong to it.
 pub fn markdown(results: &VolumesResults, name: &str) -> String {
     let plan = &results.plan;
     let mut page = head(&results.about, plan.rounds, name);

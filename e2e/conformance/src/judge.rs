@@ -15,7 +15,7 @@ pub struct Stored {
 
 /// A spec that did not pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Miss {
+pub struct MissedSpec {
     pub name: String,
     /// `None` if it did not run at all.
     pub outcome: Option<Outcome>,
@@ -31,10 +31,10 @@ pub struct Judgement {
     pub passed: usize,
     pub failed: usize,
     pub skipped: usize,
-    /// Of the specs that ran, those that the upstream kubelet passes.
+    /// The specs that ran and that the upstream kubelet passes.
     pub upstream_passed: usize,
     /// Specs that failed or passed before and did not now, by name.
-    pub misses: Vec<Miss>,
+    pub misses: Vec<MissedSpec>,
     /// Specs that pass for the first time.
     pub new: Vec<String>,
 }
@@ -45,8 +45,8 @@ impl Judgement {
     }
 }
 
-/// Compares outcomes with the stored lists. With `whole`, every spec that passed before was selected, so one that did
-/// not run is a regression.
+/// Compares outcomes with the stored lists. With `whole`, every spec that passed before was selected, so a spec that
+/// did not run is a regression.
 pub fn judge(run: &BTreeMap<String, Outcome>, stored: &Stored, whole: bool) -> Judgement {
     let count = |wanted| run.values().filter(|outcome| **outcome == wanted).count();
     let upstream = |name: &String| stored.upstream.get(name).copied();
@@ -66,7 +66,7 @@ pub fn judge(run: &BTreeMap<String, Outcome>, stored: &Stored, whole: bool) -> J
             Some(Outcome::Passed) if !passed_before => judgement.new.push(name.clone()),
             Some(Outcome::Passed) => {}
             Some(Outcome::Skipped) if !passed_before => {}
-            _ => judgement.misses.push(Miss {
+            _ => judgement.misses.push(MissedSpec {
                 name: name.clone(),
                 outcome,
                 upstream: upstream(name),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn misses_carry_the_result_of_upstream() {
+    fn missed_specs_include_the_result_of_upstream() {
         let run = ["a", "b", "c"].map(|name| (name.to_owned(), Failed)).into();
         let upstream = BTreeMap::from([("a".to_owned(), Passed), ("b".to_owned(), Failed)]);
         let judgement = judge(&run, &Stored { upstream, ..Stored::default() }, true);

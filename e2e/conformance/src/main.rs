@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail};
 use conformance::cluster::{Agent, Cluster};
-use conformance::judge::{Judgement, Miss, judge};
+use conformance::judge::{Judgement, MissedSpec, judge};
 use conformance::page::Run;
 use conformance::report::{Outcome, Report};
 use conformance::selection::Selection;
@@ -194,7 +194,7 @@ fn print(settings: &Settings, judgement: &Judgement, results: &Path) {
     }
 }
 
-fn line(miss: &Miss) -> String {
+fn line(miss: &MissedSpec) -> String {
     let outcome = miss.outcome.map_or("not run", Outcome::name);
     let upstream = miss.upstream.map_or("unknown", Outcome::name);
     let before = if miss.regression { "; PASSED BEFORE" } else { "" };

@@ -28,7 +28,7 @@ pub enum Selection {
     Whole,
     /// A dozen of them.
     Quick,
-    /// Those of regular expressions.
+    /// The special characters of regular expressions.
     Chosen { focus: Option<String>, skip: Option<String> },
 }
 

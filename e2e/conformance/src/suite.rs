@@ -33,7 +33,7 @@ pub struct Suite<'a> {
 }
 
 impl Suite<'_> {
-    /// Runs the suite and reads its report. `on_step` fails when the run is to end.
+    /// Runs the suite and reads its report. `on_step` fails when the run should end.
     pub fn run(&self, cluster: &Cluster, on_step: &impl Fn(&str) -> Result<()>) -> Result<Report> {
         let command = self.command(cluster)?;
         let ginkgo = cluster.instance().spawn("ginkgo", &command).context("start ginkgo")?;

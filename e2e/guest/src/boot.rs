@@ -16,11 +16,11 @@ use guest::{INIT, MODULES, PROGRAM};
 
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// What is mounted for any program that is pid 1: type and mount point.
+/// The mounts for any program that is pid 1: type and mount point.
 const MOUNTS: [(&str, &str); 4] =
     [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/run")];
 
-/// What the pid 1 of a node mounts itself.
+/// The mounts that pid 1 of a node makes itself.
 const NODE_MOUNTS: [(&str, &str); 4] = [
     ("devpts", "/dev/pts"),
     ("tmpfs", "/dev/shm"),

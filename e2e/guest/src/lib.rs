@@ -54,7 +54,8 @@ pub enum Answer {
     },
     /// The process still runs.
     Running,
-    /// The process ended: its exit code, or else its signal, and its output, if it was run.
+    /// The process ended. It has an exit code or a signal. The output is that of a command that was
+    /// run, else empty.
     Ended {
         code: Option<i32>,
         signal: Option<i32>,

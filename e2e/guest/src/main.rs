@@ -1,7 +1,7 @@
 //! The first program of a test's virtual machine, which serves the test's requests.
 //!
-//! It is one static executable, twice: as pid 1 it makes a node's root of the initial one, loads kernel modules, and
-//! then adopts orphans or becomes another pid 1; as `guest serve` it answers the test.
+//! It is one static executable, twice: as pid 1 it converts the initial root to a node's root, loads kernel modules,
+//! and then adopts orphans or becomes another pid 1; as `guest serve` it answers the test.
 //!
 //! - Input: a list of modules, the kernel's parameters, and requests over a virtual serial port.
 //! - Output: answers over the same port; errors before the port is open go to the console.

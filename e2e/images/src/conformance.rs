@@ -16,7 +16,7 @@ pub struct Inputs {
     workload: Vec<u8>,
     /// busybox and a shell.
     base: Layer,
-    /// The same, with curl, ip and nc.
+    /// Like `base`, with curl, ip and nc.
     base_with_tools: Layer,
     /// Upstream's program for test containers.
     agnhost: Vec<u8>,
@@ -25,7 +25,7 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Reads what `e2e/parts/build.sh conformance` left in the testbed's directory.
+    /// Reads the output of `e2e/parts/build.sh conformance` in the testbed's directory.
     pub fn read(testbed: &Path, workload: &[u8]) -> Result<Self, Error> {
         let file = |name: &str| {
             let path = testbed.join("conformance").join(name);

@@ -14,17 +14,22 @@ use anyhow::Context;
 use lexopt::{Arg, ValueExt};
 use test_images::Image;
 use test_images::conformance::{self, Inputs};
-use test_images::registry::{Registry, serve};
+use test_images::registry::{Fault, Registry, serve};
 
 const USAGE: &str = "usage: test-images --workload EXECUTABLE --into DIRECTORY
        test-images conformance --testbed DIRECTORY --workload EXECUTABLE --into DIRECTORY
-       test-images serve --from DIRECTORY [--port PORT] [--login NAME:PASSWORD] [--pace BYTES]";
+       test-images serve --from DIRECTORY [--port PORT] [--login NAME:PASSWORD [--tokens]] [--pace BYTES]
+                         [--fault NAME=KIND*COUNT]…";
 
 /// How clients get images from the registry.
 #[derive(Default)]
 struct Access {
     /// `NAME:PASSWORD`: only clients with this login are served.
     login: Option<String>,
+    /// Clients exchange the login for a token.
+    tokens: bool,
+    /// Requests that fail.
+    faults: Vec<Fault>,
     /// The bytes of a body that are sent in a tenth of a second; without it, all at once.
     pace: Option<NonZeroUsize>,
 }
@@ -33,7 +38,8 @@ struct Access {
 enum Task {
     /// Write the images around a workload into a directory.
     Write { workload: PathBuf, into: PathBuf },
-    /// Write the images of upstream's end-to-end suite, from what `make conformance` built into the testbed.
+    /// Write the images of upstream's end-to-end suite, from the programs that `make conformance` built into
+    /// the testbed.
     WriteConformance { testbed: PathBuf, workload: PathBuf, into: PathBuf },
     /// Serve the images of a directory to programs on this machine; port 0 takes any free port.
     Serve { from: PathBuf, port: u16, access: Access },
@@ -46,7 +52,7 @@ fn main() -> anyhow::Result<()> {
             let inputs = Inputs::read(&testbed, &read_workload(&workload)?)?;
             write_all(&conformance::images(&inputs), &into)
         }
-        Task::Serve { from, port, access } => serve_images(&from, port, &access),
+        Task::Serve { from, port, access } => serve_images(&from, port, access),
     }
 }
 
@@ -69,14 +75,15 @@ fn write_all(images: &[Image], into: &Path) -> anyhow::Result<()> {
 }
 
 /// Prints the address once it is ready, then a line for every request.
-fn serve_images(from: &Path, port: u16, access: &Access) -> anyhow::Result<()> {
-    let registry = Registry::open(from)?.paced(access.pace);
+fn serve_images(from: &Path, port: u16, access: Access) -> anyhow::Result<()> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        .with_context(|| format!("listening on port {port}"))?;
+    let registry = Registry::open(from)?.paced(access.pace).with_faults(access.faults);
     let registry = match &access.login {
+        Some(login) if access.tokens => registry.with_token_login(login, listener.local_addr()?),
         Some(login) => registry.with_login(login),
         None => registry,
     };
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
-        .with_context(|| format!("listening on port {port}"))?;
     writeln!(io::stdout(), "{}", listener.local_addr()?)?;
     serve(&registry, &listener, &|line| {
         // The address cannot be printed when stdout is closed; pulls still work.
@@ -99,6 +106,8 @@ fn arguments() -> Result<Task, lexopt::Error> {
             Arg::Long("port") if serving => port = parser.value()?.parse()?,
             Arg::Long("pace") if serving => access.pace = Some(parser.value()?.parse()?),
             Arg::Long("login") if serving => access.login = Some(parser.value()?.string()?),
+            Arg::Long("tokens") if serving => access.tokens = true,
+            Arg::Long("fault") if serving => access.faults.push(parser.value()?.parse()?),
             Arg::Long("workload") if !serving => workload = Some(parser.value()?.into()),
             Arg::Long("into") if !serving => into = Some(parser.value()?.into()),
             other => return Err(other.unexpected()),

@@ -12,7 +12,7 @@ pub(crate) const INDEX_TYPE: &str = "application/vnd.oci.image.index.v1+json";
 pub(crate) const LAYER_TYPE: &str = "application/vnd.oci.image.layer.v1.tar";
 pub(crate) const MANIFEST_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
 
-/// Annotation that holds the whole name; containerd imports an image under it.
+/// The annotation with the full name, under which containerd imports an image.
 pub(crate) const NAME_ANNOTATION: &str = "io.containerd.image.name";
 /// Annotation that holds the tag, by the image layout's own rules.
 pub(crate) const TAG_ANNOTATION: &str = "org.opencontainers.image.ref.name";

@@ -1,4 +1,4 @@
-//! A registry to pull the images from: read-only, on loopback, on request with basic authentication.
+//! A registry to pull the images from: read-only, on loopback, on request with basic or token authentication and faults.
 //!
 //! Input: the archives in a directory, and the requests of a container runtime. Output: the answers
 //! of the OCI distribution specification that a pull by tag or by digest needs.
@@ -9,11 +9,13 @@
 //! Invariant: no request ends the registry or makes it hold more than a few kilobytes.
 
 mod answer;
+mod faults;
 mod http;
 mod layout;
 mod serve;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -25,6 +27,7 @@ use crate::Error;
 use layout::Layout;
 
 pub use answer::{Answer, Status};
+pub use faults::{Fault, FaultKind, NoFault};
 pub use http::{Method, Request};
 pub use layout::{LayoutError, file_in};
 pub use serve::serve;
@@ -41,9 +44,26 @@ pub struct Registry {
     blobs: BTreeMap<String, Vec<u8>>,
     /// How many bytes of a body are sent in a tenth of a second; without it, all at once.
     pace: Option<NonZeroUsize>,
-    /// The only value of `Authorization` that is accepted; none without authentication.
+    /// The only value of `Authorization` that is accepted; `None` without authentication.
     authorization: Option<String>,
+    /// The token service, with which clients exchange their login for the token.
+    tokens: Option<Tokens>,
+    faults: Vec<Fault>,
 }
+
+/// The token service of a registry.
+#[derive(Debug)]
+struct Tokens {
+    /// The URL of the service.
+    realm: String,
+    /// The only value of `Authorization` that it accepts.
+    authorization: String,
+}
+
+/// The token that every client with the right login gets.
+const TOKEN: &str = "granted";
+/// The path of the token service.
+const TOKEN_PATH: &str = "/token";
 
 /// The images of one name.
 #[derive(Debug, Default)]
@@ -68,16 +88,41 @@ impl Registry {
         Ok(registry)
     }
 
-    /// The same, with bodies that are sent slowly: so many bytes in a tenth of a second.
+    /// Sends bodies slowly: this many bytes in a tenth of a second.
     #[must_use]
     pub fn paced(self, pace: Option<NonZeroUsize>) -> Self {
         Self { pace, ..self }
     }
 
-    /// The same for clients with this user name and password alone: `NAME:PASSWORD`.
+    /// Requires this user name and password: `NAME:PASSWORD`.
     #[must_use]
     pub fn with_login(self, login: &str) -> Self {
         Self { authorization: Some(format!("Basic {}", STANDARD.encode(login))), ..self }
+    }
+
+    /// The same with tokens, which clients with this login get from a service at the registry's address.
+    #[must_use]
+    pub fn with_token_login(self, login: &str, address: SocketAddr) -> Self {
+        let realm = format!("http://{address}{TOKEN_PATH}");
+        let authorization = format!("Basic {}", STANDARD.encode(login));
+        let tokens = Some(Tokens { realm, authorization });
+        Self { authorization: Some(format!("Bearer {TOKEN}")), tokens, ..self }
+    }
+
+    /// The same, with faults.
+    #[must_use]
+    pub fn with_faults(self, faults: Vec<Fault>) -> Self {
+        Self { faults, ..self }
+    }
+
+    /// How clients must authenticate.
+    fn challenge(&self, path: &str) -> String {
+        match &self.tokens {
+            Some(tokens) if path != TOKEN_PATH => {
+                format!("Bearer realm=\"{}\",service=\"registry\"", tokens.realm)
+            }
+            _ => "Basic realm=\"registry\"".to_owned(),
+        }
     }
 
     /// Adds an image, from its archive. An existing tag moves to it.

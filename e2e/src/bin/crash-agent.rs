@@ -116,7 +116,7 @@ async fn main() -> Result<()> {
         files: Arc::new(Intercepted::new(Arc::new(host.clone()) as Arc<dyn HostFiles>, &crash)),
         volumes: Arc::new(host.volumes()),
         http: Arc::new(Fetcher::new("crash-agent")),
-        pod_http: Arc::new(Fetcher::trusting_anybody("crash-agent")),
+        pod_http: Arc::new(Fetcher::trusting_any_server("crash-agent")),
         probes: Arc::new(ProbeDialer::default()),
         logs: Arc::new(host.logs()),
         log_files: None,

@@ -1,4 +1,4 @@
-//! What happens in a round between the start and the end of the pods.
+//! The actions of a round between the start and the end of the pods.
 
 use std::time::Duration;
 
@@ -92,11 +92,12 @@ impl FaultyNode {
         self.add(faults)?;
         let pause = Duration::from_millis(500);
         self.node.explained(wait::every(pause, "the unused image is gone", STAGE, || {
-            let said = self.node.ask(&["gc", "run"]).unwrap_or_else(|error| format!("{error:#}"));
+            let gc_output =
+                self.node.ferrolet(&["gc", "run"]).unwrap_or_else(|error| format!("{error:#}"));
             let is_there = self.has_image(UNUSED)?;
             let (left, _) = self.proxy.left()?;
             let over = !is_there && left.is_empty();
-            Ok(if over { Ok(()) } else { Err(format!("{left:?} are left, {said}")) })
+            Ok(if over { Ok(()) } else { Err(format!("{left:?} are left, {gc_output}")) })
         }))?;
         self.wait_until_done()?;
         ensure!(self.has_image("ferrolet.test/workload:1")?, "an image in use was removed");

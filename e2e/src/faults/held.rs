@@ -12,7 +12,7 @@ use testbed::{Cache, Options, wait};
 use super::{CONTAINERS, FaultyNode, SMALL, STAGE};
 use crate::tidy::{WantedPod, wait_tidy};
 
-/// A runc that blocks when it is to create something. Its files are removed with it.
+/// A runc that blocks when it should create a container. Its files are removed with it.
 #[derive(Debug)]
 pub struct HeldRunc {
     directory: TempDir,
@@ -77,10 +77,10 @@ pub fn slow_start(nth: u32) -> Result<()> {
 }
 
 impl FaultyNode {
-    /// A round in which the runtime goes on creating a sandbox after the agent's call timed out. The name is taken when
-    /// the agent retries; the sandbox appears when its successor is in use.
+    /// A round in which the runtime continues to create a sandbox after the agent's call timed out. The name is taken
+    /// when the agent retries; the sandbox appears when its successor is in use.
     pub fn round_with_a_name_under_way(&mut self, pod: &str, held: &HeldRunc) -> Result<()> {
-        // Forwarded at once, and finished whatever the agent does.
+        // Forwarded at once, and completed even if the agent cancels the call.
         self.proxy.fault("RunPodSandbox=late")?;
         self.run_held(pod, held, ["RunPodSandbox", "DeadlineExceeded"])?;
         let wanted = [WantedPod { name: pod, containers: &CONTAINERS }];
@@ -133,7 +133,7 @@ impl FaultyNode {
         self.node.wait_for_log(&given_up).context("the agent's call times out").map(drop)
     }
 
-    /// Waits until the containers of a pod run, whatever else there is.
+    /// Waits until the containers of a pod run; other containers are ignored.
     fn wait_ready(&self, pod: &str) -> Result<()> {
         self.node.wait_for_containers(pod, "the pod runs", |containers| {
             let runs = |name: &&str| {
@@ -145,9 +145,9 @@ impl FaultyNode {
 
     /// The attempt numbers of all sandboxes.
     fn attempts(&self) -> Result<Vec<u32>> {
-        let listed = self
-            .node
-            .ask_runtime(async |cri| Ok(cri.list_pod_sandboxes(&SandboxFilter::default()).await?));
+        let listed = self.node.with_runtime(async |cri| {
+            Ok(cri.list_pod_sandboxes(&SandboxFilter::default()).await?)
+        });
         let mut attempts: Vec<u32> = listed?.iter().map(|sandbox| sandbox.attempt).collect();
         attempts.sort_unstable();
         Ok(attempts)

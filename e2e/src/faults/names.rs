@@ -29,17 +29,17 @@ impl FaultyNode {
         for pod in pods {
             let what = format!("the names of {pod} are free");
             self.node.explained(wait::until(&what, STAGE, || {
-                let taken = self.node.ask_runtime(async |cri| take_names(&cri, pod).await);
+                let taken = self.node.with_runtime(async |cri| take_names(&cri, pod).await);
                 Ok(taken.map_err(|error| format!("{error:#}")))
             }))?;
         }
         wait_tidy(&self.node, &[], STAGE).context("the objects that reserved names are gone")
     }
 
-    /// Fails unless every sandbox and container has attempt number 0: it has, unless a call failed or something of
-    /// earlier pods is left.
+    /// Fails unless every sandbox and container has attempt number 0: this holds unless a call failed or something
+    /// of earlier pods is left.
     pub(super) fn all_are_the_first(&self) -> Result<()> {
-        let (sandboxes, containers) = self.node.ask_runtime(async |cri| {
+        let (sandboxes, containers) = self.node.with_runtime(async |cri| {
             let sandboxes = cri.list_pod_sandboxes(&SandboxFilter::default()).await?;
             let containers = cri.list_containers(&ContainerFilter::default()).await?;
             Ok((sandboxes, containers))

@@ -61,7 +61,7 @@ impl SecondRuntime {
     }
 
     fn was_asked(&self) -> bool {
-        fs::read_to_string(self.file("asked")).is_ok_and(|asked| asked.contains(" create "))
+        fs::read_to_string(self.file("asked")).is_ok_and(|requested| requested.contains(" create "))
     }
 }
 
@@ -164,15 +164,15 @@ pub(super) fn classes(cluster: &ClusterNode, second: &SecondRuntime) -> Result<(
     has_overhead(cluster, &with_class)?;
     // The class does not exist until it is created below.
     make_without_class(cluster, "with-late")?;
-    let says = "runtimeclass.node.k8s.io \"late\" not found";
-    let event = cluster.wait_for_event("with-late", "FailedCreatePodSandBox", says)?;
-    ensure!(event["message"] == format!("Failed to create pod sandbox: {says}"), "{event}");
+    let reports = "runtimeclass.node.k8s.io \"late\" not found";
+    let event = cluster.wait_for_event("with-late", "FailedCreatePodSandBox", reports)?;
+    ensure!(event["message"] == format!("Failed to create pod sandbox: {reports}"), "{event}");
     wait_creating(cluster, "with-late")?;
     make_class(cluster, "late", "second")?;
     // The class exists, but its runtime handler does not.
     api.create(PODS, &of_class("with-none", "lost"))?;
-    let says = "no runtime for \"unconfigured\" is configured";
-    let event = cluster.wait_for_event("with-none", "FailedCreatePodSandBox", says)?;
+    let reports = "no runtime for \"unconfigured\" is configured";
+    let event = cluster.wait_for_event("with-none", "FailedCreatePodSandBox", reports)?;
     let message = event["message"].as_str().unwrap_or_default();
     let words = "Failed to create pod sandbox: rpc error: code = Unknown desc = ";
     ensure!(message.starts_with(words), "{event}");

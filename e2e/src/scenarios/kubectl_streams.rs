@@ -9,7 +9,7 @@ use crate::cluster_node::{ClusterNode, NAMESPACE};
 use crate::node_api::{kubectl, kubectl_with_input, kubectl_words, make_reader, spawn_kubectl};
 use crate::terminal::Terminal;
 
-/// Input reaches the container and its output comes back, until it ends.
+/// `kubectl attach` sends input to the container and prints its output, until the container ends.
 pub fn attach(cluster: &ClusterNode) -> Result<()> {
     make_reader(cluster, "reader")?;
     let printed = kubectl_with_input(cluster, &["attach", "-i", "reader"], "one\ntwo\n")?;

@@ -31,7 +31,10 @@ const TOO_MANY: usize = 100;
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Calls the API on the node's socket.
-fn ask<T>(cluster: &ClusterNode, question: impl AsyncFnOnce(Channel) -> Result<T>) -> Result<T> {
+fn call_api<T>(
+    cluster: &ClusterNode,
+    question: impl AsyncFnOnce(Channel) -> Result<T>,
+) -> Result<T> {
     let path = cluster.node().root_dir().join("pod-resources/kubelet.sock");
     let calls = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let calls = calls.context("start a runtime for calls")?;
@@ -64,7 +67,7 @@ fn listed_pod(pod: PodResources) -> Result<(String, Vec<String>)> {
 }
 
 fn list(cluster: &ClusterNode) -> Result<ListedPods> {
-    ask(cluster, async |channel| {
+    call_api(cluster, async |channel| {
         let mut client = PodResourcesListerClient::new(channel);
         let answer = client.list(ListPodResourcesRequest {}).await?;
         answer.into_inner().pod_resources.into_iter().map(listed_pod).collect()
@@ -72,7 +75,7 @@ fn list(cluster: &ClusterNode) -> Result<ListedPods> {
 }
 
 fn old_list(cluster: &ClusterNode) -> Result<ListedPods> {
-    ask(cluster, async |channel| {
+    call_api(cluster, async |channel| {
         let answer = OldClient::new(channel).list(v1alpha1::ListPodResourcesRequest {}).await?;
         let pods = answer.into_inner().pod_resources.into_iter();
         Ok(pods
@@ -87,18 +90,20 @@ fn old_list(cluster: &ClusterNode) -> Result<ListedPods> {
 /// The containers of one pod, or the error.
 fn get(cluster: &ClusterNode, name: &str) -> Result<Result<Vec<String>, (Code, String)>> {
     let request = GetPodResourcesRequest { pod_name: name.into(), pod_namespace: NAMESPACE.into() };
-    ask(cluster, async |channel| match PodResourcesListerClient::new(channel).get(request).await {
-        Ok(answer) => {
-            let pod = answer.into_inner().pod_resources.context("an answer has a pod")?;
-            Ok(Ok(listed_pod(pod)?.1))
+    call_api(cluster, async |channel| {
+        match PodResourcesListerClient::new(channel).get(request).await {
+            Ok(answer) => {
+                let pod = answer.into_inner().pod_resources.context("an answer has a pod")?;
+                Ok(Ok(listed_pod(pod)?.1))
+            }
+            Err(status) => Ok(Err((status.code(), status.message().to_owned()))),
         }
-        Err(status) => Ok(Err((status.code(), status.message().to_owned()))),
     })
 }
 
 /// Calls the API above its rate limit; returns how many calls were rejected.
 fn hurry(cluster: &ClusterNode) -> Result<usize> {
-    ask(cluster, async |channel| {
+    call_api(cluster, async |channel| {
         // After a response both sides know the limit of concurrent calls; before, a call above it is aborted.
         let mut first = PodResourcesListerClient::new(channel.clone());
         first.list(ListPodResourcesRequest {}).await?;
@@ -167,7 +172,7 @@ pub(super) fn pod_resources(cluster: &ClusterNode) -> Result<()> {
         let seen = get(cluster, name)?;
         ensure!(seen == Err((Code::Unknown, text)), "{name}: {seen:?}");
     }
-    let allocatable = ask(cluster, async |channel| {
+    let allocatable = call_api(cluster, async |channel| {
         let mut client = PodResourcesListerClient::new(channel);
         let answer = client.get_allocatable_resources(AllocatableResourcesRequest {}).await?;
         Ok(answer.into_inner())

@@ -12,7 +12,7 @@ pub(super) fn processors(node: &Node) -> Result<u32> {
     count.trim().parse().context("count the processors")
 }
 
-fn asking(name: &str, cpu: u32) -> Value {
+fn requesting(name: &str, cpu: u32) -> Value {
     let mut pod = pod(name, &["sleep", "forever"]);
     let resources = json!({ "requests": { "cpu": format!("{cpu}m") } });
     pod["spec"]["containers"][0]["resources"] = resources;
@@ -22,13 +22,13 @@ fn asking(name: &str, cpu: u32) -> Value {
 pub(super) fn preemption(cluster: &ClusterNode) -> Result<()> {
     let api = cluster.api();
     let half = processors(cluster.node())? * 500;
-    api.create(PODS, &asking("lesser", half + 100))?;
-    api.create(PODS, &asking("beside", 10))?;
+    api.create(PODS, &requesting("lesser", half + 100))?;
+    api.create(PODS, &requesting("beside", 10))?;
     for name in ["lesser", "beside"] {
         cluster.wait_ready(&ClusterNode::pod_path(name))?;
     }
     let beside = cluster.running("beside")?;
-    let mut critical = asking("critical", half);
+    let mut critical = requesting("critical", half);
     critical["spec"]["priorityClassName"] = "system-node-critical".into();
     api.create(PODS, &critical)?;
     cluster.wait_ready(&ClusterNode::pod_path("critical"))?;

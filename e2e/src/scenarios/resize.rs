@@ -22,7 +22,7 @@ fn resources(cpu: u32) -> Value {
     })
 }
 
-fn ask(cluster: &ClusterNode, path: &str, cpu: u32) -> Result<()> {
+fn request_resize(cluster: &ClusterNode, path: &str, cpu: u32) -> Result<()> {
     let container = json!({ "name": "main", "resources": resources(cpu) });
     let change = json!({ "spec": { "containers": [container] } });
     cluster.api().patch(&format!("{path}/resize"), Patch::Strategic, &change).map(drop)
@@ -52,7 +52,7 @@ pub(super) fn resize(cluster: &ClusterNode) -> Result<()> {
     cluster.wait_ready(&path)?;
     wait_sized(cluster, &path, 100)?;
     let before = cluster.running("grows")?;
-    ask(cluster, &path, 150)?;
+    request_resize(cluster, &path, 150)?;
     wait_sized(cluster, &path, 150)?;
     for reason in ["ResizeStarted", "ResizeCompleted"] {
         cluster.wait_for_event("grows", reason, "150m")?;
@@ -60,7 +60,7 @@ pub(super) fn resize(cluster: &ClusterNode) -> Result<()> {
     // Another pod has the CPU that the next resize needs: the resize is deferred until that pod is removed.
     api.create(PODS, &sized("holds", all / 2))?;
     cluster.wait_ready(&ClusterNode::pod_path("holds"))?;
-    ask(cluster, &path, all / 2 + 200)?;
+    request_resize(cluster, &path, all / 2 + 200)?;
     cluster.wait_for(&path, "it waits", |pod| {
         (condition(pod?, "PodResizePending")["reason"] == "Deferred").then_some(())
     })?;

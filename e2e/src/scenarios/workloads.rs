@@ -157,7 +157,7 @@ pub(super) fn jobs(cluster: &ClusterNode) -> Result<()> {
         })?;
         // A GC pass runs here: anything that it removed by mistake would be missing below.
         if cluster.node().agent_is_ours() {
-            cluster.node().ask(&["gc", "run"])?;
+            cluster.node().ferrolet(&["gc", "run"])?;
         }
         let pod = cluster
             .wait_for_pods(&format!("app={name}"), "its pod", |pods| pods.first().cloned())?;

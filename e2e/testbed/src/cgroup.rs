@@ -219,7 +219,7 @@ pub(crate) fn thaw(dirs: &[PathBuf]) {
     for dir in dirs.iter().flat_map(|dir| tree(dir)) {
         let state = dir.join("freezer.state");
         if fs::read_to_string(&state).is_ok_and(|state| state.trim() != "THAWED") {
-            // A cgroup that cannot be thawed shows as processes that do not die.
+            // If a cgroup cannot be thawed, its processes do not die, which is reported.
             fs::write(&state, "THAWED").ok();
         }
     }

@@ -45,7 +45,7 @@ pub enum ContainerdError {
     Import { archive: PathBuf, stderr: String },
 }
 
-/// What is needed to start containerd in an instance.
+/// The inputs for starting containerd in an instance.
 #[derive(Debug)]
 pub(crate) struct Containerd<'a> {
     pub(crate) addresses: Addresses,

@@ -52,7 +52,7 @@ pub enum ControlPlaneError {
     },
     #[error("{program} already runs")]
     Running { program: &'static str },
-    #[error("cannot ask for {program}")]
+    #[error("cannot check {program}")]
     Ask {
         program: &'static str,
         #[source]
@@ -198,7 +198,7 @@ impl ControlPlane {
         let ready = Deadline::after(START).poll(|| match process.is_alive() {
             Err(source) => Some(Err(ControlPlaneError::Ask { program, source })),
             Ok(false) => Some(Err(ControlPlaneError::Ended { program, log: tail(process) })),
-            Ok(true) => match health::ask(address, path, tls) {
+            Ok(true) => match health::check_health(address, path, tls) {
                 Ok(()) => Some(Ok(())),
                 Err(error) => {
                     answer = error;
@@ -223,14 +223,15 @@ impl ControlPlane {
     /// A component that does not run is already stopped.
     fn end(&mut self, component: Component, signal: Signal) -> Result<(), ControlPlaneError> {
         let Some(process) = self.running.remove(&component) else { return Ok(()) };
-        let ask = || {
+        let check_health = || {
             if process.is_alive()? {
                 process.signal(signal)?;
                 process.wait(STOP)?;
             }
             Ok(())
         };
-        ask().map_err(|source| ControlPlaneError::Ask { program: component.program(), source })
+        check_health()
+            .map_err(|source| ControlPlaneError::Ask { program: component.program(), source })
     }
 
     /// Removes all data of etcd. It must not run.

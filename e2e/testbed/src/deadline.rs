@@ -19,9 +19,9 @@ impl Deadline {
     }
 
     /// Polls until there is a value; `None` after the deadline. Polls at least once.
-    pub(crate) fn poll<T>(self, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
+    pub(crate) fn poll<T>(self, mut check: impl FnMut() -> Option<T>) -> Option<T> {
         loop {
-            if let Some(answer) = ask() {
+            if let Some(answer) = check() {
                 return Some(answer);
             }
             if self.left().is_zero() {

@@ -1,5 +1,5 @@
 //! The step between supervisor and pid 1: a process that joins the instance's cgroups and becomes
-//! the program that makes the namespaces. The supervisor itself stays outside.
+//! the program that makes the namespaces. The supervisor stays outside.
 
 use std::io;
 use std::os::unix::process::CommandExt;

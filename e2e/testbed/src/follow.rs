@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 #[derive(Debug, thiserror::Error)]
 pub enum FollowError {
     /// The kernel refuses the parent-death signal.
-    #[error("cannot ask to be killed with the parent")]
+    #[error("cannot set the signal for the end of the parent")]
     Ask(#[source] io::Error),
     /// The parent ended before the signal was set.
     #[error("process {0} has ended")]

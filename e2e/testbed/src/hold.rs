@@ -9,7 +9,7 @@ pub(crate) fn wait_for_release() {
         match io::stdin().read(&mut buffer) {
             Ok(1..) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // A pipe that cannot be read is like a closed one: no process holds us.
+            // A pipe that cannot be read counts as closed: no process holds this instance.
             Ok(0) | Err(_) => return,
         }
     }

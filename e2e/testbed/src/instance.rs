@@ -19,7 +19,7 @@ use crate::supervisor::{Ready, Supervisor};
 /// The timeout of a program that the holder waits for.
 const RUN: Duration = Duration::from_mins(1);
 
-/// What the instance runs from its start.
+/// The program that the instance runs from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Runtime {
     /// Nothing: empty namespaces.

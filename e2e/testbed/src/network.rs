@@ -190,7 +190,7 @@ fn host_routes() -> Result<Vec<Route>, NetworkError> {
 /// own traffic.
 fn overlapping(ours: Subnet, routes: &[Route]) -> Option<(Subnet, String)> {
     routes.iter().find_map(|route| {
-        // The default route covers everything and is meant to be more general than ours.
+        // The default route overlaps every subnet, and is more general than ours on purpose.
         let theirs = route.dst.parse::<Subnet>().ok()?;
         ours.overlaps(theirs).then(|| (theirs, route.dev.clone()))
     })

@@ -120,7 +120,7 @@ impl Parts {
         }
     }
 
-    /// The same for the programs of a control plane.
+    /// Like `check`, for the programs of a control plane.
     pub(crate) fn check_control_plane(&self) -> Result<(), CacheError> {
         let mut programs =
             Component::ALL.iter().map(|component| component.program()).chain(["kubectl"]);

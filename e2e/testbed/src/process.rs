@@ -94,7 +94,7 @@ impl Init {
         Self { socket }
     }
 
-    fn ask(
+    fn send_request(
         &self,
         request: &Request,
         fds: &[BorrowedFd<'_>],
@@ -138,7 +138,7 @@ impl Init {
             env: command.env.clone(),
             dir: command.dir.clone(),
         };
-        match self.ask(&request, &stdio, Duration::ZERO)? {
+        match self.send_request(&request, &stdio, Duration::ZERO)? {
             Response::Spawned { pid } => Ok(Process {
                 init: self.clone(),
                 pid,
@@ -208,7 +208,7 @@ impl Process {
 
     fn send(&self, signal: Signal, to: Target) -> Result<(), ProcessError> {
         let request = Request::Signal { pid: self.pid, signal, to };
-        match self.init.ask(&request, &[], Duration::ZERO)? {
+        match self.init.send_request(&request, &[], Duration::ZERO)? {
             Response::Signalled => Ok(()),
             _ => Err(ProcessError::Misfit),
         }
@@ -227,7 +227,7 @@ impl Process {
     fn ended_within(&self, time: Duration) -> Result<Option<ExitStatus>, ProcessError> {
         let milliseconds = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let request = Request::Wait { pid: self.pid, milliseconds };
-        match self.init.ask(&request, &[], time)? {
+        match self.init.send_request(&request, &[], time)? {
             Response::Running => Ok(None),
             Response::Ended { status } => Ok(Some(ExitStatus::from_raw(status))),
             _ => Err(ProcessError::Misfit),

@@ -22,7 +22,7 @@ const QUESTION: Duration = Duration::from_mins(10);
 const NODE: &str = "node-1";
 
 /// Starts an instance, runs `command` in it, removes the instance, and returns the command's exit code: 128 and the
-/// signal's number when a signal ended it. With a control plane, all of its components run.
+/// signal's number when a signal ended it. With a control plane, all its components run.
 ///
 /// Interrupt, hang-up and termination are forwarded to the command, which thereby decides when to end.
 pub fn run(command: Command, control_plane: bool) -> Result<u8, Error> {

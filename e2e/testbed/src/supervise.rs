@@ -22,7 +22,7 @@ use crate::network::{self, Addresses, NetworkError};
 use crate::paths::{Cache, CacheError, InstanceDir};
 use crate::protocol::{InitReport, Report};
 use crate::slot::Slot;
-use crate::sweep::{self, Leave, SweepError};
+use crate::sweep::{self, Remainder, SweepError};
 
 /// How long pid 1 may take to prepare its namespaces.
 const INIT_START: Duration = Duration::from_secs(20);
@@ -61,12 +61,12 @@ pub fn supervise() -> ExitCode {
     let (instance, addresses) = match ignore_signals().and_then(|()| Supervised::start()) {
         Ok(instance) => instance,
         Err(error) => {
-            tell(&Report::Failed { reason: chain(&error) });
+            send_report(&Report::Failed { reason: chain(&error) });
             return ExitCode::FAILURE;
         }
     };
     let (slot, dir) = (instance.slot.number(), instance.dir.path().to_owned());
-    tell(&Report::Ready { slot, dir, addresses });
+    send_report(&Report::Ready { slot, dir, addresses });
     hold::wait_for_release();
     let problems = instance.end();
     for problem in &problems {
@@ -74,7 +74,7 @@ pub fn supervise() -> ExitCode {
     }
     let problems: Vec<String> = problems.iter().map(|problem| chain(problem)).collect();
     let clean = problems.is_empty();
-    tell(&Report::Gone { problems });
+    send_report(&Report::Gone { problems });
     if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -91,7 +91,7 @@ fn ignore_signals() -> Result<(), SuperviseError> {
 }
 
 /// The holder may be dead and its pipe closed; then nothing needs to be reported.
-fn tell(report: &Report) {
+fn send_report(report: &Report) {
     let line = serde_json::to_string(report).expect("reports are plain text and numbers");
     writeln!(io::stdout(), "{line}").ok();
 }
@@ -173,7 +173,7 @@ impl Supervised {
             });
         }
         let keep = env::var_os("FERROLET_KEEP").is_some_and(|value| value == "1");
-        let leave = if keep { Leave::Directory } else { Leave::Nothing };
+        let leave = if keep { Remainder::Directory } else { Remainder::Nothing };
         let mut problems = sweep::clear(slot, self.dir.path(), leave);
         if keep {
             problems.extend(self.keep_directory().err());

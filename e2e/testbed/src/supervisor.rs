@@ -38,7 +38,7 @@ pub enum SupervisorError {
     Ended { status: ExitStatus },
     #[error("it said nothing for {} s", time.as_secs())]
     Silent { time: Duration },
-    #[error("cannot ask whether it ended")]
+    #[error("cannot check whether it ended")]
     Ask(#[source] io::Error),
     #[error("not everything of the instance could be removed: {}", problems.join("; "))]
     Leftovers { problems: Vec<String> },
@@ -91,7 +91,7 @@ impl Supervisor {
                 Ok((supervisor, Ready { slot, dir, addresses }))
             }
             Report::Failed { reason } => {
-                // It ends by itself and removes what there is.
+                // It ends by itself and removes the instance.
                 supervisor.hold = None;
                 supervisor.wait_ended()?;
                 Err(SupervisorError::Failed { reason })

@@ -74,7 +74,7 @@ pub(crate) fn take_slot(
         let take = |source| SweepError::Take { slot: number, source };
         let Some(slot) = Slot::try_take(&instances, number).map_err(take)? else { continue };
         let dir = cache.instance(number).map_err(SweepError::Place)?;
-        let problems = clear(number, dir.path(), Leave::Nothing);
+        let problems = clear(number, dir.path(), Remainder::Nothing);
         let clean = problems.is_empty();
         problems.into_iter().for_each(&mut *complain);
         if clean && taken.is_none() {
@@ -97,22 +97,22 @@ fn dirty_slots(instances: &Path) -> Result<BTreeSet<u8>, SweepError> {
 
 /// What to do with the instance's directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Leave {
+pub(crate) enum Remainder {
     Nothing,
     /// Keep its files for inspection.
     Directory,
 }
 
 /// Removes everything of a slot and returns what could not be removed. The caller holds the slot.
-pub(crate) fn clear(slot: u8, dir: &Path, leave: Leave) -> Vec<SweepError> {
+pub(crate) fn clear(slot: u8, dir: &Path, leave: Remainder) -> Vec<SweepError> {
     let cgroups = clear_cgroups(slot).map_err(|source| SweepError::Cgroup { slot, source });
     let network = network::disconnect(slot, Deadline::after(PATIENCE))
         .map_err(|source| SweepError::Network { slot, source });
     let directory = match leave {
         // Files of a living process must stay: it may have mounted something there.
         _ if cgroups.is_err() => Ok(()),
-        Leave::Directory => Ok(()),
-        Leave::Nothing => clear_directory(slot, dir),
+        Remainder::Directory => Ok(()),
+        Remainder::Nothing => clear_directory(slot, dir),
     };
     [cgroups, network, directory].into_iter().filter_map(Result::err).collect()
 }

@@ -23,7 +23,7 @@ pub fn until<T>(
     poll(pauses, what, time, look)
 }
 
-/// The same with a constant pause: longer for an expensive check, [`OFTEN`] for a transient state.
+/// Like `until`, with a constant pause: longer for an expensive check, [`OFTEN`] for a transient state.
 pub fn every<T>(
     pause: Duration,
     what: &str,

@@ -1,4 +1,4 @@
-//! Lines of JSON over a unix socket, with file descriptors beside them.
+//! Lines of JSON over a unix socket, with file descriptors as ancillary data.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut, Write};

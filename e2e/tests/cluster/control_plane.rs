@@ -83,9 +83,10 @@ fn proxy_records_requests_and_can_hold_them_back() -> Result<()> {
     let refused = api.create(pods, &pod("a", None)).unwrap_err();
     assert_eq!(status_code(&refused), Some(409), "{refused:#}");
     api.create(pods, &pod("b", None))?;
-    let asked: Vec<_> = proxy.asked().into_iter().map(|asked| asked.status).collect();
-    assert_eq!(asked, [Some(StatusCode::CONFLICT), Some(StatusCode::CREATED)]);
-    assert_eq!(proxy.asked()[1].body["metadata"]["name"], "b");
+    let requested: Vec<_> =
+        proxy.requested().into_iter().map(|requested| requested.status).collect();
+    assert_eq!(requested, [Some(StatusCode::CONFLICT), Some(StatusCode::CREATED)]);
+    assert_eq!(proxy.requested()[1].body["metadata"]["name"], "b");
     // From inside the instance, with a long-running response.
     let kubectl = testbed::Cache::from_env()?.parts().program("kubectl").display().to_string();
     let watch = Command::new(kubectl)

@@ -14,7 +14,7 @@ use e2e::agent::Agent;
 use e2e::api::Patch;
 use e2e::audit::Audit;
 use e2e::cluster_node::{ClusterNode, NAMESPACE, PODS};
-use e2e::https::{Port, Who};
+use e2e::https::{Credentials, Port};
 use e2e::node::{PATIENCE, program};
 use e2e::plane::with_controllers;
 use serde_json::{Value, json};
@@ -36,7 +36,8 @@ const CONTROLLERS: [&str; 4] = [
 /// The user of the pods.
 const USER: &str = "system:serviceaccount:kube-system:ferrolet-pod-gc";
 
-/// Libraries of the image's base that a program may be linked to, beside the loader: the Dockerfile names them.
+/// Libraries of the image's base that a program may be linked to, in addition to the loader: the Dockerfile
+/// names them.
 const LIBRARIES: [&str; 3] = ["libc.so.6", "libgcc_s.so.1", "libm.so.6"];
 
 /// The timeout of the deletion of an orphaned pod.
@@ -180,8 +181,8 @@ fn orphan_is_deleted(cluster: &ClusterNode, leader: &Value) -> Result<()> {
     ensure!(event["source"]["host"] == leader["metadata"]["name"], "{event:#}");
     let container = cluster.running(name(leader))?.id;
     let why = ["ferrolet", "pod-gc", "why", "shop/orphan"];
-    let ask = ["tasks", "exec", "--exec-id", "why", &container];
-    let output = cluster.node().instance().ctr(&[&ask[..], &why].concat())?;
+    let exec = ["tasks", "exec", "--exec-id", "why", &container];
+    let output = cluster.node().instance().ctr(&[&exec[..], &why].concat())?;
     let (text, error) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let said = "its node goes no longer existed";
@@ -202,7 +203,7 @@ fn never_restarted(cluster: &ClusterNode) -> Result<()> {
 }
 
 /// A user with the rights for metrics, created by the documented commands.
-fn prometheus(cluster: &ClusterNode) -> Result<Who> {
+fn prometheus(cluster: &ClusterNode) -> Result<Credentials> {
     cluster.make_namespace("monitoring")?;
     cluster.kubectl(&["create", "serviceaccount", "prometheus", "--namespace", "monitoring"])?;
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/pod-gc.md");
@@ -215,20 +216,20 @@ fn prometheus(cluster: &ClusterNode) -> Result<Who> {
         cluster.kubectl(&[&["create"][..], &words].concat())?;
     }
     let token = cluster.kubectl(&["create", "token", "prometheus", "--namespace", "monitoring"])?;
-    Ok(Who::Token(token.trim().to_owned()))
+    Ok(Credentials::Token(token.trim().to_owned()))
 }
 
 /// Each pod's port serves health to all clients and metrics to authorized ones; the leader counts deleted pods.
 fn check_ports(cluster: &ClusterNode, pods: &[Value], leader: &Value, service: &str) -> Result<()> {
     let reader = prometheus(cluster)?;
-    let whos = [Who::Anonymous, Who::Token("nonsense".to_owned()), reader.clone()];
+    let whos = [Credentials::Anonymous, Credentials::Token("nonsense".to_owned()), reader.clone()];
     for pod in pods {
         let port = &pod["spec"]["containers"][0]["ports"][0]["containerPort"];
         let port = u16::try_from(port.as_u64().context("a port")?)?;
         let address: IpAddr = pod["status"]["podIP"].as_str().context("an address")?.parse()?;
         let port = Port::new(cluster, SocketAddr::new(address, port))?.self_signed();
         for path in ["/healthz", "/livez", "/readyz"] {
-            ensure!(port.get(&Who::Anonymous, path)? == (200, "ok".to_owned()), "{path}");
+            ensure!(port.get(&Credentials::Anonymous, path)? == (200, "ok".to_owned()), "{path}");
         }
         ensure!(port.statuses(&whos, "/metrics")? == [403, 401, 200], "{}", name(pod));
         let metrics = port.get(&reader, "/metrics")?.1;
@@ -258,7 +259,7 @@ fn nothing_was_forbidden(audit: &Audit) -> Result<()> {
     let calls = audit.calls()?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let about = calls.iter().filter(|call| call["objectRef"].is_object());
-    let asked: BTreeSet<[String; 3]> = about
+    let requested: BTreeSet<[String; 3]> = about
         .map(|call| {
             let object = &call["objectRef"];
             let resource = match object["subresource"].as_str() {
@@ -272,7 +273,7 @@ fn nothing_was_forbidden(audit: &Audit) -> Result<()> {
         .collect();
     let granted = NEEDED.iter().filter(|one| one.verb != "list");
     let granted = granted.map(|one| [one.group, one.resource, one.verb].map(ToOwned::to_owned));
-    assert_eq!(asked, granted.collect());
+    assert_eq!(requested, granted.collect());
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use testkit::clock::VirtualClock;
 use testkit::contract::node_api::{csi_node_contract, lease_contract, node_contract};
 use testkit::runtime::MemoryRuntime;
 
-use crate::our_node::{OurNode, Who, api_server};
+use crate::our_node::{NodeUser, OurNode, api_server};
 
 const NODE: &str = "/api/v1/nodes/ours";
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/ours";
@@ -108,7 +108,7 @@ fn node_registers_again_after_deletion_and_loss_of_the_cluster() -> Result<()> {
         ..KubeletConfiguration::default()
     };
     let root = cluster.instance().dir().to_owned();
-    let who = Who {
+    let who = NodeUser {
         name: "ours",
         address: cluster.instance().node_ip().to_string(),
         root: &root,

@@ -70,10 +70,10 @@ async fn server(kubeconfig: &Path) -> Result<ApiServer> {
 }
 
 /// Polls until the answer is as wanted.
-async fn wait<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> Result<T> {
+async fn wait<T>(what: &str, mut poll: impl AsyncFnMut() -> Option<T>) -> Result<T> {
     let end = Instant::now() + PATIENCE;
     loop {
-        if let Some(value) = ask().await {
+        if let Some(value) = poll().await {
             return Ok(value);
         }
         ensure!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
@@ -81,7 +81,7 @@ async fn wait<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> Result<
     }
 }
 
-struct World {
+struct Harness {
     cluster: Cluster,
     /// The audit log of the node.
     audit: Audit,
@@ -90,7 +90,7 @@ struct World {
     elsewhere: PodUid,
 }
 
-impl World {
+impl Harness {
     /// The number of watches of the object `own`, and how many of them have ended.
     fn watches(&self, kind: &str) -> Option<(usize, usize)> {
         let calls = self.audit.calls().ok()?;
@@ -111,12 +111,12 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey::secret("shop", name)
 }
 
-async fn objects_are_followed(world: &World, tasks: &mut JoinSet<()>) -> Result<()> {
-    let store = ObjectStore::new(Arc::new(world.server.clone()), Settings::default());
+async fn objects_are_followed(harness: &Harness, tasks: &mut JoinSet<()>) -> Result<()> {
+    let store = ObjectStore::new(Arc::new(harness.server.clone()), Settings::default());
     tasks.spawn(store.clone().run(CancellationToken::new()));
     let map = ObjectKey::config_map("shop", "own");
     let wanted = [key("own"), key("none"), map.clone()];
-    store.register(&world.here, BTreeSet::from(wanted));
+    store.register(&harness.here, BTreeSet::from(wanted));
     // The API server lets the node read the object shortly after it sees the pod.
     let value = |name: &str, wanted: &str| {
         let (store, key, wanted) = (store.clone(), key(name), wanted.as_bytes().to_vec());
@@ -125,25 +125,25 @@ async fn objects_are_followed(world: &World, tasks: &mut JoinSet<()>) -> Result<
     wait("the secret", value("own", "first")).await?;
     wait("the config map", async || store.get(&map).await.ok()).await?;
     // An immutable object cannot change, so it is no longer watched.
-    wait("its watch ends", async || world.watches("configmaps").filter(|all| *all == (1, 1)))
+    wait("its watch ends", async || harness.watches("configmaps").filter(|all| *all == (1, 1)))
         .await?;
     let changed = json!({ "stringData": { "k": "second" } });
     let path = "/api/v1/namespaces/shop/secrets/own";
-    world.api(|api| api.patch(path, Patch::Merge, &changed))?;
+    harness.api(|api| api.patch(path, Patch::Merge, &changed))?;
     wait("the change", value("own", "second")).await?;
-    ensure!(world.watches("configmaps") == Some((1, 1)), "{:?}", world.watches("configmaps"));
-    ensure!(world.watches("secrets") == Some((1, 0)), "{:?}", world.watches("secrets"));
+    ensure!(harness.watches("configmaps") == Some((1, 1)), "{:?}", harness.watches("configmaps"));
+    ensure!(harness.watches("secrets") == Some((1, 0)), "{:?}", harness.watches("secrets"));
     // No pod refers to it, so this node may not read it.
     let found = store.get(&key("none")).await;
     ensure!(matches!(found, Err(ObjectError::NotYet { .. })), "{found:?}");
     for name in ["foreign", "none"] {
-        let read = world.server.object(&key(name), Freshness::Newest).await;
+        let read = harness.server.object(&key(name), Freshness::Newest).await;
         ensure!(matches!(read, Err(ApiError::Refused { code: 403, .. })), "{name}: {read:?}");
     }
     Ok(())
 }
 
-async fn tokens_are_for_own_pods(world: &World) -> Result<()> {
+async fn tokens_are_for_own_pods(harness: &Harness) -> Result<()> {
     let request = |pod: &str, uid: &PodUid| TokenRequest {
         service_account: "default".into(),
         audiences: vec!["vault".to_owned()],
@@ -151,20 +151,20 @@ async fn tokens_are_for_own_pods(world: &World) -> Result<()> {
         pod: PodName::new("shop", pod),
         pod_uid: uid.clone(),
     };
-    let own = request("here", &world.here);
-    let token = wait("a token", async || world.server.request_token(&own).await.ok()).await?;
+    let own = request("here", &harness.here);
+    let token = wait("a token", async || harness.server.request_token(&own).await.ok()).await?;
     ensure!(token.token.split('.').count() == 3, "no token");
     let others = TokenRequest { audiences: vec!["other".to_owned()], ..own };
-    let others = world.server.request_token(&others).await;
+    let others = harness.server.request_token(&others).await;
     ensure!(matches!(others, Err(ApiError::Refused { code: 403, .. })), "{others:?}");
-    let foreign = world.server.request_token(&request("elsewhere", &world.elsewhere)).await;
+    let foreign = harness.server.request_token(&request("elsewhere", &harness.elsewhere)).await;
     ensure!(matches!(foreign, Err(ApiError::Refused { code: 403, .. })), "{foreign:?}");
     Ok(())
 }
 
-async fn services_and_classes_are_known(world: &World, tasks: &mut JoinSet<()>) -> Result<()> {
+async fn services_and_classes_are_known(harness: &Harness, tasks: &mut JoinSet<()>) -> Result<()> {
     let (services, classes) = (Services::default(), RuntimeClasses::default());
-    let server = Arc::new(world.server.clone());
+    let server = Arc::new(harness.server.clone());
     tasks.spawn(services.clone().run(server.clone(), CancellationToken::new()));
     tasks.spawn(classes.clone().run(server, CancellationToken::new()));
     wait("the API server's own service", async || {
@@ -179,14 +179,14 @@ async fn services_and_classes_are_known(world: &World, tasks: &mut JoinSet<()>) 
     Ok(())
 }
 
-async fn events_are_written(world: &World, tasks: &mut JoinSet<()>) -> Result<()> {
+async fn events_are_written(harness: &Harness, tasks: &mut JoinSet<()>) -> Result<()> {
     let metrics = events::Metrics::new(&Registry::new())?;
     let (events, writer) =
         events::channel("mine", Arc::new(VirtualClock::starting_at(Timestamp::now())), metrics);
-    tasks.spawn(writer.run(Arc::new(world.server.clone()), CancellationToken::new()));
+    tasks.spawn(writer.run(Arc::new(harness.server.clone()), CancellationToken::new()));
     for _ in 0..3 {
         let event = PodEvent {
-            pod_uid: world.here.clone(),
+            pod_uid: harness.here.clone(),
             pod: PodName::new("shop", "here"),
             field_path: "spec.containers{c}".into(),
             kind: EventType::Warning,
@@ -199,19 +199,19 @@ async fn events_are_written(world: &World, tasks: &mut JoinSet<()>) -> Result<()
     let (kind, message) = (EventType::Normal, "Starting kubelet.".to_owned());
     NodeEvents::record(&events, NodeEvent { kind, reason: "Starting", message });
     let of_pod = wait("the pod's event", async || {
-        let all = world.api(|api| api.list("/api/v1/namespaces/shop/events")).ok()?;
+        let all = harness.api(|api| api.list("/api/v1/namespaces/shop/events")).ok()?;
         all.into_iter().find(|event| event["count"] == 3)
     })
     .await?;
     let involved = json!({
         "apiVersion": "v1", "kind": "Pod", "namespace": "shop", "name": "here",
-        "uid": world.here.as_str(), "fieldPath": "spec.containers{c}",
+        "uid": harness.here.as_str(), "fieldPath": "spec.containers{c}",
     });
     assert_eq!(of_pod["involvedObject"], involved);
     assert_eq!(of_pod["source"], json!({ "component": "kubelet", "host": "mine" }));
     assert_eq!((&of_pod["type"], &of_pod["reason"]), (&json!("Warning"), &json!("BackOff")));
     wait("the node's event", async || {
-        let all = world.api(|api| api.list("/api/v1/namespaces/default/events")).ok()?;
+        let all = harness.api(|api| api.list("/api/v1/namespaces/default/events")).ok()?;
         let is_it = |event: &Value| event["involvedObject"]["name"] == "mine";
         all.into_iter().find(|event| is_it(event) && event["reason"] == "Starting")
     })
@@ -219,10 +219,10 @@ async fn events_are_written(world: &World, tasks: &mut JoinSet<()>) -> Result<()
     Ok(())
 }
 
-impl World {
+impl Harness {
     /// Calls the API as an administrator.
-    fn api<T>(&self, ask: impl FnOnce(&Api) -> Result<T>) -> Result<T> {
-        tokio::task::block_in_place(|| ask(self.cluster.api()))
+    fn api<T>(&self, poll: impl FnOnce(&Api) -> Result<T>) -> Result<T> {
+        tokio::task::block_in_place(|| poll(self.cluster.api()))
     }
 }
 
@@ -252,16 +252,16 @@ fn node_reads_only_objects_that_its_pods_refer_to() -> Result<()> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).enable_all().build()?;
     let server = runtime.block_on(server(&kubeconfig))?;
-    let world = World { cluster, audit, server, here, elsewhere };
+    let harness = Harness { cluster, audit, server, here, elsewhere };
     let looked = runtime.block_on(async {
         let mut tasks = JoinSet::new();
-        objects_are_followed(&world, &mut tasks).await.context("objects")?;
-        tokens_are_for_own_pods(&world).await.context("tokens")?;
-        services_and_classes_are_known(&world, &mut tasks).await.context("services")?;
-        events_are_written(&world, &mut tasks).await.context("events")
+        objects_are_followed(&harness, &mut tasks).await.context("objects")?;
+        tokens_are_for_own_pods(&harness).await.context("tokens")?;
+        services_and_classes_are_known(&harness, &mut tasks).await.context("services")?;
+        events_are_written(&harness, &mut tasks).await.context("events")
     });
     drop(runtime);
     looked?;
-    let World { cluster, .. } = world;
+    let Harness { cluster, .. } = harness;
     cluster.stop()
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::agent::Agent;
 use e2e::api::{Api, Patch};
 use e2e::cluster::Cluster;
-use e2e::differences::{Known, differences};
+use e2e::differences::{KnownDifference, differences};
 use e2e::node::{PATIENCE, program};
 use e2e::node_values::{DIFFERENT, node_values};
 use e2e::plane::with_controllers;
@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 use testbed::{Command, Process, User, wait};
 
 /// Differences because there are two nodes.
-const NAMES: &[Known] = &[
-    Known {
+const NAMES: &[KnownDifference] = &[
+    KnownDifference {
         path: "/metadata/labels/kubernetes.io~1hostname",
         ours: "ours",
         upstream: "theirs",
         why: "two nodes, two names",
     },
-    Known {
+    KnownDifference {
         path: "/status/addresses/1/address",
         ours: "ours",
         upstream: "theirs",
@@ -39,7 +39,7 @@ fn is_ready(node: &Value) -> bool {
     all.into_iter().any(|one| one["type"] == "Ready" && one["status"] == "True")
 }
 
-/// The reserved memory of the configuration below. Huge pages are no memory, either.
+/// The reserved memory of the configuration below. Huge pages are not memory, either.
 const KEPT_BACK: &str = "96Mi";
 
 /// Whether the amounts of memory are final. For a node that was there before, upstream's first status may still count
@@ -55,7 +55,7 @@ fn memory_is_final(node: &Value) -> bool {
     of(capacity).zip(of(allocatable)).map(|(all, some)| all - some) == kept_back
 }
 
-/// Waits until a node is ready and has this taint alone.
+/// Waits until a node is ready and has only this taint.
 fn ready(api: &Api, name: &str, taint: &str) -> Result<Value> {
     let path = format!("/api/v1/nodes/{name}");
     api.wait(&path, &format!("{name} is ready"), PATIENCE, |node| {
@@ -167,7 +167,7 @@ struct Registered {
 }
 
 /// A cluster with a runtime for agents.
-struct World {
+struct Harness {
     cluster: Cluster,
     /// The configuration of agents.
     config: PathBuf,
@@ -175,7 +175,7 @@ struct World {
     requests: PathBuf,
 }
 
-impl World {
+impl Harness {
     fn start() -> Result<Self> {
         let cluster = Cluster::start(&with_controllers(&["node-lifecycle-controller"]))?;
         let instance = cluster.instance();
@@ -251,7 +251,7 @@ impl World {
         Ok(json!([of_others("capacity"), of_others("allocatable")]))
     }
 
-    /// Those of both agents, one after the other.
+    /// The results of both agents, one after the other.
     fn devices_of_both(&self, suffix: &str) -> Result<[Value; 2]> {
         let both = [(Agent::Upstream, "theirs"), (Agent::Ferrolet, "ours")];
         let [theirs, ours] =
@@ -278,13 +278,13 @@ impl World {
 // behaviour: NODE-2
 #[test]
 fn node_object_equals_upstreams_when_new_and_when_one_existed() -> Result<()> {
-    let world = World::start()?;
-    world.same(HELD)?;
+    let harness = Harness::start()?;
+    harness.same(HELD)?;
     for name in ["ours", "theirs"] {
-        make_wrong(world.cluster.api(), name)?;
+        make_wrong(harness.cluster.api(), name)?;
     }
-    world.same(FOREIGN).context("a node that was there before")?;
-    world.cluster.stop()
+    harness.same(FOREIGN).context("a node that was there before")?;
+    harness.cluster.stop()
 }
 
 fn log_end(agent: &Process) -> String {
@@ -299,8 +299,8 @@ const CHECKPOINT: &str = r#"{"Data":{"PodDeviceEntries":null,"RegisteredDevices"
 // behaviour: NODE-10, NODE-56
 #[test]
 fn manual_extended_resources_stay_and_plugin_resources_become_zero() -> Result<()> {
-    let world = World::start()?;
-    let [theirs, ours] = world.devices_of_both("")?;
+    let harness = Harness::start()?;
+    let [theirs, ours] = harness.devices_of_both("")?;
     let stay = json!({ "example.com/hand": "3", "example.com/plugin": "4" });
     ensure!(theirs == json!([stay, stay]), "upstream's: {theirs}");
     ensure!(ours == theirs, "ours: {ours}, upstream's: {theirs}");
@@ -309,13 +309,13 @@ fn manual_extended_resources_stay_and_plugin_resources_become_zero() -> Result<(
         "mkdir -p /var/lib/kubelet/device-plugins && \
          printf %s '{CHECKPOINT}' > /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
     );
-    let wrote = world.cluster.instance().run(&Command::new("sh").args(["-c", &script]))?;
+    let wrote = harness.cluster.instance().run(&Command::new("sh").args(["-c", &script]))?;
     ensure!(wrote.status.success(), "{wrote:?}");
-    let [theirs, ours] = world.devices_of_both("-later")?;
+    let [theirs, ours] = harness.devices_of_both("-later")?;
     let none = json!({
         "example.com/hand": "3", "example.com/plugin": "0", "example.com/unseen": "0",
     });
     ensure!(theirs == json!([none, none]), "upstream's: {theirs}");
     ensure!(ours == theirs, "ours: {ours}, upstream's: {theirs}");
-    world.cluster.stop()
+    harness.cluster.stop()
 }

@@ -53,14 +53,14 @@ fn amounts(root: &Path) -> Result<Amounts> {
 
 /// The identity of a node.
 #[derive(Debug)]
-pub(crate) struct Who<'a> {
+pub(crate) struct NodeUser<'a> {
     pub(crate) name: &'a str,
     pub(crate) address: String,
     pub(crate) root: &'a Path,
     pub(crate) labels: &'a [(&'a str, &'a str)],
 }
 
-pub(crate) fn settings(who: &Who<'_>, config: &KubeletConfiguration) -> Result<Settings> {
+pub(crate) fn settings(who: &NodeUser<'_>, config: &KubeletConfiguration) -> Result<Settings> {
     let labels = who.labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let own = NodeParameters {
         name: who.name.to_owned(),
@@ -80,7 +80,7 @@ pub(crate) fn settings(who: &Who<'_>, config: &KubeletConfiguration) -> Result<S
 impl OurNode {
     pub(crate) async fn start(
         kubeconfig: &Path,
-        who: &Who<'_>,
+        who: &NodeUser<'_>,
         config: &KubeletConfiguration,
         runtime: Runtime,
     ) -> Result<Self> {

@@ -74,12 +74,12 @@ async fn receives_all(cluster: &Cluster) -> Result<()> {
 }
 
 /// The kinds and status codes of the requests to the server, in order.
-fn asked(audit: &Audit) -> Result<Vec<(&'static str, u64)>> {
+fn requested(audit: &Audit) -> Result<Vec<(&'static str, u64)>> {
     // A watch has an entry for its begin and its end.
     let mut calls = audit.calls()?;
     let mut noted = BTreeSet::new();
     calls.retain(|call| noted.insert(call["auditID"].to_string()));
-    let asked = |call: &Value| {
+    let requested = |call: &Value| {
         let query = call["requestURI"].as_str()?;
         let code = call["responseStatus"]["code"].as_u64()?;
         let is_watch = query.contains("watch=true");
@@ -89,7 +89,7 @@ fn asked(audit: &Audit) -> Result<Vec<(&'static str, u64)>> {
         let kind = kind.map(|(_, kind)| *kind).or(is_watch.then_some("watch"))?;
         Some((kind, code))
     };
-    Ok(calls.iter().filter_map(asked).collect())
+    Ok(calls.iter().filter_map(requested).collect())
 }
 
 // behaviour: API-12
@@ -109,7 +109,7 @@ fn pods_are_listed_in_pages_when_streaming_lists_are_off() -> Result<()> {
     runtime.block_on(receives_all(&cluster))?;
     drop(runtime);
     assert_eq!(
-        asked(&audit)?,
+        requested(&audit)?,
         [("stream", 422), ("page", 200), ("next page", 200), ("watch", 200)]
     );
     cluster.stop()

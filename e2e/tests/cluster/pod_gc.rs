@@ -60,7 +60,7 @@ fn proxy(cluster: &Cluster, name: &str) -> Result<(ApiProxy, PathBuf)> {
 }
 
 fn deletions(proxy: &ApiProxy) -> Vec<RecordedRequest> {
-    proxy.asked().into_iter().filter(|asked| asked.method == Method::DELETE).collect()
+    proxy.requested().into_iter().filter(|requested| requested.method == Method::DELETE).collect()
 }
 
 /// The pod that is recreated, and the request that this precedes and that is refused then.
@@ -118,15 +118,15 @@ fn pod_recreated_between_list_and_deletion_stays() -> Result<()> {
     }
     for (name, method, part) in MOMENTS {
         let end = format!("/pods/{name}{part}");
-        let asked = proxy.asked().into_iter().filter(|asked| {
-            asked.method == method
-                && asked.path.split('?').next().unwrap_or_default().ends_with(&end)
+        let requested = proxy.requested().into_iter().filter(|requested| {
+            requested.method == method
+                && requested.path.split('?').next().unwrap_or_default().ends_with(&end)
         });
-        let answers: Vec<_> = asked.map(|asked| asked.status).collect();
+        let answers: Vec<_> = requested.map(|requested| requested.status).collect();
         assert_eq!(answers, [Some(StatusCode::CONFLICT)], "{name}");
     }
     let deleted =
-        deletions(&proxy).into_iter().filter(|asked| asked.path.contains("/stuck-before"));
+        deletions(&proxy).into_iter().filter(|requested| requested.path.contains("/stuck-before"));
     assert_eq!(deleted.count(), 0, "a pod that could not be marked as failed was deleted");
     cluster.stop()
 }
@@ -176,12 +176,12 @@ fn leader_blocked_in_mid_pass_is_replaced_and_stops_deleting() -> Result<()> {
     first.wait(PATIENCE)?;
     // Requests that were sent before the connection was held up still arrive: no pod matches them.
     let late = deletions(&first_way).split_off(before);
-    let met = late.iter().filter(|asked| asked.status == Some(StatusCode::OK)).count();
+    let met = late.iter().filter(|requested| requested.status == Some(StatusCode::OK)).count();
     assert!(met == 0 && late.len() < MANY / 10, "{} late, {met} met: {}", late.len(), first.log());
     assert_eq!(count(api)?, FEW);
     // Nothing was deleted twice.
     let all: Vec<RecordedRequest> = [deletions(&first_way), deletions(&second_way)].concat();
-    let refused = all.iter().filter(|asked| asked.status != Some(StatusCode::OK)).count();
+    let refused = all.iter().filter(|requested| requested.status != Some(StatusCode::OK)).count();
     assert!(refused <= 1 + late.len(), "{refused} of {} deletions were refused", all.len());
     ensure!(second.is_alive()?, "the second ended");
     cluster.stop()

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use e2e::cluster::Cluster;
-use e2e::https::{Port, Who, file, make_account, token};
+use e2e::https::{Credentials, Port, file, make_account, token};
 use e2e::node::PATIENCE;
 use e2e::plane::with_controllers;
 use serde_json::{Value, json};
@@ -17,9 +17,9 @@ const OURS: u16 = 10299;
 const THEIRS: u16 = 10257;
 
 /// Makes a service account and a token for it.
-fn token_of_new(cluster: &Cluster, name: &str) -> Result<Who> {
+fn token_of_new(cluster: &Cluster, name: &str) -> Result<Credentials> {
     let account = make_account(cluster, NAMESPACE, name)?;
-    Ok(Who::Token(token(cluster, &account, &json!({}))?))
+    Ok(Credentials::Token(token(cluster, &account, &json!({}))?))
 }
 
 /// Permits a user and a service account of that name to read metrics and settings.
@@ -40,13 +40,14 @@ fn let_see(cluster: &Cluster, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn whos(cluster: &Cluster) -> Result<Vec<Who>> {
+fn whos(cluster: &Cluster) -> Result<Vec<Credentials>> {
     let_see(cluster, "reader")?;
-    let certificate =
-        |user: &User| -> Result<Who> { Ok(Who::Certificate(cluster.kubeconfig(user)?)) };
+    let certificate = |user: &User| -> Result<Credentials> {
+        Ok(Credentials::Certificate(cluster.kubeconfig(user)?))
+    };
     Ok(vec![
-        Who::Anonymous,
-        Who::Token("nonsense".to_owned()),
+        Credentials::Anonymous,
+        Credentials::Token("nonsense".to_owned()),
         token_of_new(cluster, "unauthorized")?,
         token_of_new(cluster, "reader")?,
         certificate(&User::new("unauthorized"))?,
@@ -72,7 +73,7 @@ fn healthz_is_public_and_other_paths_need_authorization() -> Result<()> {
     let port = |number: u16| Port::new(&cluster, (cluster.instance().node_ip(), number).into());
     let (ours, theirs) = (port(OURS)?, port(THEIRS)?);
     wait::until("it is ready", PATIENCE, || {
-        let answer = ours.get(&Who::Anonymous, "/readyz");
+        let answer = ours.get(&Credentials::Anonymous, "/readyz");
         Ok(match answer {
             Ok((200, text)) if text == "ok" => Ok(()),
             other => Err(format!("{other:?}")),

@@ -23,7 +23,7 @@ const GRACE: u32 = 3600;
 /// A node, in the state that the controller finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum NodeKind {
-    /// Existed when its pods were created, and was deleted.
+    /// The node existed when its pods were created, and was deleted.
     Gone,
     Ready,
     NotReady,
@@ -114,7 +114,7 @@ impl Scenario {
         }
         api.create(&self.collection(), &object)?;
         let path = format!("{}/{}", self.collection(), plan.name);
-        // Deleted while it runs: a terminated pod is deleted at once.
+        // Deleted while it runs, because a terminated pod would be deleted at once.
         if plan.is_terminating {
             api.delete(&path)?;
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use e2e::cluster::Cluster;
-use e2e::https::{Port, Who, file, token};
+use e2e::https::{Credentials, Port, file, token};
 use e2e::node::{PATIENCE, program};
 use serde_json::json;
 use testbed::{Command, ControlPlaneOptions, Instance, wait};
@@ -21,7 +21,7 @@ const SECRETS: &str = "/api/v1/namespaces/kube-system/secrets";
 /// The mount point of service accounts. An instance has its own directory below `/var/run`.
 const MOUNTED: &str = "/var/run/secrets/kubernetes.io";
 
-/// A token that is valid as long as a secret exists, which is created here.
+/// A token that is valid as long as a secret exists. Creates the secret.
 fn token_of(cluster: &Cluster, secret: &str) -> Result<String> {
     let object = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": secret } });
     let made = cluster.api().create(SECRETS, &object)?;
@@ -90,7 +90,7 @@ fn renewed_token_is_used_after_a_refusal() -> Result<()> {
     let leader = holder(cluster.api())?.context("there is a leader")?;
 
     account.put("2", &second, &authority)?;
-    let (first, second) = (Who::Token(first), Who::Token(second));
+    let (first, second) = (Credentials::Token(first), Credentials::Token(second));
     let server = Port::new(&cluster, server.parse()?)?;
     let both = [first.clone(), second];
     assert_eq!(server.statuses(&both, "/version")?, [200, 200]);

@@ -22,7 +22,7 @@ const ORPHANS: Duration = Duration::from_mins(4);
 /// The remaining pods, by name.
 type End = BTreeMap<String, PodState>;
 
-/// The state of the scenarios after a collector's work.
+/// The state of the scenarios after the passes of a controller.
 fn collected_by(collector: Collector) -> Result<End> {
     let mut cluster = Cluster::start(&ControlPlaneOptions::default())?;
     let scenarios = SEEDS.map(Scenario::from_seed);

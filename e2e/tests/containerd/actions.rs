@@ -32,7 +32,8 @@ pub(crate) fn log(pod: &str, container: &str, number: u32) -> String {
     format!("/var/log/pods/default_{pod}-{NODE_NAME}_{UID}/{container}/{number}.log")
 }
 
-/// Waits until a log has a line with a text; returns its time. Times of one machine compare as text.
+/// Waits until a log has a line with a text; returns its time. Times of one machine can be compared
+/// as text.
 pub(crate) fn written(node: &Node, log: &str, text: &str) -> Result<String> {
     wait::until(&format!("{log} has {text:?}"), PATIENCE, || {
         let content = node.read(log).unwrap_or_default();
@@ -47,7 +48,7 @@ const KEPT: &str = "/var/log/kept";
 
 /// Keeps hard links to the logs of all containers: they are removed with their pod at any time.
 fn keep_logs(node: &Node) -> Result<()> {
-    // A log that is removed meanwhile is none of the test's.
+    // A log that is removed meanwhile does not belong to the test.
     let link = format!("cp -rl /var/log/pods {KEPT}; test -d {KEPT}");
     node.run("sh", &["-c", &link]).map(drop)
 }
@@ -67,7 +68,7 @@ fn wait_for_path(node: &Node, path: &str, exists: bool) -> Result<()> {
 
 // behaviour: ACT-70, ACT-73, ACT-65, ACT-74
 #[test]
-fn init_containers_and_sidecars_keep_their_order_also_with_a_new_sandbox() -> Result<()> {
+fn init_containers_and_sidecars_keep_their_order_in_a_new_sandbox() -> Result<()> {
     let mut node = Node::start()?;
     let spec = "
   terminationGracePeriodSeconds: 20
@@ -94,7 +95,7 @@ fn init_containers_and_sidecars_keep_their_order_also_with_a_new_sandbox() -> Re
     }
     ensure!(times.is_sorted(), "started in another order: {times:?}");
 
-    // A sidecar that dies is restarted beside the others.
+    // A sidecar that dies is restarted while the others run.
     let running = |name: &'static str| {
         move |containers: &[e2e::containerd::RuntimeContainer]| {
             let named: Vec<_> = containers.iter().filter(|one| one.name == name).cloned().collect();
@@ -121,7 +122,7 @@ fn init_containers_and_sidecars_keep_their_order_also_with_a_new_sandbox() -> Re
 
     keep_logs(&node)?;
     node.remove_manifest("ordered.yaml")?;
-    node.wait_for_log(&["pod has ended", "ordered"])?;
+    node.wait_for_log(&["Pod terminated and cleaned up", "ordered"])?;
     let mut ends = vec![written(&node, &kept("ordered", "main", 1), "received")?];
     for side in ["s2", "s1"] {
         let logs = node.run("sh", &["-c", &format!("cat {KEPT}/*{UID}/{side}/*.log")])?;
@@ -183,7 +184,7 @@ fn post_start_and_pre_stop_hooks_run() -> Result<()> {
     keep_logs(&node)?;
     let begun = graces::remove_manifests(&node)?;
     node.remove_manifest("hooked.yaml")?;
-    node.wait_for_log(&["pod has ended", "hooked"])?;
+    node.wait_for_log(&["Pod terminated and cleaned up", "hooked"])?;
     let bye = written(&node, &kept("hooked", "web", 0), "GET /bye HTTP/1.1")?;
     let hook = written(&node, &kept("hooked", "trapping", 0), "pre-stop")?;
     let signal = written(&node, &kept("hooked", "trapping", 0), "received")?;
@@ -226,8 +227,8 @@ fn termination_message_survives_agent_restart_and_is_removed_with_its_pod() -> R
     node.write_manifest("dying.yaml", &manifest("dying", spec))?;
     node.start_agent()?;
     for round in ["the agent", "the next agent"] {
-        node.wait_for_log(&["pod has ended", "dying"])?;
-        let described = node.ask(&["describe", "dying"])?;
+        node.wait_for_log(&["Pod terminated and cleaned up", "dying"])?;
+        let described = node.ferrolet(&["describe", "dying"])?;
         // The output shows arguments too, so only the message line counts.
         for words in ["good-bye\n", "workload: unknown command nonsense ", "from-elsewhere\n"] {
             let is_shown = described.contains(&format!("Message:       {words}"));
@@ -236,7 +237,7 @@ fn termination_message_survives_agent_restart_and_is_removed_with_its_pod() -> R
         node.stop_agent()?;
         node.start_agent()?;
     }
-    node.wait_for_log(&["pod has ended", "dying"])?;
+    node.wait_for_log(&["Pod terminated and cleaned up", "dying"])?;
     let directory = node.root_dir().join("pods").join(UID).display().to_string();
     let files = node.run("find", &[&directory, "-type", "f", "-perm", "0666"])?;
     ensure!(files.lines().count() == 3, "{files}");
@@ -296,7 +297,7 @@ fn restart_policies_rules_back_off_and_stop_signals_are_applied() -> Result<()> 
     written(&node, &log("ruled", "signalled", 0), "trapping")?;
     keep_logs(&node)?;
     node.remove_manifest("ruled.yaml")?;
-    node.wait_for_log(&["pod has ended", "ruled"])?;
+    node.wait_for_log(&["Pod terminated and cleaned up", "ruled"])?;
     written(&node, &kept("ruled", "signalled", 0), "received")?;
     node.stop()
 }

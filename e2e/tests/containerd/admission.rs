@@ -15,7 +15,7 @@ fn pod(name: &str, spec: &str, container: &str) -> String {
     )
 }
 
-pub(crate) fn asking(name: &str, spec: &str, cpu: &str) -> String {
+pub(crate) fn requesting(name: &str, spec: &str, cpu: &str) -> String {
     pod(name, spec, &format!("resources: {{requests: {{cpu: {cpu}}}}}"))
 }
 
@@ -50,8 +50,8 @@ pub(crate) fn processors(node: &Node) -> Result<u32> {
 #[test]
 fn pod_above_the_node_resources_is_rejected_without_runtime_calls() -> Result<()> {
     let mut node = Node::start()?;
-    node.write_manifest("big.yaml", &asking("big", "", "1000"))?;
-    node.write_manifest("small.yaml", &asking("small", "", "10m"))?;
+    node.write_manifest("big.yaml", &requesting("big", "", "1000"))?;
+    node.write_manifest("small.yaml", &requesting("small", "", "10m"))?;
     node.start_agent()?;
     node.wait_running("small")?;
     let has = i64::from(processors(&node)?);
@@ -62,10 +62,10 @@ fn pod_above_the_node_resources_is_rejected_without_runtime_calls() -> Result<()
     let needs = format!("the pod requests 1000, the node has {has}, other pods request ");
     let needs = format!("[(res: cpu, q: {missing}), ]. Not enough cpu: {needs}");
     ensure!(message.contains(&needs), "{message}");
-    let described = node.ask(&["describe", "big"])?;
+    let described = node.ferrolet(&["describe", "big"])?;
     ensure!(described.contains("UnexpectedAdmissionError"), "{described}");
     ensure!(described.contains("Not enough cpu: the pod requests"), "{described}");
-    let table = node.ask(&["get", "pods"])?;
+    let table = node.ferrolet(&["get", "pods"])?;
     ensure!(table.contains("UnexpectedAdmissionError"), "{table}");
     is_untouched(&node, "big")?;
     node.stop()

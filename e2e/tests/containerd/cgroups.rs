@@ -42,7 +42,7 @@ pub(crate) fn has(node: &Node, cgroup: &str, values: &[Value<'_>]) -> Result<()>
 
 /// The directories of all pods' cgroups.
 fn of_pods(node: &Node) -> Result<Vec<String>> {
-    // A cgroup that is removed meanwhile is no error.
+    // A cgroup that is removed meanwhile is not an error.
     let find = "find /sys/fs/cgroup -type d -path '*/kubepods/*' -name 'pod*' 2> /dev/null || true";
     Ok(node.run("sh", &["-c", find])?.lines().map(ToOwned::to_owned).collect())
 }
@@ -151,7 +151,7 @@ fn container_above_its_memory_limit_is_oom_killed() -> Result<()> {
     let limits = "limits: {memory: 24Mi}";
     node.write_manifest("hungry.yaml", &pod("hungry", "Never", hungry, limits))?;
     node.start_agent()?;
-    node.wait_for_log(&["pod has ended", &format!("default/hungry-{NODE_NAME}")])?;
+    node.wait_for_log(&["Pod terminated and cleaned up", &format!("default/hungry-{NODE_NAME}")])?;
     let described = node.wait_for_answer(&["describe", "hungry"], "OOMKilled")?;
     ensure!(described.contains("137"), "{described}");
     wait_for_none(&node)?;
@@ -210,8 +210,8 @@ fn agent_exits_when_its_cgroup_root_is_missing() -> Result<()> {
     let mut node = Node::start()?;
     node.configure("cgroupRoot: /nowhere")?;
     node.start_agent()?;
-    let said = node.wait_for_log(&["cgroupRoot", "/nowhere", "missing"])?;
-    ensure!(said.contains("/sys/fs/cgroup"), "{said}");
+    let output = node.wait_for_log(&["cgroupRoot", "/nowhere", "missing"])?;
+    ensure!(output.contains("/sys/fs/cgroup"), "{output}");
     wait_for_end(&node)?;
     node.stop()
 }
@@ -224,8 +224,8 @@ fn agent_stops_while_it_waits_for_the_cgroup_driver() -> Result<()> {
     proxy.fault("RuntimeConfig=hang")?;
     node.start_agent()?;
     node.explained(wait::until("the runtime gets a request", PATIENCE, || {
-        let asked = proxy.spoilt()?.get("RuntimeConfig").copied();
-        Ok(asked.filter(|count| *count > 0).ok_or_else(|| "not yet".to_owned()))
+        let requested = proxy.spoilt()?.get("RuntimeConfig").copied();
+        Ok(requested.filter(|count| *count > 0).ok_or_else(|| "not yet".to_owned()))
     }))?;
     let begun = std::time::Instant::now();
     let ended = node.stop_agent()?;

@@ -29,7 +29,7 @@ pub(crate) fn ended(node: &mut Node, pods: &[(&str, String)]) -> Result<()> {
     }
     node.start_agent()?;
     for (name, _) in pods {
-        node.wait_for_log(&["pod has ended", &format!("shop/{name}-{NODE_NAME}")])?;
+        node.wait_for_log(&["Pod terminated and cleaned up", &format!("shop/{name}-{NODE_NAME}")])?;
     }
     Ok(())
 }
@@ -57,7 +57,7 @@ const MEMORY_LIMITS: [&str; 2] =
     ["/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory.max"];
 
 /// A pod with a container for each setting, which prints what it finds.
-fn asking_pod() -> String {
+fn requesting_pod() -> String {
     let limit = MEMORY_LIMITS.into_iter().find(|path| Path::new(path).exists());
     let limit = format!("[cat, {}]", limit.unwrap_or(MEMORY_LIMITS[1]));
     pod(
@@ -105,7 +105,7 @@ fn pod_has_the_hostname_user_and_limits_of_its_spec() -> Result<()> {
     node.configure("clusterDNS: [10.96.0.10]\nclusterDomain: cluster.local\n")?;
     image_users::import(&node)?;
     let [merged, strict] = image_users::pods();
-    ended(&mut node, &[("asked", asking_pod()), merged, strict])?;
+    ended(&mut node, &[("asked", requesting_pod()), merged, strict])?;
     image_users::containers_have_the_users_of_their_images(&node)?;
     image_users::name_is_the_one_that_overrides(&node)?;
     let of = |container: &str| lines(&node, "asked", container);
@@ -154,14 +154,14 @@ fn pod_has_the_hostname_user_and_limits_of_its_spec() -> Result<()> {
     node.stop()
 }
 
-/// The status of the pod `asked` has the users of its containers.
+/// The status of the pod `requested` has the users of its containers.
 fn status_has_users(node: &Node) -> Result<()> {
-    let output = node.ask(&["get", "pods", "-A", "-o", "json"])?;
+    let output = node.ferrolet(&["get", "pods", "-A", "-o", "json"])?;
     let list: serde_json::Value = serde_json::from_str(&output).context("read the pod list")?;
     let name = format!("asked-{NODE_NAME}");
     let mut pods = list["items"].as_array().into_iter().flatten();
-    let asked = pods.find(|pod| pod["metadata"]["name"] == name);
-    let statuses = asked.and_then(|pod| pod["status"]["containerStatuses"].as_array());
+    let requested = pods.find(|pod| pod["metadata"]["name"] == name);
+    let statuses = requested.and_then(|pod| pod["status"]["containerStatuses"].as_array());
     let statuses = statuses.with_context(|| format!("no statuses in {list:#}"))?;
     let expected =
         serde_json::json!({"uid": 1000, "gid": 2000, "supplementalGroups": [2000, 3000, 4000]});
@@ -248,7 +248,7 @@ fn user_namespace_pod_has_no_host_ids_and_keeps_its_mapping() -> Result<()> {
     let map = node.run("cat", &[&format!("/proc/{}/uid_map", second.pid)])?;
     ensure!(map.split_whitespace().nth(1) == Some("65536"), "{map}");
     node.remove_manifest("users.yaml")?;
-    node.wait_for_log(&["pod has ended", "users"])?;
+    node.wait_for_log(&["Pod terminated and cleaned up", "users"])?;
     // `find` fails while the directories of the pod are being removed.
     node.explained(wait::until("no file of its users is left", PATIENCE, || {
         let left = find(&node);

@@ -153,9 +153,9 @@ async fn containerd_passes_every_case_of_the_contract() -> Result<()> {
 
 /// An environment without a registry and without a spare image.
 #[derive(Debug)]
-struct Poor;
+struct MinimalHarness;
 
-impl Harness for Poor {
+impl Harness for MinimalHarness {
     fn runtime(&self) -> Runtime {
         let runtime = MemoryRuntime::new(Arc::new(VirtualClock::new()));
         runtime.add_image(&RemoteImage::new(IMAGE));
@@ -179,7 +179,7 @@ impl Harness for Poor {
 async fn skipped_contract_case_is_noticed() {
     let mut reports = Vec::new();
     for case in CASES.iter().filter(|case| case.name.contains("image_is_")) {
-        reports.push(case.run(&Poor).await);
+        reports.push(case.run(&MinimalHarness).await);
     }
     let skipped = assert_kept(&reports);
     let expected = [

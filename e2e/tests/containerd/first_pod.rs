@@ -1,4 +1,4 @@
-//! One pod from a manifest: it runs, is restarted, and survives the agent.
+//! One pod from a manifest: it runs, is restarted, and keeps running without the agent.
 
 use std::path::Path;
 
@@ -47,7 +47,7 @@ spec:
 ",
     )?;
     node.start_agent()?;
-    node.wait_for_log(&["pod has ended", "town/greeter"])?;
+    node.wait_for_log(&["Pod terminated and cleaned up", "town/greeter"])?;
     let logs =
         format!("/var/log/pods/town_greeter-{NODE_NAME}_0c6e5f5e-0000-4000-8000-000000000001");
     let arguments = node.read(&format!("{logs}/arguments/0.log"))?;
@@ -76,7 +76,7 @@ fn container_has_masked_and_read_only_proc_paths() -> Result<()> {
         .replace("[sleep, forever]", "[cat, /proc/self/mounts]");
     node.write_manifest("curious.yaml", &pod)?;
     node.start_agent()?;
-    node.wait_for_log(&["pod has ended", "curious"])?;
+    node.wait_for_log(&["Pod terminated and cleaned up", "curious"])?;
     let log = node.run("sh", &["-c", "cat /var/log/pods/*curious*/main/0.log"])?;
     // device, mount point, type and options of each mount, after the log's own columns
     let options = |place: &str| {
@@ -200,7 +200,7 @@ fn restart_policy_decides_whether_a_container_is_restarted() -> Result<()> {
     }
     node.start_agent()?;
     for name in ["once", "done"] {
-        node.wait_for_log(&["pod has ended", name])?;
+        node.wait_for_log(&["Pod terminated and cleaned up", name])?;
     }
     // Its containers cannot be counted: GC may remove the first before the second is seen.
     node.wait_for_log(&["Container started", "retried", "it ended with exit code 3"])?;

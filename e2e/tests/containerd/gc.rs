@@ -33,7 +33,7 @@ fn start_with_frequent_gc(node: &mut Node, flags: &[&str]) -> Result<()> {
     node.start_agent_with_flags(&[&[own.as_str()], flags].concat())
 }
 
-/// The same, after stopping the running agent.
+/// Like `start_with_frequent_gc`, after stopping the running agent.
 fn restart_with_frequent_gc(node: &mut Node) -> Result<()> {
     node.stop_agent()?;
     start_with_frequent_gc(node, &[])?;
@@ -115,7 +115,7 @@ fn maximum_dead_containers_per_container_keeps_the_newest_with_logs() -> Result<
 
 // behaviour: GC-17, GC-19, GC-42
 #[test]
-fn maximum_dead_containers_limits_those_of_the_node() -> Result<()> {
+fn maximum_dead_containers_limits_dead_containers_of_the_node() -> Result<()> {
     let mut node = Node::start()?;
     for name in ["a", "b", "c"] {
         let manifest = pod(name, "Never", "[exit, \"0\"]");
@@ -125,7 +125,7 @@ fn maximum_dead_containers_limits_those_of_the_node() -> Result<()> {
     node.start_agent()?;
     let web = node.wait_running("web")?;
     for name in ["a", "b", "c"] {
-        node.wait_for_log(&["pod has ended", &format!("default/{name}-")])?;
+        node.wait_for_log(&["Pod terminated and cleaned up", &format!("default/{name}-")])?;
     }
     wait_for_counts(&node, "each keeps its last", (4, 4))?;
     node.stop_agent()?;
@@ -173,7 +173,7 @@ fn dead_sandbox_is_removed_when_replaced_and_kept_for_a_finished_pod() -> Result
     node.write_manifest("job.yaml", &pod("job", "Never", "[args, done]"))?;
     start_with_frequent_gc(&mut node, &[])?;
     let web = node.wait_running("web")?;
-    node.wait_for_log(&["pod has ended", "default/job-"])?;
+    node.wait_for_log(&["Pod terminated and cleaned up", "default/job-"])?;
     let all = containerd::containers(node.instance())?;
     let name = format!("web-{NODE_NAME}");
     let sandbox = all.iter().find(|one| one.is_sandbox() && one.pod == name);
@@ -202,16 +202,16 @@ fn ids_besides(node: &Node, pod: &str, sandboxes: bool) -> Result<BTreeSet<Strin
     Ok(all.into_iter().map(|one| one.id).collect())
 }
 
-/// Those of the ids whose removal is in the journal.
+/// The ids whose removal is in the journal.
 fn on_record(node: &Node, ids: &BTreeSet<String>) -> BTreeSet<String> {
     let was_removed = |id: &&String| {
-        let why = node.ask(&["gc", "why", id]);
+        let why = node.ferrolet(&["gc", "why", id]);
         why.is_ok_and(|why| why.contains("was removed") && why.contains("pod-is-gone"))
     };
     ids.iter().filter(was_removed).cloned().collect()
 }
 
-/// Starts an agent whose removals meet a fault, all but the first two, and kills it there. Returns the containers that
+/// Starts an agent whose removals fail, except the first two, and kills it at the fault. Returns the containers that
 /// are gone without a successful response.
 fn die_in_the_middle(node: &mut Node, proxy: &CriProxy, fault: &str) -> Result<BTreeSet<String>> {
     let spoilt = || -> Result<u64> {
@@ -233,12 +233,12 @@ fn die_in_the_middle(node: &mut Node, proxy: &CriProxy, fault: &str) -> Result<B
     proxy.wait_until_done(PASSES)?;
     let gone = &before - &ids_besides(node, "web", false)?;
     ensure!(gone.len() < before.len(), "{fault}: nothing is left to do");
-    // No agent runs: this is what is on disk.
+    // No agent runs: the command reads the files on disk.
     let on_disk = on_record(node, &gone);
     ensure!(on_disk.is_superset(&known), "{fault}: {on_disk:?} lacks some of {known:?}");
     let unconfirmed = &gone - &on_disk;
     for id in &unconfirmed {
-        let why = node.ask(&["gc", "why", id])?;
+        let why = node.ferrolet(&["gc", "why", id])?;
         ensure!(why.contains("was being removed"), "{fault}: {why}");
     }
     proxy.clear()?;
@@ -248,7 +248,7 @@ fn die_in_the_middle(node: &mut Node, proxy: &CriProxy, fault: &str) -> Result<B
 /// Adds a pod that ends, and waits for its end.
 fn run_job(node: &Node, name: &str) -> Result<()> {
     node.write_manifest(&format!("{name}.yaml"), &pod(name, "Never", "[exit, \"0\"]"))?;
-    node.wait_for_log(&["pod has ended", &format!("default/{name}-")]).map(drop)
+    node.wait_for_log(&["Pod terminated and cleaned up", &format!("default/{name}-")]).map(drop)
 }
 
 /// Waits until a pass has logged a failed call.
@@ -287,7 +287,7 @@ fn next_gc_pass_completes_after_any_failed_call() -> Result<()> {
         [("ListPodSandbox=hang", "sandboxes"), ("ListContainers=unavailable", "containers")]
     {
         proxy.fault(&format!("{fault} times=all"))?;
-        let run = node.ask(&["gc", "run"]);
+        let run = node.ferrolet(&["gc", "run"]);
         ensure!(run.is_err(), "{run:?}");
         let failed = format!("failed to list {list}");
         wait_until_met(&node, "Container garbage collection failed", &failed)?;

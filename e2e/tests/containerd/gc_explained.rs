@@ -68,7 +68,7 @@ fn regular_pass_does_as_planned(node: &mut Node) -> Result<()> {
         ("/var/log/pods/ns_stray_123", "/var/log/containers/stray_ns_main-0123456789abcdef.log");
     let links = "/var/log/containers";
     let stray = format!("mkdir -p {logs}/main {links} && ln -sf /nowhere {link}");
-    let plan = || json(&node.ask(&["gc", "plan", "-o", "json"])?);
+    let plan = || json(&node.ferrolet(&["gc", "plan", "-o", "json"])?);
     let expected = [logs, link].map(|path| ("log".to_owned(), path.to_owned()));
     let expected = BTreeSet::from(expected);
     // A pass may come between the files and the plan; then there is time until the next one.
@@ -81,7 +81,7 @@ fn regular_pass_does_as_planned(node: &mut Node) -> Result<()> {
         let plan = plan()?;
         Ok(if ids(&plan, "remove").is_empty() { Ok(()) } else { Err(format!("{plan:#}")) })
     }))?;
-    let why = node.ask(&["gc", "why", "ns/stray"])?;
+    let why = node.ferrolet(&["gc", "why", "ns/stray"])?;
     ensure!(why.contains(logs) && why.contains("pod-is-gone"), "{why}");
     Ok(())
 }
@@ -104,18 +104,18 @@ fn gc_run_removes_its_plan_and_gc_why_explains_it_after_a_crash() -> Result<()> 
             one_running(containers).filter(|next| next.id != first.id)
         })?;
     }
-    let young = json(&node.ask(&["gc", "plan", "-o", "json"])?)?;
+    let young = json(&node.ferrolet(&["gc", "plan", "-o", "json"])?)?;
     ensure!(ids(&young, "remove").is_empty(), "{young:#}");
     ensure!(young["items"].to_string().contains("too-young"), "{young:#}");
     let plan = node.explained(wait::until("two are old enough", AGEING, || {
-        let plan = json(&node.ask(&["gc", "plan", "-o", "json"])?)?;
+        let plan = json(&node.ferrolet(&["gc", "plan", "-o", "json"])?)?;
         Ok(if ids(&plan, "remove").len() == 2 { Ok(plan) } else { Err(format!("{plan:#}")) })
     }))?;
     let (going, before) = (ids(&plan, "remove"), there(&node)?);
     ensure!(before.len() == 6, "a plan touches nothing: {before:?}");
-    let table = node.ask(&["gc", "plan"])?;
+    let table = node.ferrolet(&["gc", "plan"])?;
     ensure!(table.contains("would remove 2 containers; would keep"), "{table}");
-    let output = node.ask(&["gc", "run", "-o", "json"])?;
+    let output = node.ferrolet(&["gc", "run", "-o", "json"])?;
     let lines = output.lines().map(json).collect::<Result<Vec<_>>>()?;
     let removed: BTreeSet<(String, String)> = lines
         .iter()
@@ -127,20 +127,20 @@ fn gc_run_removes_its_plan_and_gc_why_explains_it_after_a_crash() -> Result<()> 
     ensure!(lines.last().is_some_and(|line| line["type"] == "DONE"), "{output}");
     let gone: BTreeSet<String> = going.into_iter().map(|(_, id)| id).collect();
     ensure!(there(&node)? == before.difference(&gone).cloned().collect(), "{:?}", there(&node)?);
-    let after = json(&node.ask(&["gc", "plan", "-o", "json"])?)?;
+    let after = json(&node.ferrolet(&["gc", "plan", "-o", "json"])?)?;
     ensure!(ids(&after, "remove").is_empty(), "{after:#}");
     regular_pass_does_as_planned(&mut node)?;
     node.kill_agent()?;
     for id in &gone {
-        explains(&node.ask(&["gc", "why", &id[..8]])?, id)?;
+        explains(&node.ferrolet(&["gc", "why", &id[..8]])?, id)?;
     }
     node.start_agent()?;
     node.wait_for_answer(&["get", "pods"], "Running")?;
     for id in &gone {
-        explains(&node.ask(&["gc", "why", &format!("containerd://{id}")])?, id)?;
-        explains(&node.ask(&["gc", "why", "main"])?, id)?;
+        explains(&node.ferrolet(&["gc", "why", &format!("containerd://{id}")])?, id)?;
+        explains(&node.ferrolet(&["gc", "why", "main"])?, id)?;
     }
-    let error = node.ask(&["gc", "why", "missing"]).unwrap_err().to_string();
+    let error = node.ferrolet(&["gc", "why", "missing"]).unwrap_err().to_string();
     ensure!(error.contains("nothing called \"missing\" was removed"), "{error}");
     ensure!(error.contains("exit status: 1"), "{error}");
     node.stop()
@@ -153,7 +153,10 @@ fn plan_without_agent_applies_the_caps_and_keeps_unknown_objects() -> Result<()>
     node.write_manifest("b.yaml", &ended("b"))?;
     node.start_agent()?;
     for name in ["a", "b"] {
-        node.wait_for_log(&["pod has ended", &format!("default/{name}-{NODE_NAME}")])?;
+        node.wait_for_log(&[
+            "Pod terminated and cleaned up",
+            &format!("default/{name}-{NODE_NAME}"),
+        ])?;
     }
     node.stop_agent()?;
     let before = there(&node)?;
@@ -177,10 +180,10 @@ fn plan_without_agent_applies_the_caps_and_keeps_unknown_objects() -> Result<()>
     let capped = plan(&["--maximum-dead-containers", "1"])?;
     ensure!(ids(&capped, "remove").len() == 1, "{capped:#}");
     ensure!(there(&node)? == before, "a plan touches nothing");
-    let error = node.ask(&["gc", "plan"]).unwrap_err().to_string();
+    let error = node.ferrolet(&["gc", "plan"]).unwrap_err().to_string();
     ensure!(error.contains("--container-runtime-endpoint"), "{error}");
     node.clean()?;
-    let why = node.ask(&["gc", "why", "default/a", "-o", "json"])?;
+    let why = node.ferrolet(&["gc", "why", "default/a", "-o", "json"])?;
     let entries = json(&why)?["entries"].as_array().cloned().unwrap_or_default();
     let kinds: BTreeSet<_> = entries.iter().filter_map(|entry| entry["kind"].as_str()).collect();
     ensure!(

@@ -13,7 +13,7 @@ struct Stubborn {
     /// The end of its UID.
     mark: &'static str,
     containers: &'static [&'static str],
-    /// Fields beside its grace period of eight seconds.
+    /// Fields in addition to its grace period of eight seconds.
     spec: &'static str,
     /// The minimum duration of its end.
     at_least: Duration,
@@ -149,7 +149,10 @@ pub(crate) fn take_their_time(node: &Node, begun: Instant) -> Result<()> {
     let mut first = None;
     // The slowest one is the last.
     for pod in &PODS {
-        node.wait_for_log(&["pod has ended", &format!("default/{}-{NODE_NAME}", pod.name)])?;
+        node.wait_for_log(&[
+            "Pod terminated and cleaned up",
+            &format!("default/{}-{NODE_NAME}", pod.name),
+        ])?;
         let took = begun.elapsed();
         let latest = *first.get_or_insert(took) + pod.beyond_first;
         ensure!(

@@ -134,7 +134,8 @@ impl SmallNode {
         self.let_an_agent_see(NAMES.len(), pods)
     }
 
-    /// The same for this many images besides those of every instance, with the agent's current configuration.
+    /// Like `let_an_agent_see_all`, for this many images in addition to those of every instance, with the agent's current
+    /// configuration.
     fn let_an_agent_see(&mut self, images: usize, pods: &[&str]) -> Result<String> {
         self.node.start_agent()?;
         let path = self.use_times();
@@ -166,14 +167,14 @@ impl SmallNode {
 
     /// The output of a pass that is requested now, even if it fails.
     fn pass_now(&self) -> String {
-        self.node.ask(&["gc", "run"]).unwrap_or_else(|error| format!("{error:#}"))
+        self.node.ferrolet(&["gc", "run"]).unwrap_or_else(|error| format!("{error:#}"))
     }
 
     /// Checks that the journal has the removal of each missing one of these images, for lack of space.
     fn are_on_record(&self, before: &[String]) -> Result<()> {
         let left = self.images()?;
         for gone in before.iter().filter(|name| !left.contains(name)) {
-            let why = self.node.ask(&["gc", "why", gone])?;
+            let why = self.node.ferrolet(&["gc", "why", gone])?;
             let rule = "disk-over-high-threshold";
             ensure!(why.contains("was removed") && why.contains(rule), "{gone}: {why}");
         }
@@ -209,8 +210,8 @@ spec:
 const HIGH: u64 = 85;
 const LOW: u64 = 80;
 
-/// Images that share nearly everything with removable ones, and what keeps them: a pod, the runtime, and two pins of
-/// our agent.
+/// Images that share nearly all layers with removable ones and are kept: by a pod, by the runtime, and by two pins
+/// of our agent.
 const KEPT: [(&str, &str); 4] = [
     ("used", "image-in-use"),
     ("pinned", "image-pinned"),
@@ -225,7 +226,7 @@ struct Family {
 }
 
 impl Family {
-    /// The size of their shared layer, beside the program.
+    /// The size of their shared layer, without the program.
     const SHARED: usize = 16 << 20;
     /// The size of the own layer of the kept images.
     const LITTLE: usize = 64 << 10;
@@ -286,7 +287,8 @@ fn pod(name: &str, image: &str) -> String {
 
 /// Checks the journal's record of an image that was removed for lack of space.
 fn was_needed(small: &SmallNode, called: &str, wanted: u64) -> Result<()> {
-    let why: Value = serde_json::from_str(&small.node.ask(&["gc", "why", called, "-o", "json"])?)?;
+    let why: Value =
+        serde_json::from_str(&small.node.ferrolet(&["gc", "why", called, "-o", "json"])?)?;
     let entry = &why["entries"][0];
     let of = |name: &str| entry["detail"][name].as_u64().unwrap_or_default();
     ensure!(entry["rule"] == "disk-over-high-threshold", "{why:#}");
@@ -299,7 +301,7 @@ fn was_needed(small: &SmallNode, called: &str, wanted: u64) -> Result<()> {
 
 /// The rule by which an image stays, or would be removed.
 fn rule_of(small: &SmallNode, name: &str) -> Result<String> {
-    let plan: Value = serde_json::from_str(&small.node.ask(&["gc", "plan", "-o", "json"])?)?;
+    let plan: Value = serde_json::from_str(&small.node.ferrolet(&["gc", "plan", "-o", "json"])?)?;
     let mut items = plan["items"].as_array().into_iter().flatten();
     let item = items.find(|item| item["name"] == tagged(name));
     let item = item.with_context(|| format!("no {name} in {plan:#}"))?;

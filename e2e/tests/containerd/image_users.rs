@@ -41,7 +41,7 @@ pub(crate) fn import(node: &Node) -> Result<()> {
         // The CRI plugin sees it a moment later.
         let image = format!("ferrolet.test/{name}:1");
         wait::until(&format!("the runtime has {image}"), PATIENCE, || {
-            let found = node.ask_runtime(async |runtime| Ok(runtime.image_status(&image).await?));
+            let found = node.with_runtime(async |runtime| Ok(runtime.image_status(&image).await?));
             Ok(found?.map(drop).ok_or_else(|| "it has not".to_owned()))
         })?;
     }
@@ -55,7 +55,7 @@ fn manifest(metadata: &str, spec: &str) -> String {
     )
 }
 
-/// Pods with different policies for supplementary groups. The second has one more name.
+/// Pods with different policies for supplementary groups. The second pod has an additional name.
 pub(crate) fn pods() -> [(&'static str, String); 2] {
     let merged = format!("\n  securityContext: {{supplementalGroups: [4000]}}{CONTAINERS}");
     let strict = format!(

@@ -57,7 +57,7 @@ impl Kernel {
         self.tree.roots().map(below).find(|path| path.exists())
     }
 
-    fn says(&self, name: &CgroupName, files: [(&str, String); 2]) -> Result<()> {
+    fn check_files(&self, name: &CgroupName, files: [(&str, String); 2]) -> Result<()> {
         for (file, expected) in files {
             let Some(path) = self.file(name, file) else { continue };
             let found = fs::read_to_string(&path)?;
@@ -188,20 +188,23 @@ impl Harness for Kernel {
     async fn has(&self, name: &CgroupName, values: &CgroupValues) -> Result<()> {
         if let Some(shares) = values.cpu_shares {
             let weight = cpu::weight(shares).to_string();
-            self.says(name, [("cpu.shares", shares.to_string()), ("cpu.weight", weight)])?;
+            self.check_files(name, [("cpu.shares", shares.to_string()), ("cpu.weight", weight)])?;
         }
         if let (Some(quota), Some(period)) = (values.cpu_quota, values.cpu_period) {
             let most = if quota < 0 { "max".to_owned() } else { quota.to_string() };
             let both = ("cpu.max", format!("{most} {period}"));
-            self.says(name, [("cpu.cfs_quota_us", quota.to_string()), both])?;
+            self.check_files(name, [("cpu.cfs_quota_us", quota.to_string()), both])?;
         }
         if let Some(limit) = values.memory_limit {
             let limit = limit.to_string();
-            self.says(name, [("memory.limit_in_bytes", limit.clone()), ("memory.max", limit)])?;
+            self.check_files(
+                name,
+                [("memory.limit_in_bytes", limit.clone()), ("memory.max", limit)],
+            )?;
         }
         if let Some(limit) = values.pids_limit {
             let limit = limit.to_string();
-            self.says(name, [("pids.max", limit.clone()), ("pids.max", limit)])?;
+            self.check_files(name, [("pids.max", limit.clone()), ("pids.max", limit)])?;
         }
         Ok(())
     }

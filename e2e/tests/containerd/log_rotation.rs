@@ -21,7 +21,7 @@ fn log_of_a_fast_writer_stays_within_its_limits_and_has_no_gap() -> Result<()> {
     let is_compressed = |name: &String| Path::new(name).extension().is_some_and(|end| end == "gz");
     ensure!(names.iter().any(is_compressed), "{names:?}");
     node.explained(writer.check_lines())?;
-    let why = node.ask(&["gc", "why", "writer"])?;
+    let why = node.ferrolet(&["gc", "why", "writer"])?;
     ensure!(why.contains("log-max-files"), "{why}");
     node.stop()
 }

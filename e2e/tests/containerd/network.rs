@@ -32,7 +32,7 @@ fn host_port_reaches_the_pod_and_dns_policy_sets_name_servers() -> Result<()> {
     let port = "ports: [{name: web, containerPort: 8080, hostPort: 8099}]";
     let web = pod("web", "hostname: web", &[("main", "[serve, '8080']", port)]);
     let cat: &[_] = &[("main", "[cat, /etc/resolv.conf]", "")];
-    let asking = [
+    let requesting = [
         ("default", "dnsPolicy: Default"),
         (
             "none",
@@ -42,7 +42,7 @@ fn host_port_reaches_the_pod_and_dns_policy_sets_name_servers() -> Result<()> {
         ("cluster", "hostNetwork: true\n  dnsPolicy: ClusterFirstWithHostNet"),
     ];
     node.write_manifest("web.yaml", &web)?;
-    for (name, spec) in asking {
+    for (name, spec) in requesting {
         node.write_manifest(&format!("{name}.yaml"), &pod(name, spec, cat))?;
     }
     node.start_agent()?;
@@ -60,7 +60,7 @@ fn host_port_reaches_the_pod_and_dns_policy_sets_name_servers() -> Result<()> {
         ("cluster", &of_cluster),
     ];
     for (name, file) in expected {
-        node.wait_for_log(&["pod has ended", &format!("shop/{name}-{NODE_NAME}")])?;
+        node.wait_for_log(&["Pod terminated and cleaned up", &format!("shop/{name}-{NODE_NAME}")])?;
         let mut found = lines(&node, name, "main")?;
         found.retain(|line| !line.is_empty());
         found.sort();
@@ -78,12 +78,12 @@ fn host_port_reaches_the_pod_and_dns_policy_sets_name_servers() -> Result<()> {
     ensure!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     // The runtime writes the log after the pod has answered.
     node.explained(wait::until("the pod logs the request", PATIENCE, || {
-        let asked = lines(&node, "web", "main")?;
-        let is_logged = asked.contains(&"GET /through-the-port HTTP/1.0".to_owned());
-        Ok(if is_logged { Ok(()) } else { Err(format!("{asked:?}")) })
+        let requested = lines(&node, "web", "main")?;
+        let is_logged = requested.contains(&"GET /through-the-port HTTP/1.0".to_owned());
+        Ok(if is_logged { Ok(()) } else { Err(format!("{requested:?}")) })
     }))?;
     node.remove_manifest("web.yaml")?;
-    node.wait_for_log(&["pod has ended", "shop/web-"])?;
+    node.wait_for_log(&["Pod terminated and cleaned up", "shop/web-"])?;
     get(address).err().context("the port is open after the end of the pod")?;
     node.stop()
 }

@@ -96,7 +96,7 @@ fn probe_handlers_work_and_a_failed_liveness_probe_restarts_the_container() -> R
     })?;
     let end = container(&node, "web")?["lastState"]["terminated"]["message"].to_string();
     ensure!(end.contains("failed liveness probe: 3 failures in a row"), "{end}");
-    let why = node.ask(&["why", &pod])?;
+    let why = node.ferrolet(&["why", &pod])?;
     ensure!(why.contains("liveness probe failed 3 times in a row"), "{why}");
     node.stop()
 }

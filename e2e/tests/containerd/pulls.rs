@@ -29,7 +29,7 @@ fn pods_share_a_pull_and_image_why_shows_it() -> Result<()> {
     proxy.fault("PullImage=hang times=all")?;
     node.start_agent()?;
     node.explained(wait::until("all pods wait for the pull", PATIENCE, || {
-        let table = node.ask(&["get", "pods"]).unwrap_or_default();
+        let table = node.ferrolet(&["get", "pods"]).unwrap_or_default();
         let waiting = table.matches("ContainerCreating (pulling").count();
         Ok(if waiting == PODS.len() { Ok(()) } else { Err(table) })
     }))?;

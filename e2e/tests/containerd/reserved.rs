@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::containerd;
 use e2e::node::{NODE_NAME, Node};
 
-use crate::admission::{asking, failed, is_untouched, processors};
+use crate::admission::{failed, is_untouched, processors, requesting};
 use crate::cgroups::{Value, has, is_v2, wait_for_end};
 use crate::container::{lines, pod};
 
@@ -91,8 +91,8 @@ fn listener() -> String {
 }
 
 /// Checks the allocatable resources that a pod sees: without memory for eviction and huge pages.
-fn tells(node: &Node, left: Share) -> Result<()> {
-    node.wait_for_log(&["pod has ended", &format!("shop/listener-{NODE_NAME}")])?;
+fn check_reports(node: &Node, left: Share) -> Result<()> {
+    node.wait_for_log(&["Pod terminated and cleaned up", &format!("shop/listener-{NODE_NAME}")])?;
     let found = lines(node, "listener", "main")?;
     let sum = "awk '/^Hugetlb:/ {sum += $2} END {print sum + 0}' /proc/meminfo";
     let memory = left.memory - 100 * MEBIBYTE - 1024 * number(node, sum)?;
@@ -136,12 +136,12 @@ fn reserved_cgroups_and_pods_are_limited() -> Result<()> {
     for (cgroup, share) in [(KUBE, OF_KUBE), (SYSTEM, OF_SYSTEM), ("/kubepods", left)] {
         has_share(&node, cgroup, share)?;
     }
-    tells(&node, left)?;
+    check_reports(&node, left)?;
 
     // A pod with all of it is admitted; the next one is rejected.
-    node.write_manifest("all.yaml", &asking("all", "", &format!("{}m", left.milli)))?;
+    node.write_manifest("all.yaml", &requesting("all", "", &format!("{}m", left.milli)))?;
     node.wait_running("all")?;
-    node.write_manifest("more.yaml", &asking("more", "", "1m"))?;
+    node.write_manifest("more.yaml", &requesting("more", "", "1m"))?;
     let status = failed(&node, "more", "UnexpectedAdmissionError")?;
     let message = status["message"].as_str().unwrap_or_default();
     ensure!(
@@ -175,6 +175,6 @@ fn reserved_cpu_list_overrides_the_reserved_amounts() -> Result<()> {
     let online = node.run("cat", &["/sys/devices/system/cpu/online"])?;
     let online = online.trim();
     has(&node, "/kubepods", &[("cpuset", "cpuset.cpus", online, "cpuset.cpus", online)])?;
-    tells(&node, left)?;
+    check_reports(&node, left)?;
     node.stop()
 }

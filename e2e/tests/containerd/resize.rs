@@ -62,7 +62,7 @@ fn cpu_shares_become_weights_by_the_writers_formula() {
 
 /// The status of the pod.
 fn status(node: &Node, pod: &str) -> Result<Json> {
-    let output = node.ask(&["get", "pods", "-o", "json"])?;
+    let output = node.ferrolet(&["get", "pods", "-o", "json"])?;
     let list: Json = serde_json::from_str(&output).context("read the list of pods")?;
     let name = format!("{pod}-{NODE_NAME}");
     let items = list["items"].as_array().context("there are pods")?;

@@ -63,7 +63,7 @@ pub(crate) fn wait_for_status(
 ) -> Result<()> {
     let name = format!("{pod}-{NODE_NAME}");
     node.explained(wait::until(what, PATIENCE, || {
-        let output = node.ask(&["get", "pods", "-A", "-o", "json"])?;
+        let output = node.ferrolet(&["get", "pods", "-A", "-o", "json"])?;
         let list: Value = serde_json::from_str(&output).context("read the pod list")?;
         let mut pods = list["items"].as_array().into_iter().flatten();
         let status = pods.find(|pod| pod["metadata"]["name"] == name).map(|pod| &pod["status"]);
@@ -93,7 +93,7 @@ fn failed_init_container_is_retried_or_fails_the_pod() -> Result<()> {
         node.write_manifest(&format!("{name}.yaml"), &prepared(name, policy, how))?;
     }
     node.start_agent()?;
-    node.wait_for_log(&["pod has ended", &format!("shop/over-{NODE_NAME}")])?;
+    node.wait_for_log(&["Pod terminated and cleaned up", &format!("shop/over-{NODE_NAME}")])?;
     wait_for_status(&node, "over", "it has failed", |status| {
         let end = &status["initContainerStatuses"][0]["state"]["terminated"];
         status["phase"] == "Failed" && end["exitCode"] == 3
@@ -109,7 +109,7 @@ fn failed_init_container_is_retried_or_fails_the_pod() -> Result<()> {
     ensure!(!logs.contains("/main/"), "started beside its init container: {logs}");
     let of_over: Vec<&str> = logs.lines().filter(|log| log.contains("shop_over-")).collect();
     ensure!(of_over.len() == 1 && of_over[0].ends_with("/prepare/0.log"), "{logs}");
-    // Of the dead instances only the last is kept, beside the running one.
+    // Only the last dead instance is kept, and the running one.
     for name in ["retried", "ruled"] {
         let count = logs.lines().filter(|log| log.contains(&format!("shop_{name}-"))).count();
         ensure!((1..=3).contains(&count), "{logs}");
@@ -147,7 +147,7 @@ fn container_restarts_after_the_configured_back_off() -> Result<()> {
     ];
     for (name, settings, waits) in rows {
         node.configure(settings)?;
-        // Its first line is half a second older than its end: the writer of the log is never that late.
+        // Its first line is half a second older than its end: log lines are never written that late.
         let ending = pod(name, "", &[("main", "[logs, --rate, '2', --count, '2']", "")]);
         let file = format!("{name}.yaml");
         node.write_manifest(&file, &ending.replacen("Never", "Always", 1))?;
@@ -179,7 +179,7 @@ fn sandboxes(node: &Node) -> Result<Vec<String>> {
 /// Checks the annotations of an instance of the container of the pod `marked`.
 fn is_marked(node: &Node, id: &str, number: u32) -> Result<()> {
     let mut found =
-        node.ask_runtime(async |runtime| Ok(runtime.container_status(&id.into()).await?))?;
+        node.with_runtime(async |runtime| Ok(runtime.container_status(&id.into()).await?))?;
     ensure!(*found.log_path == *log("marked", "main", number), "{}", found.log_path);
     found.annotations.remove(labels::CONTAINER_SIZE).context("it has no size")?;
     let number = number.to_string();
@@ -219,7 +219,7 @@ fn texts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// Checks the labels and annotations of the sandbox of the pod `marked`: those of the pod, and those of its source.
+/// Checks the labels and annotations of the sandbox of the pod `marked`: from the pod, and from its source.
 fn sandbox_is_marked(node: &Node, id: &str) -> Result<()> {
     let found = containerd::labels(node.instance(), id)?;
     let pod = of_pod();
@@ -258,7 +258,7 @@ fn sandbox_annotations(node: &Node, id: &str) -> Result<BTreeMap<String, String>
 
 /// Removes all containers of the pod `marked`.
 fn forget_containers(node: &Node) -> Result<()> {
-    node.ask_runtime(async |runtime| {
+    node.with_runtime(async |runtime| {
         let filter = ContainerFilter { pod_uid: Some(UID.into()), ..ContainerFilter::default() };
         for one in runtime.list_containers(&filter).await? {
             runtime.remove_container(&wanted::removal(Subject::Container(one.id))).await?;
@@ -271,7 +271,7 @@ fn forget_containers(node: &Node) -> Result<()> {
 
 // behaviour: ACT-300, CON-10, CON-11, CON-14
 #[test]
-fn annotations_are_upstreams_and_restart_counts_survive_a_lost_runtime() -> Result<()> {
+fn annotations_match_upstream_and_restart_counts_survive_a_lost_runtime() -> Result<()> {
     let mut node = Node::start()?;
     let spec = "
   terminationGracePeriodSeconds: 7

@@ -85,10 +85,10 @@ const OUTAGE: Duration = Duration::from_secs(20);
 
 /// The response of the agent's health port.
 fn get(node: &Node, path: &str) -> Result<String> {
-    let ask = format!(
+    let script = format!(
         "exec 3<>/dev/tcp/127.0.0.1/10248; printf 'GET {path} HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3"
     );
-    node.run("bash", &["-c", &ask])
+    node.run("bash", &["-c", &script])
 }
 
 // behaviour: WRK-22
@@ -114,7 +114,7 @@ fn runtime_outage_of_20s_restarts_no_pod_and_logs_little() -> Result<()> {
         ensure!(node.agent_is_alive()?, "the agent ended: {}", node.agent_log());
         let answer = get(&node, "/healthz")?;
         ensure!(answer.starts_with("HTTP/1.0 200") && answer.ends_with("ok"), "{answer}");
-        let table = node.ask(&["get", "pods"])?;
+        let table = node.ferrolet(&["get", "pods"])?;
         ensure!(table.contains("stays") && table.contains("victim"), "{table}");
         std::thread::sleep(Duration::from_secs(1));
     }
@@ -168,26 +168,26 @@ fn commands_show_a_pod_and_node_clean_removes_it() -> Result<()> {
     let pod = format!("web-{NODE_NAME}");
     let table = node.wait_for_answer(&["get", "pods"], "Running")?;
     ensure!(table.contains(&pod) && table.contains("1/1"), "{table}");
-    let list = node.ask(&["get", "pods", "-o", "json"])?;
+    let list = node.ferrolet(&["get", "pods", "-o", "json"])?;
     let list: serde_json::Value = serde_json::from_str(&list).context("read the pod list")?;
     let status = &list["items"][0]["status"];
     ensure!(status["phase"] == "Running", "{list:#}");
     let id = status["containerStatuses"][0]["containerID"].as_str().unwrap_or_default();
     ensure!(id == format!("containerd://{}", running.id), "{id}");
-    let described = node.ask(&["describe", "web"])?;
+    let described = node.ferrolet(&["describe", "web"])?;
     ensure!(described.contains("Started") && described.contains(&pod), "{described}");
     node.wait_for_answer(&["logs", "web"], "\n5\n")?;
-    let logs = node.ask(&["logs", "web", "--tail", "2"])?;
+    let logs = node.ferrolet(&["logs", "web", "--tail", "2"])?;
     ensure!(logs.lines().count() == 2, "{logs}");
     node.run("kill", &["-9", &running.pid.to_string()])?;
     node.wait_for_containers("web", "another container runs", |containers| {
         one_running(containers).filter(|now| now.id != running.id)
     })?;
     node.wait_for_answer(&["get", "pods"], "1 (")?;
-    let previous = node.ask(&["logs", "web", "--previous", "--tail", "1"])?;
+    let previous = node.ferrolet(&["logs", "web", "--previous", "--tail", "1"])?;
     ensure!(previous.lines().count() == 1, "{previous}");
     node.stop_agent()?;
-    let cleaned = node.ask(&["node", "clean"])?;
+    let cleaned = node.ferrolet(&["node", "clean"])?;
     ensure!(cleaned.ends_with("1 pod removed\n"), "{cleaned}");
     ensure!(e2e::containerd::containers(node.instance())?.is_empty());
     ensure!(node.run("find", &["/var/log/pods", "-mindepth", "1"])?.is_empty());
@@ -217,7 +217,7 @@ fn copy_of_a_manifest_does_not_replace_the_running_pod() -> Result<()> {
     node.wait_for_containers("web", "the copy runs", |containers| {
         one_running(containers).filter(|now| now.id != before.id)
     })?;
-    let list = node.ask(&["get", "pods", "-o", "json"])?;
+    let list = node.ferrolet(&["get", "pods", "-o", "json"])?;
     ensure!(!list.contains("is already the pod of"), "{list}");
     node.stop()
 }
@@ -234,13 +234,13 @@ fn rejected_manifest_and_failed_pull_are_shown_by_commands() -> Result<()> {
     ensure!(described.contains(&format!("default/web-{NODE_NAME} is unchanged")), "{described}");
     node.write_manifest("new.yaml", "kind: [")?;
     node.wait_for_answer(&["get", "pods", "-o", "json"], "/new.yaml")?;
-    let described = node.ask(&["describe", "new"])?;
+    let described = node.ferrolet(&["describe", "new"])?;
     ensure!(described.contains("Refused") && described.contains("/new.yaml"), "{described}");
     let absent = sleeper("absent").replace("ferrolet.test/workload:1", "127.0.0.1:1/absent:1");
     node.write_manifest("absent.yaml", &absent)?;
     let table = node.wait_for_answer(&["get", "pods"], "ImagePull")?;
     ensure!(table.contains(&format!("absent-{NODE_NAME}")), "{table}");
-    let events = node.ask(&["describe", "absent", "-n", "default"])?;
+    let events = node.ferrolet(&["describe", "absent", "-n", "default"])?;
     ensure!(events.contains("Pulling image \"127.0.0.1:1/absent:1\""), "{events}");
     node.stop()
 }

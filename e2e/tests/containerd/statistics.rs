@@ -41,7 +41,7 @@ fn check_summary(summary: &Value) -> Result<()> {
     named(&node["systemContainers"], "pods")?;
 
     let pod = &summary["pods"][0];
-    ensure!(pod["podRef"]["name"] == "holder" && pod["podRef"]["namespace"] == "shop", "{pod}");
+    ensure!(pod["podRef"]["name"] == "holder-e2e" && pod["podRef"]["namespace"] == "shop", "{pod}");
     let (main, busy) = (named(&pod["containers"], "main")?, named(&pod["containers"], "busy")?);
     let held = number(main, "/memory/workingSetBytes")?;
     ensure!((HELD..HELD * 105 / 100).contains(&held), "main holds {held}: {main}");
@@ -66,7 +66,7 @@ fn check_summary(summary: &Value) -> Result<()> {
 
 fn check_pages(node: &Node) -> Result<()> {
     let text = page(node, "/metrics/resource")?;
-    let of_main = ["container=\"main\"", "pod=\"holder\"", "namespace=\"shop\""];
+    let of_main = ["container=\"main\"", "pod=\"holder-e2e\"", "namespace=\"shop\""];
     let (held, time) = sample(&text, "container_memory_working_set_bytes", &of_main)?;
     ensure!((60e6..75e6).contains(&held), "{held}");
     let busy = ["container=\"busy\""];
@@ -79,15 +79,13 @@ fn check_pages(node: &Node) -> Result<()> {
     let (after, _) = wait::every(PAUSE, "a later sample", PATIENCE, later)?;
     ensure!(after > before, "{before}, then {after}");
     let text = page(node, "/metrics/cadvisor")?;
-    for labels in [
-        &of_main[..],
-        &["container=\"\"", "image=\"\"", "pod=\"holder\""],
-        &["id=\"/\""],
-    ] {
+    for labels in
+        [&of_main[..], &["container=\"\"", "image=\"\"", "pod=\"holder-e2e\""], &["id=\"/\""]]
+    {
         let (_, sampled) = sample(&text, "container_cpu_usage_seconds_total", labels)?;
         ensure!(sampled >= time, "{labels:?}: {sampled}");
     }
-    let eth0 = ["interface=\"eth0\"", "pod=\"holder\""];
+    let eth0 = ["interface=\"eth0\"", "pod=\"holder-e2e\""];
     sample(&text, "container_network_receive_bytes_total", &eth0)?;
     let quota = ["container=\"main\""];
     sample(&text, "container_cpu_cfs_periods_total", &quota)?;

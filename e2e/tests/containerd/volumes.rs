@@ -119,7 +119,7 @@ fn has_modes_and_options(files: ContainerFiles<'_>) -> Result<()> {
 
 // behaviour: VOL-70, VOL-71
 #[test]
-fn static_pod_finds_its_volumes_also_after_a_crash_and_leaves_no_mounts() -> Result<()> {
+fn static_pod_finds_its_volumes_after_a_crash_and_leaves_no_mounts() -> Result<()> {
     let mut node = Node::start()?;
     let host = node.instance().dir().join("host");
     fs::create_dir_all(host.join("kept"))?;

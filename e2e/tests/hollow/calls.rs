@@ -1,5 +1,5 @@
-//! The number of runtime calls of a node with many pods while little happens. A whole minute with 1,000 pods is tested
-//! with a simulated clock (`crates/ferrolet/tests/agent/calls.rs`).
+//! The number of runtime calls of a node with many pods and few changes. A whole minute with 1,000 pods is tested with
+//! a simulated clock (`crates/ferrolet/tests/agent/calls.rs`).
 
 use std::fs;
 use std::process::Stdio;
@@ -29,10 +29,10 @@ fn total(counts: &Value) -> u64 {
 
 /// Waits until there was no call for two seconds.
 fn quiet(hollow: &Hollow) -> Result<()> {
-    let mut last = total(&hollow.ask("")?);
+    let mut last = total(&hollow.command("")?);
     let mut still = 0;
     wait::every(Duration::from_millis(200), "the agent is quiet", LONG, || {
-        let now = total(&hollow.ask("")?);
+        let now = total(&hollow.command("")?);
         still = if now == last { still + 1 } else { 0 };
         last = now;
         Ok(if still >= 10 { Ok(()) } else { Err(format!("{now} calls")) })
@@ -69,15 +69,15 @@ async fn idle_pods_cost_few_calls_and_a_death_no_unfiltered_list() -> Result<()>
     })?;
     let begun = Instant::now();
     wait::until("all pods run", LONG, || {
-        let started = calls(&hollow.ask("")?, "StartContainer");
+        let started = calls(&hollow.command("")?, "StartContainer");
         Ok(if started == PODS { Ok(()) } else { Err(format!("{started} started")) })
     })?;
     eprintln!("{PODS} pods run after {:?}", begun.elapsed());
     quiet(&hollow)?;
 
-    hollow.ask("reset")?;
+    hollow.command("reset")?;
     std::thread::sleep(IDLE);
-    let idle = hollow.ask("reset")?;
+    let idle = hollow.command("reset")?;
     // A relist, which takes two calls, and a status call.
     ensure!(total(&idle) <= 3, "{idle}");
 
@@ -85,14 +85,14 @@ async fn idle_pods_cost_few_calls_and_a_death_no_unfiltered_list() -> Result<()>
     let victim = containers.iter().find(|container| *container.pod.name == *"pod-100-node");
     let victim = victim.context("pod-100 runs")?;
     ensure!(victim.state == ContainerState::Running);
-    hollow.ask("reset")?;
-    hollow.ask(&format!("kill {}", victim.id))?;
+    hollow.command("reset")?;
+    hollow.command(&format!("kill {}", victim.id))?;
     wait::until("it is restarted", LONG, || {
-        let started = calls(&hollow.ask("")?, "StartContainer");
+        let started = calls(&hollow.command("")?, "StartContainer");
         Ok(if started == 1 { Ok(()) } else { Err(format!("{started} started")) })
     })?;
     std::thread::sleep(Duration::from_secs(2));
-    let death = hollow.ask("reset")?;
+    let death = hollow.command("reset")?;
     eprintln!("idle: {idle}\ndeath and restart: {death}");
     // A relist may have come in between; its requests differ from those of status calls.
     let unfiltered =

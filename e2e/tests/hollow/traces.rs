@@ -108,7 +108,7 @@ impl Node {
         );
         fs::write(self.path("config.yaml"), config).context("write the configuration")?;
         let log = fs::File::create(self.path("log")).context("make a log")?;
-        self.hollow.ask("reset")?;
+        self.hollow.command("reset")?;
         let agent = Program::start_agent(self.place.path(), |command| {
             command.args(["run", "--hostname-override", "Node", "-v=0", "--config"]);
             command.arg(self.path("config.yaml")).arg("--root-dir").arg(self.path("root"));
@@ -116,7 +116,7 @@ impl Node {
             command.stdout(Stdio::null()).stderr(log)
         })?;
         wait::until("passes run", LONG, || {
-            let calls = self.hollow.ask("")?;
+            let calls = self.hollow.command("")?;
             let looked = ["ListImages", "ImageFsInfo", "ListPodSandbox"]
                 .iter()
                 .all(|method| calls[method]["calls"].as_u64().unwrap_or(0) > 0);
@@ -135,7 +135,7 @@ impl Node {
     }
 
     /// How often the agent logged these words.
-    fn said(&self, words: &str) -> Result<usize> {
+    fn log_count(&self, words: &str) -> Result<usize> {
         let log = fs::read_to_string(self.path("log")).context("read the log")?;
         Ok(log.lines().filter(|line| line.contains(words)).count())
     }
@@ -201,7 +201,10 @@ async fn gc_passes_have_the_spans_of_upstream() -> Result<()> {
     expect(&mut sent, &[CONTAINERS, IMAGES]).await?;
     node.pass()?;
     expect(&mut sent, &[CONTAINERS]).await?;
-    ensure!(node.said("Settings have no effect")? == 0 && node.said("cannot send traces")? == 0);
+    ensure!(
+        node.log_count("Settings have no effect")? == 0
+            && node.log_count("Cannot send traces")? == 0
+    );
     ends_at_once(agent)
 }
 
@@ -231,7 +234,8 @@ async fn missing_trace_collector_logs_one_warning() -> Result<()> {
     let tracing =
         format!("tracing: {{endpoint: 'unix://{socket}', samplingRatePerMillion: 1000000}}");
     let agent = node.agent(&tracing, "")?;
-    let warned = || Ok(if node.said("cannot send traces")? > 0 { Ok(()) } else { Err("no word") });
+    let warned =
+        || Ok(if node.log_count("Cannot send traces")? > 0 { Ok(()) } else { Err("no word") });
     wait::until("the message is logged", LONG, || {
         warned().map(|said| said.map_err(str::to_owned))
     })?;
@@ -240,13 +244,13 @@ async fn missing_trace_collector_logs_one_warning() -> Result<()> {
     }
     // A collector that starts later gets new spans.
     let mut sent = on_a_socket(&socket)?;
-    wait::until("traces are sent again", LONG, || {
+    wait::until("Traces are sent again", LONG, || {
         node.pass()?;
-        let again = node.said("traces are sent again")?;
+        let again = node.log_count("Traces are sent again")?;
         Ok(if again > 0 { Ok(()) } else { Err("nothing is logged".to_owned()) })
     })?;
     expect(&mut sent, &[CONTAINERS]).await?;
-    ensure!(node.said("cannot send traces")? == 1);
+    ensure!(node.log_count("Cannot send traces")? == 1);
     ends_at_once(agent)
 }
 

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::agent::Agent;
 use e2e::cluster_node::ClusterNode;
 use e2e::credentials::foreign_certificate;
-use e2e::https::{Port, Who, let_use_nodes, make_account, token};
+use e2e::https::{Credentials, Port, let_use_nodes, make_account, token};
 use e2e::node::{NODE_NAME, PATIENCE};
 use e2e::node_api;
 use e2e::scenarios::kubectl_streams::{attach, copy, resize};
@@ -97,22 +97,22 @@ fn get_over(address: SocketAddr) -> std::io::Result<String> {
 fn https_api_lets_in_only_clients_that_the_api_server_allows() -> Result<()> {
     let mut cluster = node_api::start(Agent::Ferrolet, &[])?;
     let account = make_account(&cluster, NAMESPACE, "scraper")?;
-    let scraper = Who::Token(token(&cluster, &account, &json!({}))?);
+    let scraper = Credentials::Token(token(&cluster, &account, &json!({}))?);
     let_use_nodes(&cluster, NAMESPACE, "scraper", &["get"], &["nodes/metrics"])?;
-    let foreign = Who::Certificate(foreign_certificate(&cluster)?);
-    let admin = Who::Certificate(cluster.kubeconfig(&User::admin())?);
+    let foreign = Credentials::Certificate(foreign_certificate(&cluster)?);
+    let admin = Credentials::Certificate(cluster.kubeconfig(&User::admin())?);
     let node = SocketAddr::from((cluster.node().instance().node_ip(), 10250));
     let port = Port::new(&cluster, node)?.self_signed();
-    let bad = Who::Token("nonsense".to_owned());
+    let bad = Credentials::Token("nonsense".to_owned());
     let rows = [
-        ("no certificate", &Who::Anonymous, "/metrics", 401),
+        ("no certificate", &Credentials::Anonymous, "/metrics", 401),
         ("certificate of another authority", &foreign, "/metrics", 401),
         ("bad token", &bad, "/metrics", 401),
         ("good token", &scraper, "/metrics", 200),
         ("denied subresource", &scraper, "/pods", 403),
         ("denied stream", &scraper, "/exec/shop/web/main?command=id&output=1", 403),
         ("administrator", &admin, "/pods", 200),
-        ("root that is not served", &Who::Anonymous, "/secrets", 404),
+        ("root that is not served", &Credentials::Anonymous, "/secrets", 404),
     ];
     for (what, who, path, expected) in rows {
         let (status, text) = port.get(who, path)?;
@@ -129,7 +129,10 @@ fn https_api_lets_in_only_clients_that_the_api_server_allows() -> Result<()> {
 
     cluster.kill_api_server()?;
     let port = Port::new(&cluster, node)?.self_signed();
-    ensure!(port.get(&Who::Token("other".to_owned()), "/metrics")?.0 == 401, "API server away");
+    ensure!(
+        port.get(&Credentials::Token("other".to_owned()), "/metrics")?.0 == 401,
+        "API server away"
+    );
     // Cached decisions stay in effect; without one, access is denied.
     ensure!(port.get(&scraper, "/metrics")?.0 == 200, "cached");
     let (status, text) = port.get(&admin, "/configz")?;

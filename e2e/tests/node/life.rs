@@ -60,6 +60,6 @@ fn pod_runs_survives_agent_restart_and_is_deleted() -> Result<()> {
     // A forced deletion, at once.
     let second = ClusterNode::pod_path("second");
     api.delete_with_grace(&second, 0)?;
-    cluster.node().wait_for_log(&["pod has ended", "shop/second"])?;
+    cluster.node().wait_for_log(&["Pod terminated and cleaned up", "shop/second"])?;
     cluster.stop()
 }

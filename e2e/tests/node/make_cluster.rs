@@ -64,7 +64,7 @@ impl Sample {
     }
 
     /// Its output so far.
-    fn said(&self) -> String {
+    fn output(&self) -> String {
         fs::read_to_string(self.directory.path().join("said")).unwrap_or_default()
     }
 
@@ -73,7 +73,7 @@ impl Sample {
     }
 
     /// The output of a script, or its error.
-    fn ask(&self, script: &str, args: &[&str]) -> Result<Result<String, String>> {
+    fn run_script(&self, script: &str, args: &[&str]) -> Result<Result<String, String>> {
         let output = Command::new(format!("scripts/{script}.sh"))
             .args(args)
             .current_dir(tree())
@@ -91,12 +91,12 @@ impl Sample {
         wait::every(PAUSE, &format!("{script} {args:?}"), UP, || {
             if let Some(status) = self.child.try_wait()? {
                 self.over = true;
-                bail!("it ended, {status}: {}", self.said());
+                bail!("it ended, {status}: {}", self.output());
             }
-            let answer = self.ask(script, args)?;
+            let answer = self.run_script(script, args)?;
             Ok(match answer {
                 Ok(answer) if right(&answer) => Ok(answer),
-                Ok(answer) | Err(answer) => Err(format!("{answer}\n{}", self.said())),
+                Ok(answer) | Err(answer) => Err(format!("{answer}\n{}", self.output())),
             })
         })
     }
@@ -110,7 +110,7 @@ impl Sample {
     fn interrupt(&mut self) -> Result<ExitStatus> {
         self.signal(Signal::INT)?;
         let status = wait::until("it exits", GONE, || {
-            Ok(self.child.try_wait()?.ok_or_else(|| self.said()))
+            Ok(self.child.try_wait()?.ok_or_else(|| self.output()))
         })?;
         self.over = true;
         Ok(status)
@@ -160,12 +160,12 @@ fn make_cluster_runs_its_deployment_serves_scripts_and_leaves_nothing() -> Resul
     let instance = Path::new(root.trim()).parent().context("the node has a place")?.to_owned();
     ensure!(instance.exists(), "{}", instance.display());
     let status = sample.interrupt()?;
-    ensure!(status.success(), "{status}: {}", sample.said());
-    ensure!(!sample.note().exists(), "{}", sample.said());
-    ensure!(!instance.exists(), "{} is left: {}", instance.display(), sample.said());
+    ensure!(status.success(), "{status}: {}", sample.output());
+    ensure!(!sample.note().exists(), "{}", sample.output());
+    ensure!(!instance.exists(), "{} is left: {}", instance.display(), sample.output());
     let left = processes_with(&instance.display().to_string())?;
     ensure!(left.is_empty(), "{left:#?}");
-    let asked = sample.ask("kubectl", &["get", "nodes"])?;
-    ensure!(asked == Err("make cluster is not running\n".to_owned()), "{asked:?}");
+    let requested = sample.run_script("kubectl", &["get", "nodes"])?;
+    ensure!(requested == Err("make cluster is not running\n".to_owned()), "{requested:?}");
     Ok(())
 }

@@ -16,7 +16,7 @@ const OF_POD: [&str; 4] = ["phase", "conditions", "startTime", "podIPs"];
 /// Fields of the status of a container.
 const OF_CONTAINER: [&str; 5] = ["containerID", "restartCount", "state", "lastState", "ready"];
 
-/// What must not change of a pod: its containers, and their status.
+/// The parts of a pod that must not change: its containers and their status.
 #[derive(Debug, PartialEq)]
 struct Snapshot {
     /// Its sandbox and its container, with their processes.

@@ -111,7 +111,7 @@ impl Both {
     }
 }
 
-/// The manifests beside this test.
+/// The manifests in the directory of this test.
 fn manifests() -> Result<Vec<PathBuf>> {
     let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/requests/manifests");
     let mut paths = Vec::new();

@@ -50,7 +50,7 @@ fn agent_recovers_when_a_method_completes_after_its_deadline() -> Result<()> {
 /// The agent's calls time out after 2 s, those for a sandbox after 4 s. It retries after 10 to 15 s, or when something
 /// of the pod changes.
 #[test]
-fn late_completion_coincides_with_the_retry() -> Result<()> {
+fn agent_recovers_when_late_completion_coincides_with_the_retry() -> Result<()> {
     let changes = ["CreateContainer", "StartContainer", "RemoveContainer", "StopContainer"];
     let changes = ["RunPodSandbox", "StopPodSandbox"].into_iter().chain(changes);
     let delays = ["late after=2200ms", "late after=5s", "late after=12s", "late after=20s"];

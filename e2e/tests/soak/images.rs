@@ -6,14 +6,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use e2e::agent::Agent;
+use e2e::cluster_node::{ClusterNode, PODS};
 use e2e::containerd;
 use e2e::node::{NODE_NAME, Node, PATIENCE};
+use e2e::private_image::{create_pull_secret, private_pod, wait_refused};
 use e2e::registry::Registry;
-use testbed::{Cache, wait};
+use testbed::{Cache, ControlPlaneOptions, wait};
 
 const IMAGES: usize = 20;
-const PODS: usize = 50;
-/// The size of the layer that each image has alone.
+const POD_COUNT: usize = 50;
+/// The size of the layer that each image does not share.
 const PADDING: usize = 1 << 20;
 /// The timeout until all pods run.
 const STARTED: Duration = Duration::from_mins(5);
@@ -81,7 +84,7 @@ fn image_of_many_pods_is_transferred_once() -> Result<()> {
     let images = write_images(&node, IMAGES, PADDING)?;
     let registry = Registry::start_with(node.instance(), &images, &[])?;
     node.configure("serializeImagePulls: false\nmaxParallelImagePulls: 10\nregistryPullQPS: 0")?;
-    for number in 0..PODS {
+    for number in 0..POD_COUNT {
         let image = registry.image(&format!("fleet-{}:1", number % IMAGES));
         write_pod(&node, &format!("pod-{number}"), &image)?;
     }
@@ -89,7 +92,7 @@ fn image_of_many_pods_is_transferred_once() -> Result<()> {
     node.explained(wait::until("all pods run", STARTED, || {
         let mut running = containerd::containers(node.instance())?;
         running.retain(|one| one.name == "main" && one.state == "RUNNING");
-        Ok(if running.len() == PODS { Ok(()) } else { Err(format!("{} run", running.len())) })
+        Ok(if running.len() == POD_COUNT { Ok(()) } else { Err(format!("{} run", running.len())) })
     }))?;
     let transfers = transfers(&registry)?;
     let blobs = blobs(&transfers);
@@ -149,5 +152,116 @@ fn pod_runs_and_nothing_is_left_over_when_the_agent_is_killed_during_its_pull() 
         let left = containerd::containers(node.instance())?;
         Ok(if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) })
     }))?;
+    node.stop()
+}
+
+const LOGIN: &str = "robot:hunter2";
+/// The same in base64, as `docker login` writes it.
+const AUTH: &str = "cm9ib3Q6aHVudGVyMg==";
+/// That of another password.
+const WRONG_AUTH: &str = "cm9ib3Q6d3Jvbmc=";
+
+fn write_config(node: &Node, registry: &Registry, auth: &str) -> Result<()> {
+    let config = format!(r#"{{"auths": {{"{}": {{"auth": "{auth}"}}}}}}"#, registry.address());
+    fs::write(node.root_dir().join("config.json"), config).context("write config.json")
+}
+
+#[test]
+fn private_image_of_a_registry_with_tokens_is_pulled_and_a_wrong_password_is_reported() -> Result<()>
+{
+    let mut node = Node::start()?;
+    let images = write_images(&node, 2, PADDING)?;
+    let arguments = ["--login", LOGIN, "--tokens"];
+    let registry = Registry::start_with(node.instance(), &images, &arguments)?;
+    write_config(&node, &registry, AUTH)?;
+    write_pod(&node, "web", &registry.image("fleet-0:1"))?;
+    node.start_agent()?;
+    node.wait_running("web")?;
+    let asked = registry.requests();
+    ensure!(asked.iter().any(|request| request == "GET /token 200"), "{asked:?}");
+    node.stop_agent()?;
+
+    write_config(&node, &registry, WRONG_AUTH)?;
+    node.start_agent()?;
+    write_pod(&node, "denied", &registry.image("fleet-1:1"))?;
+    node.wait_for_answer(&["describe", "default/denied"], "401 Unauthorized")?;
+    node.wait_for_answer(&["describe", "default/denied"], "ImagePullBackOff")?;
+    let log = node.agent_log();
+    ensure!(!log.contains("hunter2") && !log.contains(AUTH), "a credential is in the log");
+    node.stop()
+}
+
+#[test]
+fn pods_run_when_a_registry_that_fails_recovers() -> Result<()> {
+    let mut node = Node::start()?;
+    let images = write_images(&node, 4, PADDING)?;
+    // containerd repeats requests that are answered 429, and gives up a pull after some.
+    let faults = ["fleet-0=429*20", "fleet-1=500*8", "fleet-2=cut*2"];
+    let arguments: Vec<&str> = faults.iter().flat_map(|fault| ["--fault", *fault]).collect();
+    let registry = Registry::start_with(node.instance(), &images, &arguments)?;
+    node.configure("serializeImagePulls: false\nregistryPullQPS: 0")?;
+    for number in 0..4 {
+        write_pod(&node, &format!("pod-{number}"), &registry.image(&format!("fleet-{number}:1")))?;
+    }
+    node.start_agent()?;
+    // Its registry does not fail.
+    node.wait_running("pod-3")?;
+    for (pod, problem) in
+        [("pod-0", "429 Too Many Requests"), ("pod-1", "500 Internal Server Error")]
+    {
+        node.wait_for_answer(&["describe", &format!("default/{pod}")], problem)?;
+    }
+    for number in 0..3 {
+        let pod = format!("pod-{number}");
+        node.explained(wait::until("a pod runs", STARTED, || {
+            let containers = containerd::containers(node.instance())?;
+            let runs = containers.iter().any(|one| {
+                one.name == "main" && one.state == "RUNNING" && one.pod.starts_with(&pod)
+            });
+            Ok(if runs { Ok(()) } else { Err(format!("{pod}: {containers:?}")) })
+        }))?;
+    }
+    let asked = registry.requests();
+    for status in ["429", "500"] {
+        ensure!(asked.iter().any(|request| request.ends_with(status)), "no {status}: {asked:?}");
+    }
+    node.stop()
+}
+
+/// Starts a pod with the pull secret, which needs no transfer, and one without, which is refused.
+fn check_access(node: &ClusterNode, registry: &Registry, image: &str, prefix: &str) -> Result<()> {
+    let before = registry.requests().len();
+    let (owner, other) = (format!("{prefix}-owner"), format!("{prefix}-other"));
+    node.api().create(PODS, &private_pod(&owner, image, &["key"]))?;
+    node.wait_ready_at_last(&ClusterNode::pod_path(&owner))?;
+    node.api().create(PODS, &private_pod(&other, image, &[]))?;
+    wait_refused(node, &other)?;
+    ensure!(node.containers(&other)?.is_empty(), "{prefix}: the image was used");
+    let pulls = registry.requests().split_off(before);
+    ensure!(pulls.iter().all(|request| !request.ends_with(" 200")), "{prefix}: {pulls:#?}");
+    Ok(())
+}
+
+#[test]
+fn pull_records_are_honoured_by_the_upstream_kubelet_and_its_records_here() -> Result<()> {
+    let mut node = ClusterNode::start(&ControlPlaneOptions::default())?;
+    let registry = Registry::start_private(node.node().instance(), LOGIN)?;
+    create_pull_secret(&node, &registry, LOGIN)?;
+    let (first, second) = (registry.image("workload:1"), registry.image("disposable:1"));
+    // Upstream waits for its node otherwise.
+    node.start_agent()?;
+    node.wait_node_ready()?;
+    node.hand_over_to(Agent::Upstream)?;
+    node.api().create(PODS, &private_pod("a", &first, &["key"]))?;
+    node.wait_ready_at_last(&ClusterNode::pod_path("a"))?;
+
+    node.hand_over_to(Agent::Ferrolet)?;
+    check_access(&node, &registry, &first, "first")?;
+    node.api().create(PODS, &private_pod("b", &second, &["key"]))?;
+    node.wait_ready_at_last(&ClusterNode::pod_path("b"))?;
+
+    node.hand_over_to(Agent::Upstream)?;
+    check_access(&node, &registry, &second, "second")?;
+    node.remove_pods(&["a", "b", "first-owner", "first-other", "second-owner", "second-other"])?;
     node.stop()
 }

@@ -1,6 +1,6 @@
 //! Accepted differences between our agent and the upstream kubelet.
 
-use e2e::differences::Known;
+use e2e::differences::KnownDifference;
 
 const HUGE: &str = "upstream's is a defect: a missing memory limit is reported as the kernel's largest number, once the \
      pod is Running";
@@ -11,19 +11,19 @@ const OWN_RESOURCES: &str = "promised in docs/resize.md: ours are in other files
 const NO_SERVER: &str =
     "upstream's is a defect: a certificate for a port that stays closed (enableServer: false)";
 
-const NO_LIMIT: Known = Known {
+const NO_LIMIT: KnownDifference = KnownDifference {
     path: "/*/pod */object/status/resources/limits/memory",
     ours: "",
     upstream: "|9007199254740988Ki",
     why: HUGE,
 };
 
-const fn of_ours(path: &'static str, why: &'static str) -> Known {
-    Known { path, ours: "there", upstream: "", why }
+const fn of_ours(path: &'static str, why: &'static str) -> KnownDifference {
+    KnownDifference { path, ours: "there", upstream: "", why }
 }
 
-const fn of_upstream(path: &'static str, why: &'static str) -> Known {
-    Known { path, ours: "", upstream: "there", why }
+const fn of_upstream(path: &'static str, why: &'static str) -> KnownDifference {
+    KnownDifference { path, ours: "", upstream: "there", why }
 }
 
 const DNS_AGAIN: &str = "upstream's is a defect: the event comes with each composed sandbox configuration. Each sync of the \
@@ -34,8 +34,8 @@ const DEADLINE_AGAIN: &str = "upstream's is a defect: the event comes whenever t
      that ends it to the last one";
 
 /// An event that our agent records once.
-const fn repeated_upstream(path: &'static str, why: &'static str) -> Known {
-    Known { path, ours: "*, once", upstream: "*, more than once", why }
+const fn repeated_upstream(path: &'static str, why: &'static str) -> KnownDifference {
+    KnownDifference { path, ours: "*, once", upstream: "*, more than once", why }
 }
 
 const OFF: &str = "upstream's is a defect: the state of a manager that is off, which is to be deleted by hand before it \
@@ -46,7 +46,7 @@ const NO_CLAIMS: &str = "promised in docs/configuration.md: where this file is, 
 /// On every node, in every scenario: the files exist once the agent has started and admitted a pod, the conditions are
 /// recorded before the node is registered, and each pod with its own network has the event about name servers. Whether
 /// a missing limit is reported depends on the time of the look.
-pub(crate) const OF_A_NODE: &[Known] = &[
+pub(crate) const OF_A_NODE: &[KnownDifference] = &[
     NO_LIMIT,
     of_upstream("/the node/directories/files/root cpu_manager_state f 600 ", OFF),
     of_upstream("/the node/directories/files/root memory_manager_state f 600 ", OFF),
@@ -69,7 +69,7 @@ pub(crate) const OF_A_NODE: &[Known] = &[
         CONDITIONS_AGAIN,
     ),
     // Only sometimes.
-    Known {
+    KnownDifference {
         path: "/the node/node e2e/events/Normal NodeReady of -: *",
         ours: "*, once",
         upstream: "*",
@@ -78,7 +78,7 @@ pub(crate) const OF_A_NODE: &[Known] = &[
     },
 ];
 
-const NOT_STARTED: Known = Known {
+const NOT_STARTED: KnownDifference = KnownDifference {
     path: "/pods of all kinds/pod misspelt/object/status/containerStatuses/0/state/terminated/startedAt",
     ours: "null",
     upstream: "the epoch",
@@ -89,12 +89,12 @@ const ADDRESS: &str = "upstream's is a defect: a look at a pod that is being sto
      and then the address of the pod is forgotten";
 
 /// The address of a pod that has ended. Sometimes upstream does not report it.
-const fn address(path: &'static str) -> Known {
-    Known { path, ours: "POD-IP", upstream: "|POD-IP", why: ADDRESS }
+const fn address(path: &'static str) -> KnownDifference {
+    KnownDifference { path, ours: "POD-IP", upstream: "|POD-IP", why: ADDRESS }
 }
 
 /// For the scenarios with API pods.
-pub(crate) const OF_PODS: &[Known] = &[
+pub(crate) const OF_PODS: &[KnownDifference] = &[
     NOT_STARTED,
     repeated_upstream(
         "/pods of all kinds/pod late/events/Normal DeadlineExceeded of -: *",
@@ -103,7 +103,7 @@ pub(crate) const OF_PODS: &[Known] = &[
     address("/deletion/pod */object/status/podIP"),
     address("/deletion/pod */object/status/podIPs/0/ip"),
     // Only sometimes.
-    Known {
+    KnownDifference {
         path: "/a resize/pod grows/events/Normal ResizeCompleted of -: Pod resize completed: {*\"cpu\":\"100m\"*",
         ours: "",
         upstream: "*",
@@ -112,26 +112,26 @@ pub(crate) const OF_PODS: &[Known] = &[
 ];
 
 /// For responses of the node's API.
-pub(crate) const OF_REQUESTS: &[Known] = &[
-    Known {
+pub(crate) const OF_REQUESTS: &[KnownDifference] = &[
+    KnownDifference {
         path: "/*/headers/x-content-type-options",
         ours: "nosniff",
         upstream: "",
         why: "ours is safer: no client guesses the type of an answer",
     },
-    Known {
+    KnownDifference {
         path: "/*-no-upgrade/headers/connection",
         ours: "close",
         upstream: "",
         why: "promised in docs/behaviour/streams.md (STR-6): a connection whose upgrade was refused is closed",
     },
-    Known {
+    KnownDifference {
         path: "/containerlogs*/headers/content-type",
         ours: "text/plain; charset=utf-8",
         upstream: "",
         why: "upstream's is a defect: it sends the headers of a log before it knows its type",
     },
-    Known {
+    KnownDifference {
         path: "/logs/headers/last-modified",
         ours: "",
         upstream: "*",

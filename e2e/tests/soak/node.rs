@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::agent::Agent;
 use e2e::api_outage::without_the_api_server;
 use e2e::cluster_node::ClusterNode;
-use e2e::differences::{Known, differences, leaves};
+use e2e::differences::{KnownDifference, differences, leaves};
 use e2e::first_requests::in_order;
 use e2e::node_values::{DIFFERENT, node_values};
 use e2e::observations::Observations;
@@ -16,7 +16,10 @@ use e2e::scenarios::{of_controllers, of_pods};
 use crate::known::{OF_A_NODE, OF_PODS};
 
 /// Runs scenarios with both agents at the same time, each on its own node and cluster, and compares the observations.
-fn same(known: &[Known], play: impl Fn(Agent) -> Result<Observations> + Sync) -> Result<()> {
+fn same(
+    known: &[KnownDifference],
+    play: impl Fn(Agent) -> Result<Observations> + Sync,
+) -> Result<()> {
     let play = &play;
     let [ours, upstream] = thread::scope(|threads| {
         let plays = [Agent::Ferrolet, Agent::Upstream]
@@ -41,7 +44,7 @@ fn pods_and_their_statuses_are_the_same_with_both_agents() -> Result<()> {
 }
 
 #[test]
-fn controllers_and_scheduler_get_the_same_with_both_agents() -> Result<()> {
+fn controllers_and_scheduler_see_equal_results_with_both_agents() -> Result<()> {
     same(OF_A_NODE, |agent| of_controllers(agent, ClusterNode::seen))
 }
 

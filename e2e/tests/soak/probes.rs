@@ -38,7 +38,7 @@ fn manifest(number: usize, server: &str, probe: &str) -> String {
 
 /// The statuses of all containers.
 fn statuses(node: &Node) -> Result<Vec<Value>> {
-    let listed = node.ask(&["get", "pods", "-o", "json"])?;
+    let listed = node.ferrolet(&["get", "pods", "-o", "json"])?;
     let listed: Value = serde_json::from_str(&listed).with_context(|| listed.clone())?;
     let pods = listed["items"].as_array().into_iter().flatten();
     let statuses = pods.filter_map(|pod| pod["status"]["containerStatuses"].as_array());
@@ -48,7 +48,7 @@ fn statuses(node: &Node) -> Result<Vec<Value>> {
 /// The containers whose last probe passed.
 fn passing(node: &Node) -> Result<usize> {
     let names = (0..PODS).map(|number| format!("stress-{number}-{}", e2e::node::NODE_NAME));
-    let descriptions = names.map(|name| node.ask(&["describe", &name]));
+    let descriptions = names.map(|name| node.ferrolet(&["describe", &name]));
     let descriptions: Vec<String> = descriptions.collect::<Result<_>>()?;
     let lines = descriptions.iter().flat_map(|text| text.lines());
     let results = lines.filter_map(|line| line.trim().strip_prefix("Last Result:"));

@@ -1,20 +1,24 @@
 //! The statistics of ferrolet and of the upstream kubelet, of the same running pod.
 
+mod metrics_server;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::agent::Agent;
+use e2e::cluster_node::ClusterNode;
 use e2e::node::Node;
-use e2e::statistics::{
-    HOLDER, PORT, complete_summary, number, page, paths, series, write_to_volume,
-};
+use e2e::statistics::{HOLDER, complete_summary, number, page, paths, series, write_to_volume};
 use serde_json::Value;
-use testbed::wait;
+use testbed::{ControlPlaneOptions, wait};
 
 /// Upstream measures every 10 s, and volumes once a minute.
 const TIME: Duration = Duration::from_mins(3);
 const PAUSE: Duration = Duration::from_secs(2);
+
+/// The port is [`e2e::statistics::PORT`].
+const FLAGS: [&str; 2] = ["--read-only-port=10255", "--volume-stats-agg-period=5s"];
 
 /// Gauges that stay the same while the pod runs.
 const STEADY: [&str; 9] = [
@@ -90,27 +94,23 @@ fn measure(node: &Node) -> Result<Measured> {
     })
 }
 
-fn measured_by(node: &mut Node, agent: Agent) -> Result<Measured> {
-    node.set_agent(agent);
-    node.start_agent()?;
-    let measured = measure(node).with_context(|| format!("{agent:?}"));
-    node.stop_agent()?;
-    measured
+fn measured_by(cluster: &mut ClusterNode, agent: Agent) -> Result<Measured> {
+    cluster.hand_over_with_flags(agent, &FLAGS)?;
+    measure(cluster.node()).with_context(|| format!("{agent:?}"))
 }
 
 #[test]
 fn statistics_are_those_of_upstream() -> Result<()> {
-    let mut node = Node::start()?;
-    node.configure(&format!("readOnlyPort: {PORT}\nvolumeStatsAggPeriod: 5s"))?;
-    node.write_manifest("holder.yaml", HOLDER)?;
-    node.start_agent()?;
-    node.wait_container_running("holder", "main")?;
-    node.wait_container_running("holder", "busy")?;
-    write_to_volume(&node)?;
-    node.stop_agent()?;
-    let before = measured_by(&mut node, Agent::Ferrolet)?;
-    let upstream = measured_by(&mut node, Agent::Upstream)?;
-    let after = measured_by(&mut node, Agent::Ferrolet)?;
+    let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
+    cluster.start_agent_with_flags(&FLAGS)?;
+    cluster.wait_node_ready()?;
+    cluster.node().write_manifest("holder.yaml", HOLDER)?;
+    cluster.node().wait_container_running("holder", "main")?;
+    cluster.node().wait_container_running("holder", "busy")?;
+    write_to_volume(cluster.node())?;
+    let before = measure(cluster.node())?;
+    let upstream = measured_by(&mut cluster, Agent::Upstream)?;
+    let after = measured_by(&mut cluster, Agent::Ferrolet)?;
     let mut differences = compare_paths(&after.summary, &upstream.summary);
     for path in STEADY {
         let (ours, theirs) = (number(&after.summary, path)?, number(&upstream.summary, path)?);
@@ -128,7 +128,7 @@ fn statistics_are_those_of_upstream() -> Result<()> {
     differences.extend(compare_series(&after.cadvisor, &upstream.cadvisor));
     differences.extend(compare_series(&after.resource, &upstream.resource));
     ensure!(differences.is_empty(), "{}", differences.join("\n"));
-    node.stop()
+    cluster.stop()
 }
 
 fn compare_paths(ours: &Value, theirs: &Value) -> Vec<String> {

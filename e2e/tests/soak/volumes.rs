@@ -1,4 +1,4 @@
-//! Volumes with both agents: the same on disk, also after one agent has replaced the other.
+//! Volumes with both agents: the same files on disk, even after one agent has replaced the other.
 
 mod kills;
 mod kinds;
@@ -13,7 +13,7 @@ use e2e::agent::Agent;
 use e2e::api::Patch;
 use e2e::cluster_node::{ClusterNode, NAMESPACE, PODS, pod};
 use e2e::container_files::ContainerFiles;
-use e2e::differences::{Known, differences, leaves};
+use e2e::differences::{KnownDifference, differences, leaves};
 use e2e::volume_pods::{VolumePod, volume_pods};
 use serde_json::{Value, json};
 use testbed::{ControlPlaneOptions, Options, wait};
@@ -22,7 +22,7 @@ use testbed::{ControlPlaneOptions, Options, wait};
 const UPDATE: Duration = Duration::from_mins(3);
 
 /// Accepted differences between our volumes and upstream's.
-const KNOWN: &[Known] = &[];
+const KNOWN: &[KnownDifference] = &[];
 
 fn layouts(agent: Agent) -> Result<Value> {
     let options = ControlPlaneOptions::default();

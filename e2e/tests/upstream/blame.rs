@@ -212,9 +212,9 @@ fn field_names_are_found_in_kubelet_errors() {
             &["featureGates.No"],
         ),
     ];
-    for (said, fields) in rows {
-        let found = blamed(&said).unwrap_or_else(|| panic!("{said}"));
-        assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), fields, "{said}");
+    for (output, fields) in rows {
+        let found = blamed(&output).unwrap_or_else(|| panic!("{output}"));
+        assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), fields, "{output}");
     }
     assert_eq!(blamed("all is well"), None);
 }

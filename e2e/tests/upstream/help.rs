@@ -17,7 +17,7 @@ fn help() -> Result<String> {
     let output = Command::new(&kubelet).arg("--help").output();
     let output = output.with_context(|| format!("run {}", kubelet.display()))?;
     ensure!(output.status.success(), "kubelet --help failed");
-    String::from_utf8(output.stdout).context("kubelet --help is no text")
+    String::from_utf8(output.stdout).context("kubelet --help is not text")
 }
 
 /// The flags of a help text, each with whether it is deprecated.
@@ -31,7 +31,7 @@ fn flags_of(help: &str) -> BTreeMap<&str, bool> {
         if let Some(rest) = start.strip_prefix("--") {
             last = rest.split(|char: char| !char.is_ascii_alphanumeric() && char != '-').next();
         }
-        // A flag goes on until the next one begins.
+        // The text of a flag ends where the next flag begins.
         if let Some(name) = last {
             *found.entry(name).or_insert(false) |= line.contains("(DEPRECATED:");
         }

@@ -13,5 +13,6 @@ mod blame;
 mod case;
 mod certificates;
 mod help;
+mod keyring;
 mod refused;
 mod upstream;

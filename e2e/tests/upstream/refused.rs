@@ -29,9 +29,9 @@ fn rejected_configurations_name_the_same_fields_as_the_kubelet() {
 
 fn compare(place: &Place, stored: &Path) -> Result<()> {
     let case = place.lay_out(stored)?;
-    let said = place.refusal(&case)?;
-    let theirs =
-        blamed(&said).with_context(|| format!("upstream's error names no field:\n{said}"))?;
+    let reported_text = place.refusal(&case)?;
+    let theirs = blamed(&reported_text)
+        .with_context(|| format!("upstream's error names no field:\n{reported_text}"))?;
     let output = place.check(&case, &["-o", "json"])?;
     let stderr = String::from_utf8_lossy(&output.stderr);
     ensure!(
@@ -39,26 +39,26 @@ fn compare(place: &Place, stored: &Path) -> Result<()> {
         "not refused by us, but with {theirs:?}: {stderr}"
     );
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    let ours: Vec<Blamed> = match answer["errors"].as_array() {
-        Some(errors) => errors.iter().map(Blamed::of).collect(),
+    let ours: Vec<NamedField> = match answer["errors"].as_array() {
+        Some(errors) => errors.iter().map(NamedField::of).collect(),
         // An invalid command line is rejected before any field is validated.
-        None => vec![Blamed { field: String::new(), text: stderr.trim().to_owned() }],
+        None => vec![NamedField { field: String::new(), text: stderr.trim().to_owned() }],
     };
     let same = theirs.iter().all(|theirs| ours.iter().any(|ours| ours.is(theirs)))
         && ours.iter().all(|ours| theirs.iter().any(|theirs| ours.is(theirs)));
-    ensure!(same, "ours {ours:?}, theirs {theirs:?}\n{stderr}{said}");
+    ensure!(same, "ours {ours:?}, theirs {theirs:?}\n{stderr}{reported_text}");
     Ok(())
 }
 
 /// A field in an error of ours.
 #[derive(Debug)]
-struct Blamed {
+struct NamedField {
     field: String,
     /// Its source, and the error.
     text: String,
 }
 
-impl Blamed {
+impl NamedField {
     fn of(error: &Value) -> Self {
         let text = |name: &str| error[name].as_str().unwrap_or_default();
         Self {

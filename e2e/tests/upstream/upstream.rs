@@ -53,7 +53,8 @@ impl Place {
         Ok(case)
     }
 
-    /// Flags of a kubelet besides those of the case; the configuration has none of them.
+    /// Flags of a kubelet in addition to those of the case; the configuration has no fields for
+    /// them.
     fn surroundings(&self, case: &Case) -> [String; 3] {
         [
             format!("--node-ip={}", self.instance.node_ip()),
@@ -87,7 +88,7 @@ impl Place {
         let kubelet =
             self.instance.spawn(&format!("kubelet-{}", case.name), &self.kubelet(case))?;
         let address = SocketAddr::new(IpAddr::V4(self.instance.node_ip()), port);
-        let answer = self.ask(&kubelet, address);
+        let answer = self.get_configz(&kubelet, address);
         if kubelet.is_alive()? {
             kubelet.kill()?;
             kubelet.wait(PATIENCE)?;
@@ -98,7 +99,7 @@ impl Place {
         Ok(answer["kubeletconfig"].take())
     }
 
-    fn ask(&self, kubelet: &Process, address: SocketAddr) -> Result<String> {
+    fn get_configz(&self, kubelet: &Process, address: SocketAddr) -> Result<String> {
         wait::until(&format!("a kubelet at {address}"), PATIENCE, || {
             ensure!(kubelet.is_alive()?, "the kubelet ended");
             Ok(self.certificates.get(address, "/configz").map_err(|error| format!("{error:#}")))

@@ -104,7 +104,7 @@ impl Vm {
 
     /// The content of a file, or its end.
     pub fn read(&self, path: &str) -> Result<String> {
-        match self.ask(&Request::Read { path: path.to_owned() }, Duration::ZERO)? {
+        match self.call_guest(&Request::Read { path: path.to_owned() }, Duration::ZERO)? {
             Answer::Text(text) => Ok(text),
             other => misfit(&other),
         }
@@ -112,7 +112,7 @@ impl Vm {
 
     /// All directories below one.
     pub fn directories(&self, path: &str) -> Result<Vec<String>> {
-        match self.ask(&Request::Directories { path: path.to_owned() }, Duration::ZERO)? {
+        match self.call_guest(&Request::Directories { path: path.to_owned() }, Duration::ZERO)? {
             Answer::Paths(paths) => Ok(paths),
             other => misfit(&other),
         }
@@ -134,7 +134,7 @@ impl Vm {
     /// Starts a program whose output goes to a file; returns its process id.
     pub fn spawn(&self, argv: &[&str], log: &str) -> Result<i32> {
         let request = Request::Spawn { argv: owned(argv), log: log.to_owned() };
-        match self.ask(&request, Duration::ZERO)? {
+        match self.call_guest(&request, Duration::ZERO)? {
             Answer::Spawned { pid } => Ok(pid),
             other => misfit(&other),
         }
@@ -164,14 +164,14 @@ impl Vm {
     }
 
     fn done(&self, request: &Request) -> Result<()> {
-        match self.ask(request, Duration::ZERO)? {
+        match self.call_guest(request, Duration::ZERO)? {
             Answer::Done => Ok(()),
             other => misfit(&other),
         }
     }
 
     fn ended(&self, request: &Request, time: Duration) -> Result<Option<Ended>> {
-        match self.ask(request, time)? {
+        match self.call_guest(request, time)? {
             Answer::Running => Ok(None),
             Answer::Ended { code, signal, stdout, stderr } => {
                 Ok(Some(Ended { code, signal, stdout, stderr }))
@@ -180,7 +180,7 @@ impl Vm {
         }
     }
 
-    fn ask(&self, request: &Request, time: Duration) -> Result<Answer> {
+    fn call_guest(&self, request: &Request, time: Duration) -> Result<Answer> {
         let mut line = serde_json::to_vec(request).context("write a request")?;
         line.push(b'\n');
         let said = {
@@ -194,7 +194,7 @@ impl Vm {
         }
     }
 
-    /// The next answer. A late one is never taken for that to the next request: after a timeout, the holder sends no
+    /// The next response. A late response never counts for the next request: after a timeout, the holder sends no
     /// more requests.
     fn answer(&self, time: Duration) -> Result<Answer> {
         let mut wire = self.wire.lock().unwrap_or_else(PoisonError::into_inner);

@@ -17,7 +17,7 @@ fn small() -> Machine {
     Machine { mebibytes: 256, processors: 1, modules: vec!["overlay"], init: None, parameters: "" }
 }
 
-/// Whether a process runs and is no zombie.
+/// Whether a process runs and is not a zombie.
 fn runs(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     !stat.is_empty() && !stat.contains(") Z ")

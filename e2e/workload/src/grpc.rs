@@ -1,4 +1,5 @@
-//! A gRPC server that is healthy: the answer of `grpc.health.v1.Health/Check` to every call, over bare HTTP/2.
+//! A gRPC server that is always healthy: it responds to every call like `grpc.health.v1.Health/Check`, over
+//! plain HTTP/2.
 //!
 //! A server library would be larger than the whole program. A health check needs few frames, and the answer never
 //! depends on the request.
@@ -125,7 +126,7 @@ fn write(output: &mut impl Write, frames: &[Vec<u8>]) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// What the server answers to these frames of a client.
+    /// The server's response to these frames of a client.
     fn answered(frames: &[Vec<u8>]) -> Vec<u8> {
         let input = [PREFACE, &frames.concat()].concat();
         let mut output = Vec::new();
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn other_protocol_is_not_answered() {
+    fn requests_in_another_protocol_get_no_response() {
         let mut output = Vec::new();
         let request = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
         assert!(answer(request.as_slice(), &mut output).is_err());

@@ -35,7 +35,7 @@ pub(crate) fn file(file: &OsStr) -> io::Result<i32> {
     Ok(0)
 }
 
-/// Prints what it reads, line by line.
+/// Prints standard input line by line.
 pub(crate) fn input() -> io::Result<i32> {
     io::copy(&mut io::stdin().lock(), &mut io::stdout().lock())?;
     Ok(0)

@@ -60,7 +60,7 @@ impl fmt::Display for Signal {
     }
 }
 
-/// What ends a command that does not say otherwise.
+/// The signals that end a command by default.
 pub(crate) const ENDING: [Signal; 2] = [Signal::TERM, Signal::INT];
 
 /// Caught signals, one after the other.

@@ -55,7 +55,7 @@ pub(crate) fn trap(trap: &Trap) -> io::Result<i32> {
     Ok(trap.code.into())
 }
 
-/// Sleeps for ever, whatever arrives of the ignored signals.
+/// Sleeps for ever, despite the ignored signals.
 pub(crate) fn ignore(ignored: &BTreeSet<Signal>) -> io::Result<i32> {
     let inbox = Inbox::catching(&ENDING.into_iter().chain(ignored.clone()).collect())?;
     say(&format!("ignoring {}", listed(ignored)))?;

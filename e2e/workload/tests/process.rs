@@ -184,7 +184,7 @@ fn line_is_appended_to_a_file_and_exit_code_is_the_requested_one() {
 }
 
 #[test]
-fn every_request_is_printed_and_answered() {
+fn every_request_is_printed_and_gets_a_response() {
     use std::io::{Read as _, Write as _};
     // A port that was free a moment ago.
     let port = {

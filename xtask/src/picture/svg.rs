@@ -82,7 +82,7 @@ pub(super) fn draw(frames: &[Frame], columns: usize, rows: usize) -> String {
 fn timed(frames: &[Frame]) -> Vec<Frame> {
     let mut seen: Vec<Frame> = Vec::new();
     for frame in frames {
-        // A frame of a moment is left out: the next one shows more.
+        // A short-lived frame is left out: the next one shows more.
         if let Some(last) = seen.last_mut().filter(|last| last.time < SHORTEST) {
             *last = frame.clone();
         } else {
@@ -111,8 +111,8 @@ fn film(frames: &[Frame], width: f64) -> String {
         past += frame.time;
     }
     let filled = |frame: &Frame| {
-        let telling = |row: &&String| matches!(class(row), "row" | "note");
-        (frame.rows.iter().filter(telling).count(), Reverse(frame.typed.len()))
+        let is_content = |row: &&String| matches!(class(row), "row" | "note");
+        (frame.rows.iter().filter(is_content).count(), Reverse(frame.typed.len()))
     };
     let by_filling = frames.iter().enumerate().max_by_key(|(_, frame)| filled(frame));
     let fullest = by_filling.map_or(0, |(index, _)| index);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn long_waits_are_shortened_and_blinks_left_out() {
+    fn long_waits_are_shortened_and_short_frames_left_out() {
         let frames = [
             frame(&["a"], &[], 5),
             frame(&["b"], &[], 60_000),

@@ -67,7 +67,7 @@ pub(super) struct Options {
     /// How often each test runs.
     pub(super) repeat: usize,
     pub(super) slots: Option<usize>,
-    /// How many busy processes run beside the tests.
+    /// How many busy processes run during the tests.
     pub(super) load: usize,
 }
 

@@ -121,7 +121,7 @@ pub(super) fn jobs(tests: Vec<Test>, stage: Stage, times: &Times, repeat: usize)
 fn weight(stage: Stage, name: &str) -> usize {
     let heavy = HEAVY.into_iter().find(|(start, _)| name.starts_with(start));
     match (stage, heavy) {
-        // A history keeps all processors busy by itself.
+        // A single history keeps all processors busy.
         (Stage::Simulator, _) => usize::MAX,
         (Stage::EndToEnd, Some((_, weight))) => weight,
         _ => 1,
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_are_listed_by_name() {
+    fn tests_are_read_from_a_list_without_benchmarks() {
         assert_eq!(names("a::b: test\nc: benchmark\nd: test\n\n2 tests\n"), ["a::b", "d"]);
     }
 

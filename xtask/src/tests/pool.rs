@@ -21,9 +21,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) struct Pool {
     pub(super) slots: usize,
-    /// A job that takes longer hangs, and is killed.
+    /// A job that takes longer counts as hanging, and is killed.
     pub(super) limit: Duration,
-    /// Busy processes beside the jobs.
+    /// Busy processes that run during the jobs.
     pub(super) load: usize,
 }
 
@@ -71,8 +71,8 @@ pub(super) fn run(pool: &Pool, jobs: Vec<Job>) -> Result<Vec<TestResult>> {
     Ok(results)
 }
 
-/// The next job, if it fits into the free slots. One that is heavier than the pool gets all of it. None overtakes it:
-/// heavy jobs would be left for the end, where most slots are empty.
+/// The next job, if it fits into the free slots. A job that is heavier than the pool gets all slots. No job overtakes
+/// it: otherwise heavy jobs would run at the end, when most slots are empty.
 fn next(queue: &mut VecDeque<Job>, free: usize, slots: usize) -> Option<Job> {
     let weight = queue.front()?.weight.min(slots);
     let job = if weight <= free { queue.pop_front() } else { None };
@@ -94,7 +94,7 @@ fn run_job(job: &Job, limit: Duration) -> Result<Finished> {
         .args((job.tests.len() == 1).then_some("--nocapture"))
         .args(&job.tests)
         .current_dir(&job.program.directory)
-        // As cargo sets it: some tests look for files of their checkout.
+        // Like cargo: some tests look for files of their checkout.
         .env("CARGO_MANIFEST_DIR", &job.program.directory)
         .env("RUST_BACKTRACE", "1")
         // Backtraces only of panics.
@@ -180,6 +180,8 @@ fn results(
     for test in &job.tests {
         let line = lines.iter().find(|(_, line)| is_of(line, test));
         let (at, passed) = match line {
+            // The output of a single test begins on the line of its result.
+            Some(_) if job.tests.len() == 1 => (time, all_passed),
             Some((at, line)) => (*at, all_passed || line.ends_with(" ok")),
             None => (time, all_passed),
         };

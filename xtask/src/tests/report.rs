@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn totals_look_like_those_of_cargo() {
+    fn totals_have_the_format_of_cargo() {
         let result = |passed| TestResult { name: String::new(), passed, time: Duration::ZERO };
         assert_eq!(totals(&[result(true)]), "test result: ok. 1 passed; 0 failed");
         let some = [result(true), result(false)];

@@ -22,7 +22,7 @@ pub enum Standing {
     New,
 }
 
-/// The standing of a pod, by whether something of it runs and by its last known status.
+/// The standing of a pod: whether any of its containers runs, and its last known status.
 pub fn standing(pod: &Pod, lives: bool, status: Option<&RuntimePodStatus>) -> Standing {
     if lives {
         Standing::Runs
@@ -85,8 +85,8 @@ pub fn decide_arrival(
     }
 }
 
-/// Sorts pods into the order of admission: running pods first, because all others must
-/// fit beside them; then the oldest, and equally old ones in their order of arrival.
+/// Sorts pods into the order of admission: running pods first, because the other pods must fit into
+/// the remaining resources; then the oldest, and equally old ones in their order of arrival.
 pub fn in_order(mut came: Vec<(Arc<Pod>, Standing)>) -> Vec<(Arc<Pod>, Standing)> {
     came.sort_by_key(|(pod, standing)| {
         let made = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
@@ -109,7 +109,7 @@ mod tests {
 
     // behaviour: ADM-17, ADM-20
     #[test]
-    fn arrival_is_decided_by_its_standing_and_then_by_the_chain() {
+    fn arrived_pod_is_decided_by_its_standing_then_by_the_chain() {
         use AdmissionDecision::{Admit, RefreshNode};
         let allocatable = [("pods", "1")].map(|(name, text)| {
             let amount = text.parse().unwrap();
@@ -118,7 +118,7 @@ mod tests {
         let chain = AdmissionChain {
             sysctls: AllowedSysctls::new((6, 1), &[]),
             apparmor: false,
-            restart_rules: true,
+            invalid_restart_rules_have_upstream_errors: true,
             node: Node { allocatable: allocatable.into(), ..Node::default() },
             pressure: Pressure::default(),
         };

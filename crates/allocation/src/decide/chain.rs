@@ -20,7 +20,7 @@ pub struct AdmissionChain {
     /// Whether the machine has `AppArmor`.
     pub apparmor: bool,
     /// Whether containers may have their own restart policies and rules.
-    pub restart_rules: bool,
+    pub invalid_restart_rules_have_upstream_errors: bool,
     /// The node itself.
     pub node: Node,
     /// The resources that the node is short of.
@@ -34,15 +34,16 @@ impl AdmissionChain {
             return None;
         }
         let mut ignored = unsupported(pod);
-        if !self.restart_rules {
+        if !self.invalid_restart_rules_have_upstream_errors {
             ignored.extend(podspec::restart::own_rules(pod));
         }
         let message = || format!("not supported: {}", ignored.join(", "));
         (!ignored.is_empty()).then(|| Rejection::new("UnsupportedFields", message()))
     }
 
-    /// Why a changed pod must not keep running, if so. Resources are not checked
-    /// again, as upstream; and nothing of a pod of the API, whose server allowed the change.
+    /// The reason why a changed pod must not keep running, if there is one. Like upstream,
+    /// resources are not checked again. Pods of the API are not checked at all: their server
+    /// allowed the change.
     pub fn refusal(&self, pod: &Pod) -> Option<Rejection> {
         if !view::is_static(pod) {
             return None;
@@ -91,8 +92,9 @@ impl AdmissionChain {
         Some(Rejection::new("AppArmor", message))
     }
 
-    /// Why the node can never run a pod of a manifest, if so. Conditions that may change while the agent
-    /// runs are ignored: the node's labels, the other pods, and the features of the runtime.
+    /// The reason why the node can never run a pod of a manifest, if there is one. Conditions that may
+    /// change while the agent runs are ignored: the node's labels, the other pods, and the features of
+    /// the runtime.
     pub fn unsupported_manifest(&self, pod: &Pod) -> Option<String> {
         let rejection = self.refusal(pod).or_else(|| os_mismatch(pod));
         let rejection = rejection.or_else(|| features(pod, &self.node));
@@ -123,7 +125,7 @@ mod tests {
         AdmissionChain {
             sysctls: AllowedSysctls::new((6, 1), &[]),
             apparmor: false,
-            restart_rules: true,
+            invalid_restart_rules_have_upstream_errors: true,
             node: roomy(),
             pressure: Pressure::default(),
         }
@@ -208,7 +210,7 @@ mod tests {
 
     // behaviour: ADM-25
     #[test]
-    fn api_pod_is_not_refused_for_changes_nor_for_apparmor_once_it_ran() {
+    fn running_api_pod_is_not_refused_for_changes_or_apparmor() {
         let rules = rules();
         let mut api = pod(&format!("securityContext: {{{SYSCTL}, {APPARMOR}}}"));
         assert!(rules.refusal(&api).is_some(), "a pod of a manifest is refused");
@@ -230,7 +232,7 @@ mod tests {
         let spec = "initContainers: [{name: i, image: i, restartPolicy: OnFailure}, \
                     {name: s, image: i, restartPolicy: Always}]";
         assert_eq!(rules().unsupported(&pod(spec)), None);
-        let gated = AdmissionChain { restart_rules: false, ..rules() };
+        let gated = AdmissionChain { invalid_restart_rules_have_upstream_errors: false, ..rules() };
         let refusal = gated.unsupported(&pod(spec)).map(|refusal| refusal.message);
         let expected = "not supported: spec.initContainers[0].restartPolicy";
         assert_eq!(refusal.as_deref(), Some(expected));

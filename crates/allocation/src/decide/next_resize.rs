@@ -14,7 +14,7 @@ use super::resize::{InfeasibleResize, RefusedResize, Resize, refusal_report};
 /// The request after a decision, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct NextResize {
-    /// The request; none if the pod has what it requests.
+    /// The request; `None` if the pod has what it requests.
     pub request: Option<ResizeRequest>,
     /// The pods that are terminated for it.
     pub preempt: Option<Preemption>,

@@ -35,7 +35,7 @@ pub struct PodAllocation {
 /// A pod that was admitted.
 #[derive(Debug)]
 pub struct Admitted {
-    /// As its source has it.
+    /// The pod as its source lists it.
     pub desired: Arc<Pod>,
     /// With the resources that it is allocated; the same pod if it requests just that.
     pub allocated: Arc<Pod>,
@@ -81,7 +81,7 @@ pub struct Refusal {
 /// A resize that is being actuated.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Actuation {
-    /// The new allocation; none if an earlier agent allocated it.
+    /// The new allocation; `None` if an earlier agent allocated it.
     pub to: Option<Allocation>,
     /// What the pod had before, and may still have.
     pub before: Allocation,
@@ -166,7 +166,7 @@ impl PodAllocation {
         self.saved.as_ref()?.before.as_deref()
     }
 
-    /// Admits the pod with these resources. Returns whether the checkpoint has something else.
+    /// Admits the pod with these resources. Returns whether the checkpoint differs.
     pub fn admit(&mut self, desired: Arc<Pod>, allocated: Arc<Pod>) -> bool {
         let allocation = Allocation::of(&allocated);
         let is_saved = self.saved.as_ref().is_some_and(|saved| saved.allocated == allocation);
@@ -210,7 +210,7 @@ impl PodAllocation {
         let allocation = Allocation::of(allocated);
         let had = still_has(&allocation, self.before(), observed, sizes);
         let is_certain = reported.in_progress || had.containers != allocation.containers;
-        // Whether the cgroup was changed is unknown.
+        // It is unknown whether the cgroup was changed.
         let runs = observed.is_some_and(|observed| observed.running().next().is_some());
         let is_possible = runs && self.before().is_some_and(|before| *before != allocation);
         if is_certain || is_possible || had != allocation {
@@ -232,8 +232,8 @@ impl PodAllocation {
         }
     }
 
-    /// The pod with the resources that it uses: the larger of the allocated ones and those that it may still
-    /// have, and those reserved for it.
+    /// The pod with the resources that it uses: the maximum of the allocated, the previous and the reserved
+    /// resources.
     pub fn taken(&self, allocated: Arc<Pod>) -> Arc<Pod> {
         let before = self.actuation.as_ref().map(|actuation| actuation.before.clone());
         let reserved = self.request.as_ref().and_then(|request| request.reserved());
@@ -296,7 +296,8 @@ impl PodAllocation {
         allocated
     }
 
-    /// Starts the actuation of a resize. Resources of an earlier one that the pod may still have count further.
+    /// Starts the actuation of a resize. Resources that the pod may still have from an earlier resize continue
+    /// to count.
     pub fn begin_actuation(&mut self, granted: &Pod, before: &Pod) {
         let mut before = Allocation::of(before);
         if let Some(earlier) = self.actuation.take() {

@@ -213,7 +213,7 @@ pub struct Waiting<'a> {
     pub desired: &'a Pod,
     /// The allocated pod.
     pub allocated: &'a Pod,
-    /// Since when it waits, if it was decided before.
+    /// The time since when it waits, if it was decided before.
     pub since: Option<Timestamp>,
 }
 

@@ -269,15 +269,15 @@ proptest! {
                 .into(),
             ..Node::default()
         };
-        let asking = |which: usize, milli: i64| {
+        let requesting = |which: usize, milli: i64| {
             let mut pod = pod(&format!("requests: {{cpu: {milli}m}}"));
             pod.metadata.uid = Some(format!("{which}"));
             pod.metadata.annotations = None;
             Arc::new(pod)
         };
-        let mut given: Vec<Arc<Pod>> = (0..4).map(|which| asking(which, 500)).collect();
+        let mut given: Vec<Arc<Pod>> = (0..4).map(|which| requesting(which, 500)).collect();
         for (which, milli) in asks {
-            let desired = asking(which, milli);
+            let desired = requesting(which, milli);
             let others = given.iter().enumerate().filter(|(other, _)| *other != which);
             let others: Occupancy = others.map(|(_, pod)| Arc::clone(pod)).collect();
             let answer = resize(&desired, &given[which], &node, || admission(&desired, &others, &node));

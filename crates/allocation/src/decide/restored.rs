@@ -4,8 +4,8 @@ use k8s_openapi::api::core::v1::Pod;
 use model::observed::{RuntimePodStatus, SandboxState};
 use podspec::{Allocation, Size, Sizes, actual};
 
-/// The resources that a restored pod counts with: those of the checkpoint; else those that its containers have or had
-/// last; else those that its live sandbox was created with; else its requests.
+/// The resources of a restored pod, from the first of these sources: the checkpoint, the current or last resources of
+/// its containers, the resources at the creation of its live sandbox, its requests.
 pub fn restored(
     pod: &Pod,
     record: Option<&Allocation>,
@@ -33,9 +33,9 @@ pub fn restored(
     allocation
 }
 
-/// The resources of an earlier agent that a pod may still have: those of its running containers,
-/// for other containers the allocated ones; at pod level, as long as something runs, the larger of
-/// the allocated and the previous ones.
+/// The resources that a pod may still have from an earlier agent. Running containers count with
+/// their actual resources, other containers with the allocated ones. At pod level, the larger of
+/// the allocated and the previous resources counts while a container runs.
 pub fn still_has(
     given: &Allocation,
     before: Option<&Allocation>,
@@ -82,7 +82,7 @@ mod tests {
         read_manifest(manifest.as_bytes(), &origin, "node").unwrap().pods.remove(0)
     }
 
-    fn asking(cpu: &str) -> Pod {
+    fn requesting(cpu: &str) -> Pod {
         pod(&format!(
             "containers: [{{name: main, image: i, resources: {{requests: {{cpu: {cpu}}}}}}}]"
         ))
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn checkpoint_takes_precedence_over_containers_and_those_over_requests() {
         use ContainerState::{Exited, Running};
-        let record = Allocation::of(&asking("400m"));
+        let record = Allocation::of(&requesting("400m"));
         let none = Sizes::new();
         let changed = Sizes::from([(ContainerId::from("c1"), Actual::from(size(300)))]);
         let unsure = Actual { size: size(300), unsure: Some(size(350)) };
@@ -127,7 +127,7 @@ mod tests {
             (None, None, &changed, 100),
         ];
         for (row, (record, observed, sizes, expected)) in rows.into_iter().enumerate() {
-            let given = restored(&asking("100m"), record, observed.as_ref(), sizes);
+            let given = restored(&requesting("100m"), record, observed.as_ref(), sizes);
             assert_eq!(given.containers["main"], size(expected), "row {row}");
         }
         let whole = pod("resources: {requests: {cpu: 2}}, containers: [{name: main, image: i}]");
@@ -188,7 +188,7 @@ mod tests {
     // behaviour: RSZ-5
     #[test]
     fn running_containers_may_still_have_more_than_allocated() {
-        let given = Allocation::of(&asking("100m"));
+        let given = Allocation::of(&requesting("100m"));
         let sizes = Sizes::from([(ContainerId::from("c1"), Actual::from(size(300)))]);
         let runs = observed(ContainerState::Running, None);
         let had = still_has(&given, None, Some(&runs), &sizes);

@@ -15,7 +15,7 @@ pub enum AddressKind {
 }
 
 impl AddressKind {
-    /// The kind of an API type, if it counts.
+    /// The kind of an address type; `None` for types that certificates do not contain.
     pub fn of(name: &str) -> Option<Self> {
         match name {
             "Hostname" => Some(Self::Hostname),

@@ -12,7 +12,7 @@ use super::template::Template;
 
 /// The delay after the first failure; it doubles with each further one.
 const FIRST_RETRY: Duration = Duration::from_secs(2);
-/// The longest delay after a failure, as upstream.
+/// The longest delay after a failure, like upstream.
 const LONGEST_RETRY: Duration = Duration::from_secs(32);
 /// The longest delay after a refusal. Upstream's is 32 s, which fills the API server with denied requests.
 const LONGEST_AFTER_REFUSAL: Duration = Duration::from_mins(5);
@@ -91,7 +91,7 @@ pub struct CertificateManager {
     current: Option<Current>,
     /// The next certificate is requested at once.
     is_forced: bool,
-    /// Failures in a row, and refusals among the last ones.
+    /// The number of failures in a row, and of refusals among the latest of them.
     failures: u32,
     /// Not before this time.
     retry_at: Option<Timestamp>,
@@ -183,7 +183,7 @@ impl CertificateManager {
         }
     }
 
-    /// When a certificate is to be requested.
+    /// When to request a certificate.
     fn due_at(&self, template: &Template, now: Timestamp) -> Timestamp {
         match &self.current {
             Some(current) if !self.is_forced && template.is_satisfied_by(&current.facts) => {
@@ -205,7 +205,7 @@ impl CertificateManager {
 
     /// A request could not be created.
     pub fn not_requested(&mut self, error: Option<&ApiError>, now: Timestamp, fraction: f64) {
-        // As upstream's `updateServerError`.
+        // Like upstream's `updateServerError`.
         self.server_answers = match error {
             Some(ApiError::NotFound | ApiError::Refused { code: 401 | 403 | 404, .. }) => true,
             Some(_) => false,
@@ -287,7 +287,7 @@ impl CertificateManager {
         self.current.replace(current).map(|old| old.facts)
     }
 
-    /// For how long a client has had no valid certificate, if that is too long and the API server answers: a new
+    /// How long a client has had no valid certificate, if that is too long and the API server answers: a new
     /// start may find other credentials.
     pub fn lost_for(&mut self, now: Timestamp) -> Option<SignedDuration> {
         // A clock that was set back does not count as time without certificate.

@@ -98,7 +98,7 @@ fn failures_back_off_to_half_a_minute_and_refusals_to_five_minutes() {
 
 // behaviour: CERT-7
 #[test]
-fn undecided_request_is_kept_however_late_its_approval() {
+fn undecided_request_is_kept_until_late_approval() {
     let template = Template::client("n1");
     let mut manager = manager(None);
     manager.requested(request("csr-1", start()), start());
@@ -146,7 +146,7 @@ fn waiting_request_is_reported_with_its_name_until_it_is_approved() {
 
 // behaviour: CERT-17
 #[test]
-fn end_is_reported_a_week_before_or_in_the_last_tenth_of_a_short_life() {
+fn expiry_is_reported_a_week_before_or_in_the_last_tenth_of_a_short_validity() {
     let cases = [(365 * DAY, 358 * DAY), (10 * DAY, 9 * DAY), (DAY, DAY * 9 / 10)];
     for (life, from) in cases {
         let facts = facts(life);
@@ -192,7 +192,7 @@ fn client_is_lost_after_five_minutes_without_certificate_while_the_server_refuse
 proptest! {
     // behaviour: CERT-9
     #[test]
-    fn rotation_is_due_after_70_to_90_percent_of_any_life(
+    fn rotation_is_due_after_70_to_90_percent_of_any_validity(
         life in 1u64..4_000_000_000,
         fraction in 0.0f64..=1.0,
     ) {

@@ -10,7 +10,7 @@ const SOON: SignedDuration = SignedDuration::from_hours(7 * 24);
 pub(super) const UNAPPROVED: Duration = Duration::from_secs(10);
 /// How often a request that waits is reported again: events are stored for an hour.
 pub(super) const UNAPPROVED_AGAIN: Duration = Duration::from_mins(50);
-/// How often an end is reported again.
+/// How often an expiry is reported again.
 pub(super) const END_AGAIN: Duration = Duration::from_hours(24);
 
 /// Something that an operator should know.

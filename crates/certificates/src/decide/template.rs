@@ -23,7 +23,7 @@ pub struct Template {
 }
 
 impl Template {
-    /// That of a node's client certificate.
+    /// The template of a node's client certificate.
     pub fn client(node: &str) -> Self {
         Self {
             common_name: format!("system:node:{node}"),
@@ -33,8 +33,8 @@ impl Template {
         }
     }
 
-    /// That of a node's serving certificate; `None` until the node has the addresses that it needs: an IP address,
-    /// or with `allows_dns_only` a DNS name.
+    /// The template of a node's serving certificate; `None` until the node has the addresses that it needs: an IP
+    /// address, or with `allows_dns_only` a DNS name.
     pub fn serving(node: &str, addresses: &[NodeAddress], allows_dns_only: bool) -> Option<Self> {
         let (dns_names, ips) = names_and_ips(addresses);
         let is_enough = !ips.is_empty() || (allows_dns_only && !dns_names.is_empty());

@@ -39,7 +39,7 @@ impl<'a> Files<'a> {
         self.open.entry(root).or_insert_with(open).as_ref()
     }
 
-    /// The content of a file; none if it is missing or cannot be read.
+    /// The content of a file; `None` if it is missing or cannot be read.
     pub(super) fn text(&mut self, controller: &str, file: &str) -> Option<String> {
         beneath::read(self.directory(controller)?, file).ok()
     }
@@ -49,7 +49,7 @@ impl<'a> Files<'a> {
         self.text(controller, file)?.trim().parse().ok()
     }
 
-    /// The time of the oldest directory; none if there is no directory.
+    /// The time of the oldest directory; `None` if there is no directory.
     pub(super) fn created(&mut self) -> Option<Timestamp> {
         let controllers = ["memory", "cpuacct", "cpu"];
         let times = controllers.into_iter().filter_map(|controller| {
@@ -62,7 +62,8 @@ impl<'a> Files<'a> {
 
     /// The processes; threads are counted with all details.
     pub(super) fn processes(&mut self, detail: Detail) -> Option<ProcessSample> {
-        let text = self.text("memory", "cgroup.procs").or_else(|| self.text("cpu", "cgroup.procs"))?;
+        let text =
+            self.text("memory", "cgroup.procs").or_else(|| self.text("cpu", "cgroup.procs"))?;
         // Processes that are not visible from here have the id 0.
         let first = text.lines().filter_map(|line| line.trim().parse().ok()).find(|pid| *pid > 0);
         let mut found =

@@ -17,7 +17,7 @@ pub(super) fn table(text: &str) -> BTreeMap<&str, u64> {
     lines.filter_map(|(name, value)| Some((name, value.trim().parse().ok()?))).collect()
 }
 
-/// A limit; none if it is a word, or too large to be one.
+/// A limit; `None` if it is a word, or too large to be one.
 pub(super) fn limit(value: Option<u64>) -> Option<u64> {
     value.filter(|limit| *limit <= UNLIMITED)
 }
@@ -123,9 +123,11 @@ mod tests {
             DeviceIo { device: (8, 0), read_bytes: 4096, written_bytes: 512, reads: 3, writes: 1 },
             DeviceIo { device: (253, 1), written_bytes: 7, ..DeviceIo::default() },
         ];
-        let v2 = "8:0 rbytes=4096 wbytes=512 rios=3 wios=1 dbytes=0 dios=0\n253:1 wbytes=7\nnew 1\n";
+        let v2 =
+            "8:0 rbytes=4096 wbytes=512 rios=3 wios=1 dbytes=0 dios=0\n253:1 wbytes=7\nnew 1\n";
         assert_eq!(io_stat(v2), both);
-        let bytes = "8:0 Read 4096\n8:0 Write 512\n8:0 Sync 0\n8:0 Total 4608\n253:1 Write 7\nTotal 4615\n";
+        let bytes =
+            "8:0 Read 4096\n8:0 Write 512\n8:0 Sync 0\n8:0 Total 4608\n253:1 Write 7\nTotal 4615\n";
         let operations = "8:0 Read 3\n8:0 Write 1\nTotal 4\n";
         assert_eq!(blkio(bytes, operations), both);
     }

@@ -52,7 +52,7 @@ fn memory(files: &mut Files<'_>, detail: Detail) -> Option<MemorySample> {
     let most = limit(files.number(MEMORY, "memory.limit_in_bytes"));
     // The limit of both includes memory.
     let both = limit(files.number(MEMORY, "memory.memsw.limit_in_bytes"));
-    // As upstream, 0 if the kernel does not account swap.
+    // Like upstream, 0 if the kernel does not account swap.
     let swap = SwapSample {
         usage: of("total_swap"),
         limit: both.zip(most).map(|(both, memory)| both.saturating_sub(memory)),

@@ -61,7 +61,7 @@ fn cpu(files: &mut Files<'_>, detail: Detail) -> Option<CpuSample> {
 fn memory(files: &mut Files<'_>, detail: Detail) -> Option<MemorySample> {
     let usage = files.number(MEMORY, "memory.current")?;
     let text = files.text(MEMORY, "memory.stat")?;
-    // As upstream, 0 if the kernel does not account swap.
+    // Like upstream, 0 if the kernel does not account swap.
     let swap = SwapSample {
         usage: files.number(MEMORY, "memory.swap.current").unwrap_or_default(),
         limit: limit(files.number(MEMORY, "memory.swap.max")),
@@ -79,8 +79,7 @@ fn memory(files: &mut Files<'_>, detail: Detail) -> Option<MemorySample> {
         let events = table(&events);
         memory.fail_count = events.get("max").copied();
         let own = files.text(MEMORY, "memory.events.local").unwrap_or_default();
-        memory.oom_kills =
-            table(&own).get("oom_kill").or_else(|| events.get("oom_kill")).copied();
+        memory.oom_kills = table(&own).get("oom_kill").or_else(|| events.get("oom_kill")).copied();
     }
     Some(memory)
 }
@@ -112,9 +111,7 @@ pub(super) fn root_memory(files: &mut Files<'_>, meminfo: &str) -> Option<Memory
         line.trim().strip_suffix(" kB")?.parse::<u64>().ok()
     };
     let swap = kilobytes("SwapTotal").zip(kilobytes("SwapFree"));
-    let swap = swap.map(|(total, free)| SwapSample {
-        usage: total.saturating_sub(free) << 10,
-        limit: None,
-    });
+    let swap = swap
+        .map(|(total, free)| SwapSample { usage: total.saturating_sub(free) << 10, limit: None });
     Some(MemorySample { swap, psi: psi(files, "memory.pressure"), ..of_stat(usage, &stat) })
 }

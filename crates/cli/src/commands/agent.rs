@@ -28,7 +28,7 @@ pub enum AgentError {
     )]
     NoAgent(PathBuf),
     /// The socket belongs to another user.
-    #[error("not allowed to connect to the agent at {}: its socket is for its own user", .0.display())]
+    #[error("not allowed to connect to the agent at {}: only the user who runs it may use its socket", .0.display())]
     NotAllowed(PathBuf),
     /// The connection could not be made.
     #[error("connect to the agent at {}", socket.display())]
@@ -132,15 +132,15 @@ impl AgentClient {
     /// Runs a pass of garbage collection, and streams its progress.
     pub async fn gc_run(&self) -> Result<Lines<GcLine>, AgentError> {
         let path = "/gc/run";
-        Ok(Lines::new(path, self.ask(Method::POST, path).await?))
+        Ok(Lines::new(path, self.text_of(Method::POST, path).await?))
     }
 
     /// A streamed response. The path must be valid in a request line.
     pub async fn get(&self, path: &str) -> Result<Text, AgentError> {
-        self.ask(Method::GET, path).await
+        self.text_of(Method::GET, path).await
     }
 
-    async fn ask(&self, method: Method, path: &str) -> Result<Text, AgentError> {
+    async fn text_of(&self, method: Method, path: &str) -> Result<Text, AgentError> {
         let (response, connection) = self.send(method, path).await?;
         let status = response.status();
         let mut text = Text { body: response.into_body(), _connection: connection };

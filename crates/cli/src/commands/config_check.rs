@@ -32,7 +32,7 @@ Values that have no effect yet are marked by a comment; with -o json they are li
 With --any-machine the configuration is not checked against this machine (its cgroup version).
 ";
 
-/// The arguments besides the kubelet's flags, for completion and manual pages.
+/// The arguments other than the kubelet's flags, for completion and manual pages.
 pub(crate) fn args() -> [Arg; 3] {
     let formats = [PossibleValue::new("json"), PossibleValue::new("yaml")];
     [

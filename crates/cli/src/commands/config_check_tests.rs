@@ -201,9 +201,9 @@ fn invalid_gc_settings_are_errors_with_their_source() {
     let flags = ["--ferrolet-config", &file, "--minimum-container-ttl-duration=-1s"];
     let reported = checked(&[&flags[..], &["-o", "json"]].concat(), CgroupVersion::V2);
     assert_eq!(reported.outcome, Err("the configuration has 4 errors".to_owned()));
-    let said: Vec<&str> =
+    let printed: Vec<&str> =
         reported.notes.lines().filter_map(|line| line.strip_prefix("error: ")).collect();
-    assert_eq!(said, errors);
+    assert_eq!(printed, errors);
     let json: Value = serde_json::from_str(&reported.out).unwrap();
     assert_eq!(json["errors"][1]["field"], "gc.images.pin[1]");
     assert_eq!(json["errors"][1]["source"], file.as_str());
@@ -299,6 +299,6 @@ fn document_shows_the_actual_output() {
         .map(|arg| if arg == "kubelet.yaml" { files.path(arg) } else { arg.to_owned() })
         .collect();
     let reported = checked(&args.iter().map(String::as_str).collect::<Vec<_>>(), CgroupVersion::V2);
-    let said = format!("{}ferrolet: {}", reported.notes, reported.outcome.unwrap_err());
-    assert_eq!(said.replace(&files.path("kubelet.yaml"), "kubelet.yaml"), expected);
+    let printed = format!("{}ferrolet: {}", reported.notes, reported.outcome.unwrap_err());
+    assert_eq!(printed.replace(&files.path("kubelet.yaml"), "kubelet.yaml"), expected);
 }

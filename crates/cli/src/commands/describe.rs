@@ -79,15 +79,15 @@ pub async fn describe(
     out: &mut dyn Write,
 ) -> Result<()> {
     let PodItems { items, refused } = agent.pods().await?;
-    let (asked, namespace) = (without_kind(&args.pod)?, args.namespace.as_deref());
-    if let Some(refused) = refused.iter().find(|refused| is_file(refused, asked)) {
+    let (requested, namespace) = (without_kind(&args.pod)?, args.namespace.as_deref());
+    if let Some(refused) = refused.iter().find(|refused| is_file(refused, requested)) {
         return write_refused(refused, args.output, out);
     }
-    let item = match select(items, asked, namespace) {
+    let item = match select(items, requested, namespace) {
         Ok(item) => item,
         Err(error) => {
             // Without a valid manifest there is no pod.
-            let wanted = PodSelector::parse(asked, namespace)?;
+            let wanted = PodSelector::parse(requested, namespace)?;
             let Some(refused) = refused.iter().find(|refused| wanted.matches_manifest(refused))
             else {
                 return Err(error.into());
@@ -148,9 +148,9 @@ fn write_refused(
 }
 
 /// Whether the argument is the path of a manifest, or the end of it: its file name, or a relative path.
-fn is_file(refused: &RefusedManifest, asked: &str) -> bool {
-    refused.manifest == asked
-        || (asked.contains('.') && Path::new(&refused.manifest).ends_with(asked))
+fn is_file(refused: &RefusedManifest, requested: &str) -> bool {
+    refused.manifest == requested
+        || (requested.contains('.') && Path::new(&refused.manifest).ends_with(requested))
 }
 
 /// The description of a refused manifest.
@@ -257,7 +257,7 @@ fn volumes(text: &mut Text, pod: &Pod, waiting: &[WaitingVolume]) {
     }
     text.title("Volumes");
     for volume in volumes {
-        // The one field beside the name is the type of the volume.
+        // The only field other than the name is the type of the volume.
         let written = serde_json::to_value(volume).unwrap_or_default();
         let kind = written.as_object().and_then(|fields| fields.keys().find(|key| *key != "name"));
         let kind = kind.map_or("<none>", String::as_str);

@@ -174,8 +174,8 @@ fn refused_manifest_is_found_by_its_path_or_file_name() {
         ("/n/web.yaml", false),
         ("n/web.yaml", false),
     ];
-    for (asked, expected) in cases {
-        assert_eq!(is_file(&refused, asked), expected, "{asked}");
+    for (requested, expected) in cases {
+        assert_eq!(is_file(&refused, requested), expected, "{requested}");
     }
     let text = refused_description(&refused);
     assert!(text.contains("In Effect:           the last accepted version\n"), "{text}");

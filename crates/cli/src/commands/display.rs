@@ -25,7 +25,7 @@ pub type PodChange = Change<PodItem<Pod>>;
 
 /// The state to show.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Known {
+pub struct DisplayState {
     /// The pods.
     pub pods: Pods,
     /// The refused manifests.
@@ -36,7 +36,12 @@ pub struct Known {
 pub trait Display {
     /// Changes of pods, and of manifests, led to this state. The first call has all pods as
     /// added.
-    fn changed(&mut self, changes: &[PodChange], known: &Known, now: Timestamp) -> io::Result<()>;
+    fn changed(
+        &mut self,
+        changes: &[PodChange],
+        known: &DisplayState,
+        now: Timestamp,
+    ) -> io::Result<()>;
 
     /// Where notices are written, if not among the pods.
     fn notices(&mut self) -> Option<&mut dyn Write> {
@@ -44,7 +49,7 @@ pub trait Display {
     }
 
     /// A notice is set, or removed.
-    fn notice(&mut self, notice: Option<&str>, _: &Known, _: Timestamp) -> io::Result<()> {
+    fn notice(&mut self, notice: Option<&str>, _: &DisplayState, _: Timestamp) -> io::Result<()> {
         match (notice, self.notices()) {
             (Some(notice), Some(out)) => writeln!(out, "ferrolet: {notice}"),
             _ => Ok(()),
@@ -52,7 +57,7 @@ pub trait Display {
     }
 
     /// Time passed.
-    fn tick(&mut self, _: &Known, _: Timestamp) -> io::Result<()> {
+    fn tick(&mut self, _: &DisplayState, _: Timestamp) -> io::Result<()> {
         Ok(())
     }
 }
@@ -63,7 +68,7 @@ fn sorted(pods: &Pods) -> Vec<PodItem<Pod>> {
     pods
 }
 
-/// Reports refused manifests beside the pods, each once.
+/// Reports each refused manifest once, in addition to the pods.
 #[derive(Debug)]
 struct Notices<E> {
     out: E,
@@ -106,7 +111,12 @@ impl<W: Write, E: Write> TableLines<W, E> {
 }
 
 impl<W: Write, E: Write> Display for TableLines<W, E> {
-    fn changed(&mut self, changes: &[PodChange], known: &Known, now: Timestamp) -> io::Result<()> {
+    fn changed(
+        &mut self,
+        changes: &[PodChange],
+        known: &DisplayState,
+        now: Timestamp,
+    ) -> io::Result<()> {
         let header = self.layout.header();
         let rows: Vec<Vec<String>> = match &self.columns {
             None => {
@@ -167,7 +177,12 @@ impl<W: Write, E: Write> ObjectStream<W, E> {
 }
 
 impl<W: Write, E: Write> Display for ObjectStream<W, E> {
-    fn changed(&mut self, changes: &[PodChange], known: &Known, _: Timestamp) -> io::Result<()> {
+    fn changed(
+        &mut self,
+        changes: &[PodChange],
+        known: &DisplayState,
+        _: Timestamp,
+    ) -> io::Result<()> {
         for change in changes {
             let (kind, item) = match change {
                 Change::Added(item) => ("ADDED", item),
@@ -212,7 +227,7 @@ impl<W: Write> LiveTable<W> {
         Self { has_colours, ..self }
     }
 
-    fn draw(&mut self, known: &Known, now: Timestamp) -> io::Result<()> {
+    fn draw(&mut self, known: &DisplayState, now: Timestamp) -> io::Result<()> {
         if !self.begun {
             return Ok(());
         }
@@ -239,17 +254,22 @@ impl<W: Write> LiveTable<W> {
 }
 
 impl<W: Write> Display for LiveTable<W> {
-    fn changed(&mut self, _: &[PodChange], known: &Known, now: Timestamp) -> io::Result<()> {
+    fn changed(&mut self, _: &[PodChange], known: &DisplayState, now: Timestamp) -> io::Result<()> {
         self.begun = true;
         self.draw(known, now)
     }
 
-    fn notice(&mut self, notice: Option<&str>, known: &Known, now: Timestamp) -> io::Result<()> {
+    fn notice(
+        &mut self,
+        notice: Option<&str>,
+        known: &DisplayState,
+        now: Timestamp,
+    ) -> io::Result<()> {
         self.notice = notice.map(str::to_owned);
         self.draw(known, now)
     }
 
-    fn tick(&mut self, known: &Known, now: Timestamp) -> io::Result<()> {
+    fn tick(&mut self, known: &DisplayState, now: Timestamp) -> io::Result<()> {
         self.draw(known, now)
     }
 }

@@ -78,8 +78,9 @@ impl Args {
     /// Whether a pod is selected.
     pub(crate) fn selects(&self, pod: &Pod) -> bool {
         let names = || {
-            let mut asked = self.pods.iter().filter_map(|name| PodSelector::parse(name, None).ok());
-            asked.any(|asked| asked.matches(pod).is_some())
+            let mut requested =
+                self.pods.iter().filter_map(|name| PodSelector::parse(name, None).ok());
+            requested.any(|requested| requested.matches(pod).is_some())
         };
         (self.all_namespaces || *view::pod_name(pod).namespace == *self.namespace)
             && (self.pods.is_empty() || names())
@@ -90,8 +91,9 @@ impl Args {
         let pod = refused.pod.as_deref().and_then(|pod| pod.split_once('/'));
         let here = pod.is_none_or(|(namespace, _)| namespace == self.namespace);
         let named = || {
-            let mut asked = self.pods.iter().filter_map(|name| PodSelector::parse(name, None).ok());
-            asked.any(|asked| asked.matches_manifest(refused))
+            let mut requested =
+                self.pods.iter().filter_map(|name| PodSelector::parse(name, None).ok());
+            requested.any(|requested| requested.matches_manifest(refused))
         };
         (self.all_namespaces || here) && (self.pods.is_empty() || named())
     }
@@ -180,7 +182,7 @@ fn listed(
     Ok(list)
 }
 
-/// Reports on standard error, so that standard output has the table alone.
+/// Reports on standard error, so that standard output contains only the table.
 fn report_refused(refused: &[RefusedManifest]) {
     for refused in refused {
         eprintln!("ferrolet: {}", brief(refused));

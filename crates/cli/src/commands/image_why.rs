@@ -29,7 +29,7 @@ pub struct Args {
     /// The name of an image, with or without registry and tag, its ID or the beginning of that.
     #[arg(value_name = "IMAGE", value_parser = named_in)]
     pub image: String,
-    /// The most pulls and removals to show, the newest first.
+    /// The maximum number of pulls and removals to show, the newest first.
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub limit: u16,
     /// The format of the output.
@@ -41,7 +41,7 @@ pub(crate) async fn run(args: &Args) -> Result<()> {
     why(&args.place.agent(), args, SystemClock.now(), &mut io::stdout()).await
 }
 
-/// Writes what is recorded about an image, and whether it stays; an error if neither is known.
+/// Writes the records about an image, and whether it is kept; an error if neither is known.
 pub async fn why(
     agent: &AgentClient,
     args: &Args,

@@ -49,22 +49,22 @@ fn pulls_of_an_image_are_shown_with_pod_and_secret() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let _inside = runtime.enter();
     record(root.path());
-    let ask = |image: &str, limit, output| {
+    let query_why = |image: &str, limit, output| {
         let place = Place { root_dir: root.path().to_owned() };
         let args = Args { place, image: image.to_owned(), limit, output };
         let (mut out, agent) = (Vec::new(), args.place.agent());
-        let asked = runtime.block_on(why(&agent, &args, Timestamp::UNIX_EPOCH, &mut out));
-        (String::from_utf8(out).unwrap(), asked.map_err(|error| error.to_string()))
+        let requested = runtime.block_on(why(&agent, &args, Timestamp::UNIX_EPOCH, &mut out));
+        (String::from_utf8(out).unwrap(), requested.map_err(|error| error.to_string()))
     };
     let line = "00:00:00 image registry.example/far:1 (0123456789abc) pulled for container main \
                 of pod shop/web: it was not present; with secret shop/key, in 2s\n";
     for name in ["far", "far:1", "registry.example/far:1", "0123456789"] {
-        assert_eq!(ask(name, 20, None), (line.repeat(2), Ok(())), "{name}");
+        assert_eq!(query_why(name, 20, None), (line.repeat(2), Ok(())), "{name}");
     }
-    let (text, _) = ask("far:1", 1, None);
+    let (text, _) = query_why("far:1", 1, None);
     assert_eq!(text, format!("{line}There is more; --limit shows older lines.\n"));
-    let (text, _) = ask("far:1", 20, Some(Output::Json));
+    let (text, _) = query_why("far:1", 20, Some(Output::Json));
     assert!(text.contains("\"stillThere\": null") && !text.contains("pod-deleted"), "{text}");
-    let error = ask("near", 20, None).1.unwrap_err();
+    let error = query_why("near", 20, None).1.unwrap_err();
     assert!(error.starts_with("nothing is recorded about an image \"near\""), "{error}");
 }

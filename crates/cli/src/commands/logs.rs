@@ -78,7 +78,7 @@ fn query(args: &Args) -> Result<String> {
         if since.is_zero() {
             return Err(UsageError("--since must be more than nothing".to_owned()).into());
         }
-        // Rounded up to whole seconds: rather some lines too many than too few.
+        // Rounded up to whole seconds: a few more lines are better than missing lines.
         let seconds = since.as_secs() + u64::from(since.subsec_nanos() > 0);
         parameters.push(format!("sinceSeconds={seconds}"));
     }
@@ -86,14 +86,14 @@ fn query(args: &Args) -> Result<String> {
 }
 
 /// The container to read.
-pub(crate) fn container<'a>(pod: &'a Pod, asked: Option<&'a str>) -> Result<&'a str> {
+pub(crate) fn container<'a>(pod: &'a Pod, requested: Option<&'a str>) -> Result<&'a str> {
     let name = view::pod_name(pod);
     let all: Vec<&str> = names(pod).collect();
-    if let Some(asked) = asked {
-        if !all.contains(&asked) {
-            bail!("pod {name} has no container {asked:?}; it has {}", all.join(", "));
+    if let Some(requested) = requested {
+        if !all.contains(&requested) {
+            bail!("pod {name} has no container {requested:?}; it has {}", all.join(", "));
         }
-        return Ok(asked);
+        return Ok(requested);
     }
     let default = pod.metadata.annotations.as_ref().and_then(|all| all.get(DEFAULT_CONTAINER));
     if let Some(default) = default.filter(|default| all.contains(&default.as_str())) {
@@ -101,7 +101,7 @@ pub(crate) fn container<'a>(pod: &'a Pod, asked: Option<&'a str>) -> Result<&'a 
     }
     let Some(first) = view::containers(pod).first() else { bail!("pod {name} has no container") };
     if let Some(note) = defaulted(pod, &first.name) {
-        // On standard error, so that standard output has the log alone.
+        // On standard error, so that standard output contains only the log.
         eprintln!("{note}");
     }
     Ok(&first.name)

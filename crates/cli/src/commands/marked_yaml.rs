@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// A remark on fields with odd names.
+    /// A remark on fields whose names need quotes.
     fn odd(path: &str, _: &Value) -> Option<&'static str> {
         path.contains("odd").then_some("odd")
     }

@@ -217,8 +217,8 @@ mod tests {
             (None, Some(&config), Some(&note), "configured", "/configured"),
             (None, None, Some(&note), "noted", "/noted"),
         ];
-        for (asked, config, note, endpoint, logs) in rows {
-            let target = target(&args(asked), config, note.cloned()).unwrap();
+        for (requested, config, note, endpoint, logs) in rows {
+            let target = target(&args(requested), config, note.cloned()).unwrap();
             assert_eq!((&*target.endpoint, target.logs.pod_logs), (endpoint, logs.into()));
         }
         assert!(target(&args(None), None, None).is_err());

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use journal::Found;
+use journal::SearchResult;
 use model::ports::clock::WallClock as _;
 use podgc_main::journal_dir;
 use process::clock::SystemClock;
@@ -48,7 +48,7 @@ fn why(args: &Args, now: jiff::Timestamp, out: &mut dyn Write) -> Result<()> {
     } else {
         let dir = args.state_dir.display();
         ensure!(has(&args.state_dir)?, "there is no {dir}: no `ferrolet pod-gc` has run here");
-        WhyAnswer { what: args.what.clone(), found: Found::default() }
+        WhyAnswer { what: args.what.clone(), found: SearchResult::default() }
     };
     report_damage(&answer);
     if let Some(output) = args.output {
@@ -129,8 +129,8 @@ mod tests {
         let mut out = Vec::new();
         why(&args(place.path(), "web"), then + Duration::from_secs(90), &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
-        let said = "pod default/web was deleted, and was still held by finalizers, 90s ago, at ";
-        assert!(text.starts_with(said), "{text}");
+        let printed = "pod default/web was deleted, and was still held by finalizers, 90s ago, at ";
+        assert!(text.starts_with(printed), "{text}");
     }
 
     // behaviour: PGC-115
@@ -146,19 +146,19 @@ mod tests {
         killed.begun(&verdict()).1.await;
         std::mem::forget(killed);
         let now = model::ports::clock::WallClock::now(&clock);
-        let ask = || {
+        let query_why = || {
             let mut out = Vec::new();
             why(&args(place.path(), "web"), now, &mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
-        let before = ask();
-        let said = "pod default/web was being removed, with an unknown outcome, 0s ago, at ";
-        assert!(before.starts_with(said), "{before}");
+        let before = query_why();
+        let printed = "pod default/web was being removed, with an unknown outcome, 0s ago, at ";
+        assert!(before.starts_with(printed), "{before}");
         assert!(before.contains("\n  error: the process ended before the answer\n"), "{before}");
         let next = open();
         ::journal::ExistenceChecks::default().settle(&next).await;
         drop(next);
-        assert_eq!(ask(), before, "the next process has recorded it");
+        assert_eq!(query_why(), before, "the next process has recorded it");
         assert!(journal_dir(place.path()).join("00000001.jsonl").is_file());
     }
 
@@ -166,22 +166,22 @@ mod tests {
     #[test]
     fn replica_without_deletions_is_reported() {
         let place = tempfile::tempdir().unwrap();
-        let ask = |dir: &Path, more: &[&str]| {
+        let query_why = |dir: &Path, more: &[&str]| {
             let flags = ["why", "web", "--state-dir", dir.to_str().unwrap()];
             let mut out = Vec::new();
             let args = Args::parse_from(flags.iter().chain(more));
             let error = why(&args, Timestamp::UNIX_EPOCH, &mut out).unwrap_err();
             (String::from_utf8(out).unwrap(), error.to_string())
         };
-        let (text, error) = ask(place.path(), &[]);
+        let (text, error) = query_why(place.path(), &[]);
         assert_eq!(text, "");
         assert!(error.starts_with("this replica has deleted nothing yet"), "{error}");
-        let (text, error) = ask(place.path(), &["-o", "json"]);
+        let (text, error) = query_why(place.path(), &["-o", "json"]);
         let answer: WhyAnswer = serde_json::from_str(&text).unwrap();
         assert!(answer.found.entries.is_empty());
         assert!(error.starts_with("this replica has deleted nothing yet"), "{error}");
         let nowhere = place.path().join("nowhere");
-        let (_, error) = ask(&nowhere, &[]);
+        let (_, error) = query_why(&nowhere, &[]);
         assert!(error.ends_with("no `ferrolet pod-gc` has run here"), "{error}");
     }
 

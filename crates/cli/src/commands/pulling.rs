@@ -16,7 +16,7 @@ pub(super) fn status_word(word: &str, last: Option<&LastEvent>, now: Timestamp) 
     Some(format!("{word} (pulling for {})", human_duration(now.duration_since(pull.time))))
 }
 
-/// The pull that a container waits for: the last event of the container is the begin of a pull.
+/// The pull that a container waits for: the last event of the container is the start of a pull.
 pub(super) fn of_container(name: &str, events: &[EventItem], now: Timestamp) -> Option<String> {
     let of_it = |event: &&EventItem| {
         let path = event.field_path.strip_suffix('}').and_then(|path| path.rsplit_once('{'));

@@ -19,7 +19,7 @@ pub(crate) fn note(refused: &RefusedManifest) -> String {
     written(refused, &refused.manifest, &refused.message)
 }
 
-/// The same in one line, with a hint where to find the rest.
+/// The note in one line, with a hint where to find the rest.
 pub(crate) fn brief(refused: &RefusedManifest) -> String {
     shortened(refused, &refused.manifest)
 }
@@ -29,7 +29,7 @@ fn shortened(refused: &RefusedManifest, manifest: &str) -> String {
     let Some((cut, _)) = message.char_indices().nth(BRIEF) else {
         return written(refused, manifest, &message);
     };
-    // Between words, unless a word is longer than the limit.
+    // Cuts between words, unless a single word is longer than the limit.
     let end = message[..cut].rfind(' ').unwrap_or(cut);
     let name = Path::new(&refused.manifest).file_name().and_then(|name| name.to_str());
     let name = name.unwrap_or(&refused.manifest);

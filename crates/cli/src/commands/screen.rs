@@ -27,7 +27,7 @@ impl Screen {
         self.redraw_painted(lines, size, |_| {})
     }
 
-    /// The same; the lines are coloured after they were cut.
+    /// Like `redraw`; the lines are coloured after they were cut.
     pub(crate) fn redraw_painted(
         &mut self,
         lines: &[String],

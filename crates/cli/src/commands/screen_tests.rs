@@ -1,4 +1,4 @@
-//! The content of a terminal after drawings.
+//! The content of a terminal after the lines were drawn.
 
 use super::*;
 

@@ -14,18 +14,18 @@ pub(crate) enum SelectError {
     #[error("pod {0:?} not found")]
     NotFound(String),
     /// Two namespaces are named.
-    #[error("pod {asked:?} is not in namespace {namespace:?}")]
+    #[error("pod {requested:?} is not in namespace {namespace:?}")]
     Elsewhere {
         /// The argument.
-        asked: String,
+        requested: String,
         /// The namespace of the option.
         namespace: String,
     },
     /// Several pods match.
-    #[error("pod {asked:?} may be any of {}: name it as NAMESPACE/NAME", found.join(", "))]
+    #[error("pod {requested:?} may be any of {}: name it as NAMESPACE/NAME", found.join(", "))]
     Ambiguous {
         /// The argument.
-        asked: String,
+        requested: String,
         /// The matching pods.
         found: Vec<String>,
     },
@@ -49,7 +49,7 @@ impl<'a> PodSelector<'a> {
             Some((kind, name)) if KINDS.contains(&kind) => Ok(Self { namespace, name }),
             Some((own, _)) if namespace.is_some_and(|other| other != own) => {
                 let namespace = namespace.unwrap_or_default().to_owned();
-                Err(SelectError::Elsewhere { asked: text.to_owned(), namespace })
+                Err(SelectError::Elsewhere { requested: text.to_owned(), namespace })
             }
             Some((own, name)) => Ok(Self { namespace: Some(own), name }),
         }
@@ -110,10 +110,10 @@ pub(crate) fn without_kind(words: &[String]) -> Result<&str, SelectError> {
 /// one without the suffix, and of two pods of one name the one that is not being deleted.
 pub(crate) fn select(
     pods: Vec<PodItem<Pod>>,
-    asked: &str,
+    requested: &str,
     namespace: Option<&str>,
 ) -> Result<PodItem<Pod>, SelectError> {
-    let wanted = PodSelector::parse(asked, namespace)?;
+    let wanted = PodSelector::parse(requested, namespace)?;
     let (mut exact, mut short) = (Vec::new(), Vec::new());
     for item in pods {
         match wanted.matches(&item.pod) {
@@ -132,9 +132,9 @@ pub(crate) fn select(
     names.sort();
     names.dedup();
     match names.len() {
-        0 => Err(SelectError::NotFound(asked.to_owned())),
+        0 => Err(SelectError::NotFound(requested.to_owned())),
         1 => Ok(found.swap_remove(0)),
-        _ => Err(SelectError::Ambiguous { asked: asked.to_owned(), found: names }),
+        _ => Err(SelectError::Ambiguous { requested: requested.to_owned(), found: names }),
     }
 }
 
@@ -156,8 +156,8 @@ mod tests {
     }
 
     fn selected(line: &str) -> Result<String, String> {
-        let (asked, namespace) = match line.split_once(" -n ") {
-            Some((asked, namespace)) => (asked, Some(namespace)),
+        let (requested, namespace) = match line.split_once(" -n ") {
+            Some((requested, namespace)) => (requested, Some(namespace)),
             None => (line, None),
         };
         let pods = vec![
@@ -167,7 +167,7 @@ mod tests {
             pod("kube-system", "db-node"),
             pod("kube-system", "dns-node"),
         ];
-        let item = select(pods, asked, namespace).map_err(|error| error.to_string())?;
+        let item = select(pods, requested, namespace).map_err(|error| error.to_string())?;
         Ok(view::pod_name(&item.pod).to_string())
     }
 
@@ -197,8 +197,8 @@ mod tests {
                     .to_owned()),
             ),
         ];
-        for (asked, expected) in rows {
-            assert_eq!(selected(asked), expected, "{asked}");
+        for (requested, expected) in rows {
+            assert_eq!(selected(requested), expected, "{requested}");
         }
     }
 
@@ -227,8 +227,8 @@ mod tests {
             ("web", Some("other"), false),
             ("we", None, false),
         ] {
-            let asked = PodSelector::parse(name, namespace).unwrap();
-            assert_eq!(asked.matches_manifest(&refused), expected, "{name} {namespace:?}");
+            let requested = PodSelector::parse(name, namespace).unwrap();
+            assert_eq!(requested.matches_manifest(&refused), expected, "{name} {namespace:?}");
         }
     }
 

@@ -12,7 +12,7 @@ use server::wire::{PodItem, WatchKind, WatchLine};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 
 use super::agent::{AgentClient, Watch};
-use super::display::{Display, Known, PodChange, Pods};
+use super::display::{Display, DisplayState, PodChange, Pods};
 use super::get_pods::Args;
 
 /// How often ages are redrawn.
@@ -50,7 +50,7 @@ pub async fn watch_pods(
             () = &mut stop => return Ok(()),
             found = find(agent) => found,
         };
-        reported.coming = Some(Known::default());
+        reported.coming = Some(DisplayState::default());
         display.notice(Some(BACK), &reported.known, clock.now())?;
         reported.back = Some(Instant::now());
     }
@@ -104,16 +104,16 @@ fn wanted(mut line: WatchLine<Pod>, args: &Args) -> Option<WatchLine<Pod>> {
 /// The pods that the watch has reported.
 #[derive(Debug)]
 struct WatchedPods {
-    known: Known,
+    known: DisplayState,
     /// The pods reported so far, while the initial list is received.
-    coming: Option<Known>,
+    coming: Option<DisplayState>,
     /// When the agent answered again.
     back: Option<Instant>,
 }
 
 impl Default for WatchedPods {
     fn default() -> Self {
-        Self { known: Known::default(), coming: Some(Known::default()), back: None }
+        Self { known: DisplayState::default(), coming: Some(DisplayState::default()), back: None }
     }
 }
 

@@ -79,7 +79,7 @@ fn watch_prints_only_differences_after_an_agent_restart() {
     let mut display = ObjectStream::new(&mut out, &mut notices, Output::Json);
     let mut reported = WatchedPods::default();
     apply(&mut display, &mut reported, beginning(), now());
-    reported.coming = Some(Known::default());
+    reported.coming = Some(DisplayState::default());
     apply(&mut display, &mut reported, again(), now());
     let kinds: Vec<(String, String)> = text(out)
         .iter()

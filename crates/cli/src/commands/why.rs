@@ -31,7 +31,7 @@ pub struct Args {
     /// or the path of a log.
     #[arg(value_name = "POD|CONTAINER|ID|IMAGE", value_parser = named_in)]
     pub what: String,
-    /// The most lines to show, the newest first.
+    /// The maximum number of lines to show, the newest first.
     #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub limit: u16,
     /// The format of the output.
@@ -77,7 +77,7 @@ pub async fn why(
     bail!("{}", unknown(&format!("nothing is recorded about {what:?}"), &answer, &there))
 }
 
-/// The answer for people: a line for each fact.
+/// The output as text: a line for each fact.
 fn text(answer: &WhyAnswer, limit: usize, now: Timestamp) -> String {
     let mut lines = facts(&answer.found.entries, now);
     let more = is_more(&mut lines, limit) || answer.found.more;

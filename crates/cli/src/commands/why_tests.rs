@@ -22,13 +22,13 @@ fn incidents_are_read_from_the_files_of_an_agent_that_has_ended() {
         limit: 20,
         output,
     };
-    let ask = |what: &str, output| {
+    let query_why = |what: &str, output| {
         let (mut out, args) = (Vec::new(), args(what, output));
         let agent = args.place.agent();
-        let asked = runtime.block_on(why(&agent, &args, Timestamp::UNIX_EPOCH, &mut out));
-        (String::from_utf8(out).unwrap(), asked.map_err(|error| error.to_string()))
+        let requested = runtime.block_on(why(&agent, &args, Timestamp::UNIX_EPOCH, &mut out));
+        (String::from_utf8(out).unwrap(), requested.map_err(|error| error.to_string()))
     };
-    let error = ask("shop/web", None).1.unwrap_err();
+    let error = query_why("shop/web", None).1.unwrap_err();
     assert!(error.contains("there is no journal in"), "{error}");
     let segments = HostSegments::new(root.path().join(JOURNAL));
     let clock = Arc::new(VirtualClock::starting_at(Timestamp::UNIX_EPOCH));
@@ -45,13 +45,13 @@ fn incidents_are_read_from_the_files_of_an_agent_that_has_ended() {
     });
     // Waits until the thread of the journal has written it.
     drop(journal);
-    let (text, asked) = ask("shop/web", None);
-    assert_eq!(asked, Ok(()));
+    let (text, requested) = query_why("shop/web", None);
+    assert_eq!(requested, Ok(()));
     assert_eq!(text, "00:00:00 container main killed: the pod was deleted\n");
-    let (text, _) = ask("web", Some(Output::Yaml));
+    let (text, _) = query_why("web", Some(Output::Yaml));
     assert!(text.contains("rule: pod-deleted") && text.contains("stillThere: null"), "{text}");
-    let (_, asked) = ask("db", None);
-    let error = asked.unwrap_err();
+    let (_, requested) = query_why("db", None);
+    let error = requested.unwrap_err();
     assert!(error.starts_with("nothing is recorded about \"db\""), "{error}");
     assert!(error.ends_with("no agent runs here"), "{error}");
 }

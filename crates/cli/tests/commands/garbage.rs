@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
 use jiff::Timestamp;
-use journal::{DiskJournal, Found, IncidentJournal, Inputs, Query, SMALLEST, find, find_incidents};
+use journal::{
+    DiskJournal, IncidentJournal, Inputs, Query, SMALLEST, SearchResult, find, find_incidents,
+};
 use model::ports::incidents::{Incident, IncidentRecord as _};
 use model::ports::journal::{Journal as _, Outcome};
 use model::verdict::Verdict;
@@ -56,11 +58,11 @@ pub(crate) fn item(kind: &str, id: &str, verdict: GcVerdict, rule: &str, detail:
 
 #[async_trait]
 impl Removals for Garbage {
-    async fn why(&self, query: Query, limit: usize) -> Result<Found, String> {
+    async fn why(&self, query: Query, limit: usize) -> Result<SearchResult, String> {
         find(&self.segments, &query, limit).map_err(|error| error.to_string())
     }
 
-    async fn history(&self, query: Query, limit: usize) -> Result<Found, String> {
+    async fn history(&self, query: Query, limit: usize) -> Result<SearchResult, String> {
         let found = self.why(query.clone(), limit).await?;
         let incidents = find_incidents(&self.segments, &query, limit);
         Ok(found.merged_with(incidents.map_err(|error| error.to_string())?))

@@ -37,7 +37,7 @@ struct GetPods {
 }
 
 #[derive(Debug, clap::Parser)]
-struct Why {
+struct WhyOutput {
     #[command(flatten)]
     args: gc::why::Args,
 }
@@ -93,9 +93,9 @@ async fn read_logs(node: &Node, line: &str) -> Result<String, String> {
 
 /// A writer whose text can be read while more is written.
 #[derive(Debug, Clone, Default)]
-struct Seen(Arc<Mutex<Vec<u8>>>);
+struct OutputBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl io::Write for Seen {
+impl io::Write for OutputBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().write(bytes)
     }
@@ -105,7 +105,7 @@ impl io::Write for Seen {
     }
 }
 
-impl Seen {
+impl OutputBuffer {
     fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
@@ -219,7 +219,7 @@ async fn following_a_log_reports_that_the_agent_stopped() {
     let server = node.start();
     node.run("default", "web-node");
     node.log("default", "web-node", "one");
-    let seen = Seen::default();
+    let seen = OutputBuffer::default();
     let (client, mut out) = (node.client(), seen.clone());
     let args = Logs::parse_from(words("web -f")).args;
     let following = timeout(PATIENCE, logs::logs(&client, &args, &mut out));
@@ -250,7 +250,7 @@ async fn logs_are_read_by_options_and_followed_to_the_end() {
     assert_eq!(read_logs(&node, "web --since 1h").await.unwrap(), "one\ntwo\n");
     let error = read_logs(&node, "web --previous").await.unwrap_err();
     assert!(error.starts_with("previous terminated container \"main\""), "{error}");
-    let seen = Seen::default();
+    let seen = OutputBuffer::default();
     let (client, mut out) = (node.client(), seen.clone());
     let args = Logs::parse_from(words("web -f")).args;
     let following = timeout(PATIENCE, logs::logs(&client, &args, &mut out));
@@ -269,7 +269,7 @@ async fn watch_shows_changes_and_reconnects_to_a_new_agent() {
     let node = Node::new();
     let server = node.start();
     node.run("default", "web");
-    let (out, notices) = (Seen::default(), Seen::default());
+    let (out, notices) = (OutputBuffer::default(), OutputBuffer::default());
     let (stop, stopped) = oneshot::channel::<()>();
     let (client, args) = (node.client(), GetPods::parse_from(words("--watch")).args);
     let mut display = TableLines::new(out.clone(), notices.clone(), Layout::default());
@@ -297,9 +297,9 @@ async fn watch_shows_changes_and_reconnects_to_a_new_agent() {
 
 async fn why(node: &Node, line: &str) -> Result<String, String> {
     let mut out = Vec::new();
-    let args = Why::parse_from(words(line)).args;
-    let asked = gc::why::why(&node.client(), &args, node.clock.now(), &mut out).await;
-    asked.map_err(|error| format!("{error:#}"))?;
+    let args = WhyOutput::parse_from(words(line)).args;
+    let requested = gc::why::why(&node.client(), &args, node.clock.now(), &mut out).await;
+    requested.map_err(|error| format!("{error:#}"))?;
     Ok(String::from_utf8(out).unwrap())
 }
 
@@ -346,8 +346,9 @@ async fn gc_why_shows_removals_or_existing_items() {
 async fn history(node: &Node, line: &str) -> Result<String, String> {
     let mut out = Vec::new();
     let args = History::parse_from(words(line)).args;
-    let asked = cli::commands::why::why(&node.client(), &args, node.clock.now(), &mut out).await;
-    asked.map_err(|error| format!("{error:#}"))?;
+    let requested =
+        cli::commands::why::why(&node.client(), &args, node.clock.now(), &mut out).await;
+    requested.map_err(|error| format!("{error:#}"))?;
     Ok(String::from_utf8(out).unwrap())
 }
 

@@ -134,7 +134,7 @@ impl Node {
         self.start_with(None)
     }
 
-    /// The same, with streams into containers.
+    /// Like `start`, with streams into containers.
     pub(crate) fn start_with(&self, streams: Option<Arc<Streams>>) -> Server {
         let path = self.root.path().join(SOCKET);
         hostfs::claim(path.parent().unwrap()).unwrap();

@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::node::Node;
-use super::{PATIENCE, Seen, words};
+use super::{OutputBuffer, PATIENCE, words};
 
 #[derive(Debug, clap::Parser)]
 struct Exec {
@@ -217,7 +217,7 @@ async fn port_forward_forwards_connections() {
     node.run("default", "web-node");
     let (streams, listener) = streams(node.pod_view()).await;
     let _server = node.start_with(Some(streams));
-    let seen = Seen::default();
+    let seen = OutputBuffer::default();
     let (client, mut out) = (Arc::new(node.client()), seen.clone());
     let args = PortForward::parse_from(words("web :80")).args;
     let forwarding = port_forward::port_forward(client, &args, &mut out);

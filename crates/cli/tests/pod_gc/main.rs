@@ -64,7 +64,8 @@ async fn missing_kubeconfig_and_service_account_are_reported() {
     }
     let (code, error) = ended(command.spawn().unwrap()).await;
     assert_eq!(code, Some(1), "{error}");
-    let reported = "no kubeconfig is given, and the process runs in no pod with a service account";
+    let reported =
+        "no kubeconfig is given, and the process does not run in a pod with a service account";
     assert!(error.contains("find the API server") && error.contains(reported), "{error}");
 }
 

@@ -36,7 +36,7 @@ impl Default for Rules {
 
 /// The requests so far.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedRequests {
     /// Names of pods that were marked as failed, and of those that were deleted.
     marked: BTreeSet<String>,
     pub(crate) deleted: BTreeSet<String>,
@@ -48,7 +48,7 @@ pub(crate) struct Seen {
 
 #[derive(Debug)]
 pub(crate) struct Server {
-    seen: Arc<watch::Sender<Seen>>,
+    seen: Arc<watch::Sender<ReceivedRequests>>,
     address: String,
     _tasks: JoinSet<()>,
 }
@@ -57,7 +57,7 @@ impl Server {
     pub(crate) async fn start(rules: Rules) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let seen = Arc::new(watch::Sender::new(Seen::default()));
+        let seen = Arc::new(watch::Sender::new(ReceivedRequests::default()));
         let mut tasks = JoinSet::new();
         let shared = Arc::clone(&seen);
         tasks.spawn(async move {
@@ -80,12 +80,12 @@ impl Server {
         &self.address
     }
 
-    pub(crate) fn seen(&self) -> Seen {
+    pub(crate) fn seen(&self) -> ReceivedRequests {
         self.seen.borrow().clone()
     }
 
     /// Waits until the requests meet a condition.
-    pub(crate) async fn until(&self, wanted: impl FnMut(&Seen) -> bool) {
+    pub(crate) async fn until(&self, wanted: impl FnMut(&ReceivedRequests) -> bool) {
         let mut seen = self.seen.subscribe();
         let found = timeout(Duration::from_mins(1), seen.wait_for(wanted)).await;
         drop(found.unwrap().unwrap());
@@ -94,7 +94,7 @@ impl Server {
 
 async fn answer(
     rules: Rules,
-    seen: Arc<watch::Sender<Seen>>,
+    seen: Arc<watch::Sender<ReceivedRequests>>,
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let (parts, body) = request.into_parts();
@@ -139,7 +139,7 @@ fn stream(path: &str) -> String {
 
 fn one(
     rules: Rules,
-    seen: &mut Seen,
+    seen: &mut ReceivedRequests,
     method: &Method,
     path: &str,
     body: &Value,
@@ -167,7 +167,12 @@ fn one(
     (StatusCode::OK, json!({ "metadata": { "name": "a", "resourceVersion": "6" } }))
 }
 
-fn lease(rules: Rules, seen: &mut Seen, method: &Method, body: &Value) -> (StatusCode, Value) {
+fn lease(
+    rules: Rules,
+    seen: &mut ReceivedRequests,
+    method: &Method,
+    body: &Value,
+) -> (StatusCode, Value) {
     let is_write = *method != Method::GET;
     if is_write && *method == Method::PUT && rules.lease_is_robbed {
         if let Some(lease) = &mut seen.lease {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{Metadata, second, value};
 
-/// Which pods ask to be left alone.
+/// Labels and annotations that exclude pods from Pod GC.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exclusion {
     /// By their labels.

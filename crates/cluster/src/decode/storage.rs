@@ -37,7 +37,7 @@ const OTHER_KINDS: [&str; 19] = [
     "vsphereVolume",
 ];
 
-/// `metadata`, as far as storage needs it.
+/// The fields of `metadata` that storage needs.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Metadata {

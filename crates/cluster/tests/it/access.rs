@@ -15,24 +15,24 @@ use model::ports::cluster::{
 };
 use tokio::time::{Instant, timeout};
 
-use crate::server::{Asked, Server, ok, refused};
+use crate::server::{ReceivedRequest, Server, ok, refused};
 use crate::writes::{target, verdict};
 
 /// Ignores changes.
 #[derive(Debug)]
-struct Deaf;
+struct NoopSink;
 
-impl Sink<PodRecord, Uid> for Deaf {
+impl Sink<PodRecord, Uid> for NoopSink {
     fn receive(&self, _: Change<PodRecord, Uid>) {}
 }
 
-impl Sink<NodeRecord, String> for Deaf {
+impl Sink<NodeRecord, String> for NoopSink {
     fn receive(&self, _: Change<NodeRecord, String>) {}
 }
 
 /// Group, resource and verb of a request.
-fn seen(asked: &Asked) -> (String, String, String) {
-    let (path, query) = asked.path.split_once('?').unwrap_or((&asked.path, ""));
+fn seen(requested: &ReceivedRequest) -> (String, String, String) {
+    let (path, query) = requested.path.split_once('?').unwrap_or((&requested.path, ""));
     let mut parts: Vec<&str> = path.split('/').skip(1).collect();
     let group = if parts[0] == "api" { "" } else { parts[1] }.to_owned();
     parts.drain(..if parts[0] == "api" { 2 } else { 3 });
@@ -44,7 +44,7 @@ fn seen(asked: &Asked) -> (String, String, String) {
         Some(sub) => format!("{}/{sub}", parts[0]),
         None => parts[0].to_owned(),
     };
-    let verb = match asked.method.as_str() {
+    let verb = match requested.method.as_str() {
         "GET" if query.contains("watch=true") => "watch",
         "GET" if is_one => "get",
         "GET" => "list",
@@ -58,7 +58,7 @@ fn seen(asked: &Asked) -> (String, String, String) {
 }
 
 /// Makes every possible request; every response is a refusal.
-async fn ask_everything(cluster: &Cluster) {
+async fn send_every_request(cluster: &Cluster) {
     let name = LeaseName { namespace: "k".to_owned(), name: "l".to_owned() };
     let lease = Lease { record: LeaseRecord::default(), uid: "u".into(), version: "1".to_owned() };
     drop(cluster.node("n").await);
@@ -81,10 +81,10 @@ async fn ask_everything(cluster: &Cluster) {
     let reason = "PodGC".into();
     let event = ClusterEvent::new(about, false, reason, message, at);
     drop(cluster.write_event(&event).await);
-    // A refused stream becomes a list.
-    let while_asking = Duration::from_secs(3);
-    drop(timeout(while_asking, cluster.follow_pods(&Deaf)).await);
-    drop(timeout(while_asking, cluster.follow_nodes(&Deaf)).await);
+    // If the server refuses the watch, the client lists instead.
+    let time_limit = Duration::from_secs(3);
+    drop(timeout(time_limit, cluster.follow_pods(&NoopSink)).await);
+    drop(timeout(time_limit, cluster.follow_nodes(&NoopSink)).await);
 }
 
 fn path(path: &str) -> AccessRequest {
@@ -95,8 +95,8 @@ fn path(path: &str) -> AccessRequest {
 #[tokio::test]
 async fn documented_permissions_match_the_requests() {
     let server = Server::start(vec![refused(400, "no"); 100]).await;
-    ask_everything(&server.cluster().await).await;
-    let seen: BTreeSet<_> = server.asked().iter().map(seen).collect();
+    send_every_request(&server.cluster().await).await;
+    let seen: BTreeSet<_> = server.requested().iter().map(seen).collect();
     let needed = NEEDED
         .iter()
         .map(|one| (one.group.to_owned(), one.resource.to_owned(), one.verb.to_owned()));

@@ -43,8 +43,8 @@ async fn every_call_has_a_user_agent() {
     let mut tasks = JoinSet::new();
     tasks.spawn(async move { cluster.follow_pods(&ListCounter::default()).await });
     server.paths(2).await;
-    for asked in server.asked() {
-        assert_eq!(asked.user_agent, "test/1", "{asked:?}");
+    for requested in server.requested() {
+        assert_eq!(requested.user_agent, "test/1", "{requested:?}");
     }
 }
 
@@ -61,7 +61,7 @@ fn rotate(file: &NamedTempFile) {
 }
 
 fn who(server: &Server) -> Vec<String> {
-    server.asked().into_iter().map(|asked| asked.authorization).collect()
+    server.requested().into_iter().map(|requested| requested.authorization).collect()
 }
 
 // behaviour: NODE-43

@@ -80,7 +80,7 @@ fn tls(authority: &CertifiedIssuer<'_, KeyPair>) -> TlsAcceptor {
 }
 
 #[derive(Default)]
-struct Seen {
+struct ServerCounts {
     /// The certificate of each call.
     calls: Vec<Vec<u8>>,
     /// A certificate that is no longer accepted.
@@ -88,7 +88,7 @@ struct Seen {
 }
 
 /// An API server that refuses calls with an expired certificate, as real ones do: on existing connections too.
-async fn serve(listener: TcpListener, tls: TlsAcceptor, seen: Arc<Mutex<Seen>>) {
+async fn serve(listener: TcpListener, tls: TlsAcceptor, seen: Arc<Mutex<ServerCounts>>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         let (tls, seen) = (tls.clone(), Arc::clone(&seen));
@@ -116,7 +116,7 @@ async fn changed_client_certificate_is_used_after_the_old_one_was_refused() {
     first.write(place.path());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("https://{}", listener.local_addr().unwrap());
-    let (seen, mut tasks) = (Arc::new(Mutex::new(Seen::default())), JoinSet::new());
+    let (seen, mut tasks) = (Arc::new(Mutex::new(ServerCounts::default())), JoinSet::new());
     tasks.spawn(serve(listener, tls(&authority), Arc::clone(&seen)));
 
     let directory = place.path().display();

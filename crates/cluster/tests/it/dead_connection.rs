@@ -20,9 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const NOTICED: Duration = Duration::from_secs(31);
 
 #[derive(Debug)]
-struct Deaf;
+struct NoopSink;
 
-impl Sink<DataObject, ()> for Deaf {
+impl Sink<DataObject, ()> for NoopSink {
     fn receive(&self, _: Change<DataObject, ()>) {}
 }
 
@@ -35,7 +35,7 @@ async fn dead_watch_is_detected_within_30_seconds_and_restarted() {
     let cluster = by_kubeconfig(&address, ", insecure-skip-tls-verify: true", "token: t").await;
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
-        cluster.follow_object(&ObjectKey::config_map("ns", "a"), &Deaf).await;
+        cluster.follow_object(&ObjectKey::config_map("ns", "a"), &NoopSink).await;
     });
     let mut seen = server.seen.clone();
     let watched = timeout(PATIENCE, seen.wait_for(|seen| seen.watches == 1)).await;
@@ -54,7 +54,7 @@ async fn dead_watch_is_detected_within_30_seconds_and_restarted() {
 
 // behaviour: API-32
 #[tokio::test]
-async fn unanswered_call_fails_within_30_seconds() {
+async fn call_without_response_fails_within_30_seconds() {
     let server = Server::start().await;
     let relay = Relay::to(server.socket()).await;
     let address = format!("https://{}", relay.address);

@@ -76,7 +76,11 @@ fn at(version: u32) -> Answer {
 }
 
 /// Follows pods on a server with a script; returns the changes and the requested paths.
-async fn follow(script: Vec<Answer>, changes: usize, asked: usize) -> (Vec<String>, Vec<String>) {
+async fn follow(
+    script: Vec<Answer>,
+    changes: usize,
+    requested: usize,
+) -> (Vec<String>, Vec<String>) {
     let server = Server::start(script).await;
     let cluster = server.cluster().await;
     let sink = Arc::new(RecordingSink::default());
@@ -84,7 +88,7 @@ async fn follow(script: Vec<Answer>, changes: usize, asked: usize) -> (Vec<Strin
     let task_sink = Arc::clone(&sink);
     tasks.spawn(async move { cluster.follow_pods(&*task_sink).await });
     let all = sink.all(changes).await;
-    let paths = timeout(Duration::from_secs(30), server.paths(asked)).await.unwrap();
+    let paths = timeout(Duration::from_secs(30), server.paths(requested)).await.unwrap();
     (all, paths)
 }
 
@@ -170,8 +174,8 @@ async fn server_at_an_older_version_is_listed_again() {
         vec![first(), at(60), stream(&[bookmark(6, false), pod("ADDED", "c", 61)]), anew()],
     ];
     for script in scripts {
-        let asked = script.len();
-        let (changes, paths) = follow(script, 8, asked).await;
+        let requested = script.len();
+        let (changes, paths) = follow(script, 8, requested).await;
         let expected = [
             "restarted",
             "+a Running",
@@ -184,7 +188,7 @@ async fn server_at_an_older_version_is_listed_again() {
             "complete",
         ];
         assert_eq!(changes, expected);
-        assert_eq!((&*paths[1], &*paths[asked - 1]), (CURRENT, STREAM));
+        assert_eq!((&*paths[1], &*paths[requested - 1]), (CURRENT, STREAM));
     }
 }
 

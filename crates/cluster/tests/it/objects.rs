@@ -148,14 +148,14 @@ async fn token_request_is_bound_to_its_pod() {
     assert_eq!((&*token.token, token.expiration_seconds), ("t", 3607));
     assert_eq!(token.expires.to_string(), "2026-01-01T01:00:00Z");
     cluster.request_token(&request).await.unwrap_err();
-    let asked = &server.asked()[0];
-    assert_eq!(asked.path, "/api/v1/namespaces/ns/serviceaccounts/default/token");
+    let requested = &server.requested()[0];
+    assert_eq!(requested.path, "/api/v1/namespaces/ns/serviceaccounts/default/token");
     for part in [
         r#""audiences":["a"]"#,
         r#""expirationSeconds":3607"#,
         r#""boundObjectRef":{"apiVersion":"v1","kind":"Pod","name":"p","uid":"u1"}"#,
     ] {
-        assert!(asked.body.contains(part), "{}", asked.body);
+        assert!(requested.body.contains(part), "{}", requested.body);
     }
 }
 
@@ -217,12 +217,12 @@ async fn repeated_event_is_patched() {
     cluster.count_event(&event("a")).await.unwrap();
     assert_eq!(cluster.count_event(&event("a")).await.unwrap_err().label(), "not-found");
     cluster.write_event(&event("a")).await.unwrap();
-    let asked = server.asked();
-    assert_eq!(asked[0].method, "PATCH");
-    assert_eq!(asked[0].path, "/api/v1/namespaces/ns/events/a.3b9aca000");
-    assert_eq!(asked[0].content_type, "application/strategic-merge-patch+json");
+    let requested = server.requested();
+    assert_eq!(requested[0].method, "PATCH");
+    assert_eq!(requested[0].path, "/api/v1/namespaces/ns/events/a.3b9aca000");
+    assert_eq!(requested[0].content_type, "application/strategic-merge-patch+json");
     let patch = r#"{"count":3,"lastTimestamp":"1970-01-01T00:01:16Z","message":"again"}"#;
-    assert_eq!(asked[0].body, patch);
+    assert_eq!(requested[0].body, patch);
     for part in [
         r#""name":"a.3b9aca000""#,
         r#""fieldPath":"spec.containers{main}""#,
@@ -231,7 +231,7 @@ async fn repeated_event_is_patched() {
         r#""lastTimestamp":"1970-01-01T00:01:16Z""#,
         r#""source":{"component":"test","host":"host"}"#,
     ] {
-        assert!(asked[2].body.contains(part), "{}", asked[2].body);
+        assert!(requested[2].body.contains(part), "{}", requested[2].body);
     }
 }
 
@@ -245,14 +245,14 @@ async fn events_of_cluster_objects_use_the_default_namespace() {
     of_node.about.uid = "".into();
     cluster.write_event(&of_node).await.unwrap();
     cluster.write_event(&event(&"x".repeat(250))).await.unwrap();
-    let asked = server.asked();
-    assert_eq!(asked[0].path, "/api/v1/namespaces/default/events");
+    let requested = server.requested();
+    assert_eq!(requested[0].path, "/api/v1/namespaces/default/events");
     assert!(
-        asked[0]
+        requested[0]
             .body
             .contains(r#""involvedObject":{"apiVersion":"v1","kind":"Pod","name":"node-1"}"#)
     );
-    assert!(asked[1].body.contains(r#""name":"u1.3b9aca000""#), "{}", asked[1].body);
+    assert!(requested[1].body.contains(r#""name":"u1.3b9aca000""#), "{}", requested[1].body);
 }
 
 // behaviour: EVT-12

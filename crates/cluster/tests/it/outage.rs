@@ -38,7 +38,7 @@ const LIST: &str = "{\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[]}";
 
 /// The requests to the server.
 #[derive(Debug, Default, Clone, Copy)]
-struct Seen {
+struct ServerCounts {
     /// Connections while it was away.
     in_vain: usize,
     requests: usize,
@@ -67,7 +67,10 @@ impl Body for ScriptedBody {
     }
 }
 
-fn answer(seen: &watch::Sender<Seen>, request: &Request<Incoming>) -> Response<ScriptedBody> {
+fn answer(
+    seen: &watch::Sender<ServerCounts>,
+    request: &Request<Incoming>,
+) -> Response<ScriptedBody> {
     let query = request.uri().query().unwrap_or_default();
     let is_watch = query.contains("watch=true");
     seen.send_modify(|seen| {
@@ -82,7 +85,7 @@ fn answer(seen: &watch::Sender<Seen>, request: &Request<Incoming>) -> Response<S
 /// A server that closes every connection while it is away.
 struct Server {
     address: SocketAddr,
-    seen: watch::Sender<Seen>,
+    seen: watch::Sender<ServerCounts>,
     is_away: watch::Sender<bool>,
     _tasks: JoinSet<()>,
 }
@@ -91,7 +94,8 @@ impl Server {
     async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (seen, is_away) = (watch::Sender::new(Seen::default()), watch::Sender::new(false));
+        let (seen, is_away) =
+            (watch::Sender::new(ServerCounts::default()), watch::Sender::new(false));
         let (seen_by_task, mut away, mut tasks) =
             (seen.clone(), is_away.subscribe(), JoinSet::new());
         tasks.spawn(async move {
@@ -126,7 +130,7 @@ impl Server {
     }
 
     /// Waits for a state of the requests.
-    async fn wait(&self, what: &str, wanted: impl Fn(&Seen) -> bool) -> Seen {
+    async fn wait(&self, what: &str, wanted: impl Fn(&ServerCounts) -> bool) -> ServerCounts {
         let mut seen = self.seen.subscribe();
         let found = timeout(PATIENCE, seen.wait_for(|seen| wanted(seen))).await;
         *found.unwrap_or_else(|_| panic!("{what}: {:?}", self.seen.borrow())).unwrap()
@@ -134,9 +138,9 @@ impl Server {
 }
 
 #[derive(Debug)]
-struct Deaf;
+struct NoopSink;
 
-impl<T, K> Sink<T, K> for Deaf {
+impl<T, K> Sink<T, K> for NoopSink {
     fn receive(&self, _: Change<T, K>) {}
 }
 
@@ -144,13 +148,13 @@ impl<T, K> Sink<T, K> for Deaf {
 fn follow(cluster: &Arc<Cluster>) -> JoinSet<()> {
     let mut feeds = JoinSet::new();
     let all: [fn(Arc<Cluster>) -> BoxFuture<'static, ()>; FEEDS] = [
-        |cluster| Box::pin(async move { cluster.follow_own_node("n", &Deaf).await }),
-        |cluster| Box::pin(async move { cluster.follow_pods_of("n", &Deaf).await }),
-        |cluster| Box::pin(async move { cluster.follow_services(&Deaf).await }),
-        |cluster| Box::pin(async move { cluster.follow_runtime_classes(&Deaf).await }),
+        |cluster| Box::pin(async move { cluster.follow_own_node("n", &NoopSink).await }),
+        |cluster| Box::pin(async move { cluster.follow_pods_of("n", &NoopSink).await }),
+        |cluster| Box::pin(async move { cluster.follow_services(&NoopSink).await }),
+        |cluster| Box::pin(async move { cluster.follow_runtime_classes(&NoopSink).await }),
         |cluster| {
             Box::pin(async move {
-                cluster.follow_object(&ObjectKey::config_map("ns", "a"), &Deaf).await;
+                cluster.follow_object(&ObjectKey::config_map("ns", "a"), &NoopSink).await;
             })
         },
     ];
@@ -177,7 +181,7 @@ async fn feeds_back_off_during_an_outage_and_resume_once() {
     sleep(AWAY).await;
     let tries = server.seen.borrow().in_vain;
     println!("{tries} connections in vain in {AWAY:?}, by {FEEDS} feeds");
-    // The delay of each grows to between 30 s and a minute.
+    // The delay of each watch grows to a value between 30 s and a minute.
     let seconds = usize::try_from(AWAY.as_secs()).unwrap();
     assert!(tries <= FEEDS * (seconds / 30 + 15), "{tries}");
     assert!(tries >= FEEDS * (seconds / 60), "no feed gave up: {tries}");
@@ -192,6 +196,6 @@ async fn feeds_back_off_during_an_outage_and_resume_once() {
     let after = server.wait("all is followed again", |seen| seen.watches == 2 * FEEDS).await;
     println!("all is followed again after {:?}", begun.elapsed());
     // The feed reads the server's version, then resumes the watch.
-    let asked = after.requests - before.requests;
-    assert!(asked <= 2 * FEEDS + 2, "{asked}");
+    let requested = after.requests - before.requests;
+    assert!(requested <= 2 * FEEDS + 2, "{requested}");
 }

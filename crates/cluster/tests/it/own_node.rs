@@ -31,8 +31,9 @@ async fn node_is_created_and_its_status_patched() {
     cluster.patch_node_status("n", patch.to_owned()).await.unwrap();
     let another = cluster.patch_node_status("n", patch.to_owned()).await.unwrap_err();
     assert!(matches!(another, ApiError::Conflict(_)), "{another:?}");
-    let asked = server.asked();
-    let paths: Vec<_> = asked.iter().map(|one| format!("{} {}", one.method, one.path)).collect();
+    let requested = server.requested();
+    let paths: Vec<_> =
+        requested.iter().map(|one| format!("{} {}", one.method, one.path)).collect();
     let expected = [
         "GET /api/v1/nodes/n",
         "POST /api/v1/nodes",
@@ -41,8 +42,8 @@ async fn node_is_created_and_its_status_patched() {
         "PATCH /api/v1/nodes/n/status",
     ];
     assert_eq!(paths, expected);
-    assert_eq!(asked[3].content_type, "application/strategic-merge-patch+json");
-    assert_eq!(asked[3].body, patch);
+    assert_eq!(requested[3].content_type, "application/strategic-merge-patch+json");
+    assert_eq!(requested[3].body, patch);
 }
 
 #[tokio::test]
@@ -54,14 +55,15 @@ async fn node_lease_is_written_to_the_lease_namespace() {
     lease.metadata.name = Some("n".to_owned());
     let made = cluster.create_node_lease(&lease).await.unwrap();
     cluster.update_node_lease(&made).await.unwrap();
-    let asked = server.asked();
-    let paths: Vec<_> = asked.iter().map(|one| format!("{} {}", one.method, one.path)).collect();
+    let requested = server.requested();
+    let paths: Vec<_> =
+        requested.iter().map(|one| format!("{} {}", one.method, one.path)).collect();
     let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
     assert_eq!(
         paths,
         [format!("GET {leases}/n"), format!("POST {leases}"), format!("PUT {leases}/n")]
     );
-    assert!(asked[2].body.contains(r#""resourceVersion":"8""#), "{}", asked[2].body);
+    assert!(requested[2].body.contains(r#""resourceVersion":"8""#), "{}", requested[2].body);
 }
 
 #[derive(Debug, Default)]

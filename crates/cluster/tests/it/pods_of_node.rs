@@ -79,13 +79,16 @@ async fn statuses_and_mirror_pods_use_their_endpoints() {
     assert_eq!(cluster.node_uid("n").await.unwrap().as_deref(), Some("node-uid"));
     assert_eq!(cluster.node_uid("n").await.unwrap(), None, "it is being deleted");
     assert_eq!(cluster.node_uid("n").await.unwrap(), None);
-    let asked = server.asked();
+    let requested = server.requested();
     assert_eq!(
-        (&*asked[0].method, &*asked[0].path),
+        (&*requested[0].method, &*requested[0].path),
         ("PATCH", "/api/v1/namespaces/ns/pods/a/status")
     );
-    assert_eq!(asked[0].content_type, "application/strategic-merge-patch+json");
-    assert_eq!(asked[0].body, patch);
-    assert_eq!((&*asked[2].method, &*asked[2].path), ("POST", "/api/v1/namespaces/ns/pods"));
-    assert_eq!((&*asked[3].method, &*asked[3].path), ("GET", "/api/v1/nodes/n"));
+    assert_eq!(requested[0].content_type, "application/strategic-merge-patch+json");
+    assert_eq!(requested[0].body, patch);
+    assert_eq!(
+        (&*requested[2].method, &*requested[2].path),
+        ("POST", "/api/v1/namespaces/ns/pods")
+    );
+    assert_eq!((&*requested[3].method, &*requested[3].path), ("GET", "/api/v1/nodes/n"));
 }

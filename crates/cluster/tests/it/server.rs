@@ -32,7 +32,7 @@ pub(crate) async fn by_kubeconfig(server: &str, cluster: &str, user: &str) -> Cl
 
 /// A received request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     pub(crate) method: String,
     /// With the query, without its random parts.
     pub(crate) path: String,
@@ -88,7 +88,7 @@ pub(crate) fn lines(lines: &[&str]) -> Answer {
 #[derive(Debug)]
 struct State {
     script: Mutex<VecDeque<Answer>>,
-    asked: watch::Sender<Vec<Asked>>,
+    requested: watch::Sender<Vec<ReceivedRequest>>,
 }
 
 #[derive(Debug)]
@@ -103,7 +103,7 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let script = Mutex::new(script.into_iter().collect());
-        let state = Arc::new(State { script, asked: watch::Sender::new(Vec::new()) });
+        let state = Arc::new(State { script, requested: watch::Sender::new(Vec::new()) });
         let mut tasks = JoinSet::new();
         let shared = Arc::clone(&state);
         tasks.spawn(async move {
@@ -141,14 +141,14 @@ impl Server {
         Cluster::new(connection, rates, Exclusion::default(), source)
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.state.asked.borrow().clone()
+    pub(crate) fn requested(&self) -> Vec<ReceivedRequest> {
+        self.state.requested.borrow().clone()
     }
 
     /// The paths of the first `count` requests.
     pub(crate) async fn paths(&self, count: usize) -> Vec<String> {
-        let mut asked = self.state.asked.subscribe();
-        let enough = asked.wait_for(|asked| asked.len() >= count).await.unwrap();
+        let mut requested = self.state.requested.subscribe();
+        let enough = requested.wait_for(|requested| requested.len() >= count).await.unwrap();
         enough.iter().map(|one| one.path.clone()).collect()
     }
 }
@@ -166,7 +166,7 @@ async fn answer(
         let value = parts.headers.get(name);
         value.map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
     };
-    let asked = Asked {
+    let requested = ReceivedRequest {
         user_agent: header("user-agent"),
         authorization: header("authorization"),
         method: parts.method.to_string(),
@@ -175,7 +175,7 @@ async fn answer(
         body: String::from_utf8(body.to_vec()).unwrap(),
     };
     let next = state.script.lock().unwrap().pop_front();
-    state.asked.send_modify(|all| all.push(asked));
+    state.requested.send_modify(|all| all.push(requested));
     let Some(Answer { status, retry_after, body }) = next else {
         return std::future::pending().await;
     };

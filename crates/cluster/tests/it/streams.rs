@@ -36,14 +36,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const POD: &str = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"ns","uid":"u1","resourceVersion":"8"},"spec":{"containers":[]}}"#;
 
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Seen {
+pub(crate) struct ServerCounts {
     pub(crate) connections: usize,
     pub(crate) watches: usize,
     pub(crate) patches: usize,
 }
 
 pub(crate) struct Server {
-    pub(crate) seen: watch::Receiver<Seen>,
+    pub(crate) seen: watch::Receiver<ServerCounts>,
     address: String,
     _tasks: JoinSet<()>,
 }
@@ -93,7 +93,7 @@ impl Body for Endless {
 
 /// Watches stay open, as does the status write of a stuck pod; anything else is answered at once.
 fn answer(
-    seen: &watch::Sender<Seen>,
+    seen: &watch::Sender<ServerCounts>,
     request: &Request<Incoming>,
 ) -> Response<Either<Endless, Full<Bytes>>> {
     let uri = request.uri().to_string();
@@ -116,7 +116,7 @@ fn answer(
 async fn start() -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("https://127.0.0.1:{}", listener.local_addr().unwrap().port());
-    let (seen_by_server, seen) = watch::channel(Seen::default());
+    let (seen_by_server, seen) = watch::channel(ServerCounts::default());
     let (mut tasks, tls) = (JoinSet::new(), tls());
     tasks.spawn(async move {
         let mut connections = JoinSet::new();
@@ -157,9 +157,9 @@ async fn cluster(server: &Server, rate: Rate) -> Cluster {
 }
 
 #[derive(Debug)]
-struct Deaf;
+struct NoopSink;
 
-impl Sink<DataObject, ()> for Deaf {
+impl Sink<DataObject, ()> for NoopSink {
     fn receive(&self, _: Change<DataObject, ()>) {}
 }
 
@@ -175,7 +175,7 @@ async fn ordinary_node_uses_one_connection() {
         let cluster = cluster.clone();
         let name = format!("settings-{number}");
         watches.spawn(async move {
-            cluster.follow_object(&ObjectKey::config_map("ns", &name), &Deaf).await;
+            cluster.follow_object(&ObjectKey::config_map("ns", &name), &NoopSink).await;
         });
     }
     let mut seen = server.seen.clone();
@@ -200,7 +200,7 @@ async fn many_watches_delay_neither_one_another_nor_calls() {
         watches.spawn(async move {
             let name = format!("settings-{number}");
             let key = ObjectKey::config_map("ns", &name);
-            cluster.follow_object(&key, &Deaf).await;
+            cluster.follow_object(&key, &NoopSink).await;
         });
     }
     let mut seen = server.seen.clone();
@@ -253,7 +253,7 @@ async fn hanging_calls_do_not_delay_the_lease() {
         statuses.spawn(async move { cluster.patch_status(&pod, "{}".to_owned()).await.map(drop) });
     }
     let mut seen = server.seen.clone();
-    let full = |seen: &Seen| seen.patches >= STREAMS as usize;
+    let full = |seen: &ServerCounts| seen.patches >= STREAMS as usize;
     let all = timeout(PATIENCE, seen.wait_for(full)).await;
     drop(all.expect("the connection is full").unwrap());
     timeout(PATIENCE / 3, cluster.node_lease("n")).await.expect("it does not wait").unwrap();

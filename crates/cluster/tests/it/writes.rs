@@ -45,17 +45,20 @@ async fn pod_is_marked_by_strategic_merge_and_deleted_with_preconditions() {
     assert_eq!(version, Version::from(8));
     assert_eq!(cluster.remove_pod(&target(), &verdict()).await.unwrap(), PodRemoved::Gone);
     assert_eq!(cluster.remove_pod(&target(), &verdict()).await.unwrap(), PodRemoved::Held);
-    let asked = server.asked();
+    let requested = server.requested();
     assert_eq!(
-        (&*asked[0].method, &*asked[0].path),
+        (&*requested[0].method, &*requested[0].path),
         ("PATCH", "/api/v1/namespaces/ns/pods/a/status")
     );
-    assert_eq!(asked[0].content_type, "application/strategic-merge-patch+json");
+    assert_eq!(requested[0].content_type, "application/strategic-merge-patch+json");
     let body = r#"{"metadata":{"resourceVersion":"7","uid":"u1"},"status":{"phase":"Failed"}}"#;
-    assert_eq!(asked[0].body, body);
-    assert_eq!((&*asked[1].method, &*asked[1].path), ("DELETE", "/api/v1/namespaces/ns/pods/a"));
+    assert_eq!(requested[0].body, body);
+    assert_eq!(
+        (&*requested[1].method, &*requested[1].path),
+        ("DELETE", "/api/v1/namespaces/ns/pods/a")
+    );
     for part in [r#""gracePeriodSeconds":0"#, r#""uid":"u1""#, r#""resourceVersion":"7""#] {
-        assert!(asked[1].body.contains(part), "{}", asked[1].body);
+        assert!(requested[1].body.contains(part), "{}", requested[1].body);
     }
 }
 
@@ -75,7 +78,8 @@ async fn deletions_are_rate_limited_and_do_not_delay_the_lease() {
     let (third, lease) = tokio::join!(cluster.remove_pod(&pod, &verdict), cluster.lease(&name));
     assert_eq!((third.unwrap(), lease.unwrap()), (PodRemoved::Gone, None));
     assert!(begun.elapsed() >= Duration::from_millis(1900), "{:?}", begun.elapsed());
-    let methods: Vec<String> = server.asked().into_iter().map(|asked| asked.method).collect();
+    let methods: Vec<String> =
+        server.requested().into_iter().map(|requested| requested.method).collect();
     assert_eq!(methods, ["DELETE", "DELETE", "GET", "DELETE"]);
 }
 
@@ -124,10 +128,10 @@ async fn not_found_counts_only_if_it_names_the_object() {
         missing("nodes", "n1"),
         missing("pods", "n"),
     ];
-    let asked = other_answers.len();
+    let requested = other_answers.len();
     let server = Server::start(other_answers).await;
     let cluster = server.cluster().await;
-    for index in 0..asked {
+    for index in 0..requested {
         let answer = cluster.node("n").await;
         assert!(matches!(answer, Err(ApiError::Refused { code: 404, .. })), "{index}: {answer:?}");
     }
@@ -159,10 +163,10 @@ async fn lease_write_has_the_version_that_was_read() {
     assert_eq!(cluster.update_lease(&name, &seen, &record).await.unwrap().version, "4");
     let error = cluster.update_lease(&name, &seen, &record).await.unwrap_err();
     assert!(matches!(error, ApiError::Conflict(_)));
-    let asked = server.asked();
-    assert_eq!(asked[2].path, "/apis/coordination.k8s.io/v1/namespaces/k/leases/l");
+    let requested = server.requested();
+    assert_eq!(requested[2].path, "/apis/coordination.k8s.io/v1/namespaces/k/leases/l");
     for part in [r#""resourceVersion":"3""#, r#""holderIdentity":"b""#, "00:00:00.000001Z"] {
-        assert!(asked[2].body.contains(part), "{}", asked[2].body);
+        assert!(requested[2].body.contains(part), "{}", requested[2].body);
     }
 }
 
@@ -187,13 +191,13 @@ async fn event_is_written_to_the_namespace_of_its_object() {
         annotations: vec![("starved_resource", "memory".to_owned())],
     };
     server.cluster().await.write_event(&event).await.unwrap();
-    let asked = &server.asked()[0];
-    assert_eq!(asked.path, "/api/v1/namespaces/ns/events");
+    let requested = &server.requested()[0];
+    assert_eq!(requested.path, "/api/v1/namespaces/ns/events");
     let annotations = r#""annotations":{"starved_resource":"memory"}"#;
     for part in
         [r#""name":"a.3b9aca000""#, r#""component":"test""#, r#""type":"Normal""#, annotations]
     {
-        assert!(asked.body.contains(part), "{}", asked.body);
+        assert!(requested.body.contains(part), "{}", requested.body);
     }
 }
 

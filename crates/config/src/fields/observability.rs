@@ -111,9 +111,9 @@ settings! {
 settings! {
     /// Traces.
     pub struct Tracing {
-        /// The collector; none for `localhost:4317`.
+        /// The collector; `None` for `localhost:4317`.
         endpoint: Option<String> = "endpoint", absent(None);
-        /// The number of sampled root spans per million; none to follow the sampling of the caller only.
+        /// The number of sampled root spans per million; `None` to follow the sampling of the caller only.
         sampling_rate_per_million: Option<i32> = "samplingRatePerMillion", absent(None);
     }
 }

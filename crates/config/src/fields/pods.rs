@@ -30,7 +30,7 @@ words! {
 settings! {
     /// Ids for pods with a user namespace.
     pub struct UserNamespaces {
-        /// How many ids each pod gets; none for 65536.
+        /// How many ids each pod gets; `None` for 65536.
         ids_per_pod: Option<i64> = "idsPerPod", absent(None);
     }
 }
@@ -38,7 +38,7 @@ settings! {
 settings! {
     /// The back-off of failing containers.
     pub struct CrashLoopBackOff {
-        /// The maximum; none when the feature is off.
+        /// The maximum; `None` when the feature is off.
         max_container_restart_period: Option<GoDuration> =
             "maxContainerRestartPeriod", absent(None);
     }

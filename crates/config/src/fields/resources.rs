@@ -18,17 +18,17 @@ words! {
 words! {
     /// A limit that is written to cgroups.
     pub enum NodeAllocatableEnforcement {
-        /// No limit; stands alone.
+        /// No limit; cannot be combined.
         None = "none",
         /// The limit of all pods.
         Pods = "pods",
         /// The reservation for the system.
         SystemReserved = "system-reserved",
-        /// The same, for CPU alone.
+        /// Like the previous value, but only for CPU.
         SystemReservedCompressible = "system-reserved-compressible",
         /// The reservation for Kubernetes.
         KubeReserved = "kube-reserved",
-        /// The same, for CPU alone.
+        /// Like the previous value, but only for CPU.
         KubeReservedCompressible = "kube-reserved-compressible",
     }
 }
@@ -92,7 +92,7 @@ words! {
         None = "none",
         /// If possible.
         BestEffort = "best-effort",
-        /// As far as the node allows, or the pod is rejected.
+        /// Alignment is required: the pod is rejected if the node cannot provide it.
         Restricted = "restricted",
         /// On one NUMA node, or the pod is rejected.
         SingleNumaNode = "single-numa-node",
@@ -112,7 +112,7 @@ words! {
 settings! {
     /// Swap of pods.
     pub struct MemorySwap {
-        /// The rule; none for `NoSwap`.
+        /// The rule; `None` for `NoSwap`.
         swap_behavior: Option<SwapBehavior> = "swapBehavior", unset(None);
     }
 }

@@ -11,7 +11,7 @@ pub enum FlagError {
     /// The flag is unknown.
     #[error("unknown flag {flag}")]
     Unknown {
-        /// As on the command line.
+        /// The flag as it was written on the command line.
         flag: String,
     },
     /// The flag no longer exists.
@@ -25,7 +25,7 @@ pub enum FlagError {
     /// The flag needs a value.
     #[error("flag {flag} needs a value")]
     NoValue {
-        /// As on the command line.
+        /// The flag as it was written on the command line.
         flag: String,
     },
     /// The value has the wrong syntax.
@@ -38,7 +38,7 @@ pub enum FlagError {
         /// The error.
         problem: String,
     },
-    /// An argument is not a flag; `--flag true` ends up here too.
+    /// An argument is not a flag, for example `true` in `--flag true`.
     #[error("unexpected argument {argument:?}")]
     Positional {
         /// The argument.

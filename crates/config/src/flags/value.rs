@@ -20,7 +20,7 @@ pub(super) fn join(syntax: Syntax, texts: &[&str]) -> Result<Value, String> {
         | Syntax::Version
         | Syntax::Taints
         | Syntax::Modules => {
-            // Each occurrence replaces the previous one: the last one is used, but all must be valid.
+            // Each occurrence replaces the previous one. The last one is used, but all must be valid.
             let mut last = Value::Null;
             for text in texts {
                 last = single(syntax, text)?;

@@ -14,7 +14,7 @@ macro_rules! words {
             /// Every word, in the order of declaration.
             pub const ALL: &'static [Self] = &[$(Self::$Variant,)+];
 
-            /// The word as it stands in a file.
+            /// The word in a file.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$Variant => $word,)+ }
             }
@@ -94,7 +94,7 @@ macro_rules! settings {
 
         impl $Struct {
             #[doc(hidden)]
-            /// The names of all fields as they stand in a file.
+            /// The names of all fields in a file.
             pub const FIELDS: &'static [&'static str] = &[$($name,)+];
 
             #[doc(hidden)]

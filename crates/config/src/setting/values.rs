@@ -94,7 +94,7 @@ macro_rules! integer_settings {
     )*};
 }
 
-// The API counts in signed numbers of 32 bits; the unsigned types here only leave out the negative.
+// The API uses signed numbers of 32 bits; the unsigned types here exclude negative ones.
 integer_settings! {
     u16, 0, i64::from(u16::MAX);
     u32, 0, i64::from(i32::MAX);

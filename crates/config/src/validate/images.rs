@@ -137,7 +137,7 @@ fn is_plain_count(text: &str) -> bool {
     let digits = whole.len() + fraction.len();
     let binary = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].iter().position(|known| *known == suffix);
     if let Some(power) = binary {
-        // Three decimal digits for each factor of 1024, and one in reserve.
+        // Three decimal digits for each factor of 1024, and one more.
         return fraction.is_empty() && digits + 3 * (power + 1) < 15;
     }
     let decimal = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];

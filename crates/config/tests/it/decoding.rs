@@ -48,8 +48,8 @@ fn file_of_another_kind_is_refused_with_the_kind_found() {
         ("", "is empty"),
         ("# nothing\n", "is empty"),
         ("  \n\n", "is empty"),
-        ("- a\n", "holds no object"),
-        ("abc", "holds no object"),
+        ("- a\n", "does not contain an object"),
+        ("abc", "does not contain an object"),
         ("a: [1\n", "is neither YAML nor JSON: "),
         ("a: b: c\n", "is neither YAML nor JSON: "),
         ("kind: KubeletConfiguration\n", "found no apiVersion and kind KubeletConfiguration"),
@@ -146,11 +146,11 @@ fn every_value_of_the_wrong_type_is_reported_with_its_path() {
             "address: \"localhost\" is not an IP address",
             "authentication.webhook.enabled: expected true or false, found a string",
             "authorization: expected an object, found the number 3",
-            "cgroupDriver: \"docker\" is none of cgroupfs, systemd",
+            "cgroupDriver: \"docker\" is not one of cgroupfs, systemd",
             "clusterDNS: expected a list, found a string",
             "clusterDomain: expected a string (put the value in quotes), found the number 123",
             "containerLogMaxSize: \"10Q\" is not a quantity such as 100Mi, 1.5 or 250m",
-            "evictionHard[memory.free]: \"memory.free\" is none of memory.available, \
+            "evictionHard[memory.free]: \"memory.free\" is not one of memory.available, \
              nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree, \
              containerfs.available, containerfs.inodesFree, allocatableMemory.available, \
              pid.available",
@@ -161,11 +161,11 @@ fn every_value_of_the_wrong_type_is_reported_with_its_path() {
             "logging.flushFrequency: \"soon\" is not a duration such as 1m30s, 20s or 100ms",
             "maxPods: expected an integer, found a string",
             "port: expected an integer from 0 to 65535, found the number 70000",
-            "registerWithTaints[0].effect: \"Never\" is none of NoSchedule, PreferNoSchedule, \
+            "registerWithTaints[0].effect: \"Never\" is not one of NoSchedule, PreferNoSchedule, \
              NoExecute",
             "syncFrequency: expected a duration such as 1m30s, found the number 60",
             "systemReserved.cpu: expected a quantity such as 100Mi, 1.5 or 250m in quotes, found the number 1",
-            "systemReserved.gpu: \"gpu\" is none of cpu, memory, ephemeral-storage, pid",
+            "systemReserved.gpu: \"gpu\" is not one of cpu, memory, ephemeral-storage, pid",
         ]
     );
 }

@@ -61,7 +61,7 @@ fn hard_eviction_defaults_are_replaced_or_merged_with_a_map() {
 
 // behaviour: CFG-11
 #[test]
-fn zero_means_unset_only_for_some_fields() {
+fn zero_is_a_default_only_for_some_fields() {
     let config = configured(
         "maxPods: 0\nport: 0\nsyncFrequency: 0s\nevictionPressureTransitionPeriod: 0s\n\
          registryBurst: 0\ncontainerLogMaxSize: \"\"\naddress: \"\"\nauthorization: {mode: \"\"}\n\

@@ -127,7 +127,7 @@ fn missing_drop_in_directory_is_fatal() {
 
 // behaviour: CFG-28
 #[test]
-fn drop_in_is_merged_after_the_file_got_its_defaults() {
+fn drop_in_is_merged_after_defaults_of_the_file_are_set() {
     // The report frequency was set before the drop-in was merged.
     let update = node("", "nodeStatusUpdateFrequency: 20s");
     let config = load_with_drop_ins(&update).unwrap().config;

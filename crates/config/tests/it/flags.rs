@@ -15,7 +15,7 @@ fn parse(args: &[&str]) -> FlagSet {
     FlagSet::parse(args.iter().copied()).unwrap()
 }
 
-/// The configuration of a start with flags alone.
+/// The configuration of a start with only flags.
 fn started(args: &[&str]) -> KubeletConfiguration {
     match load_sources(None, None, &parse(args)) {
         Ok(loaded) => loaded.config,
@@ -240,8 +240,8 @@ fn invalid_flag_value_is_an_error_that_names_the_flag() {
     assert_eq!(
         found,
         [
-            "--cgroup-driver: cgroupDriver: \"docker\" is none of cgroupfs, systemd",
-            "--kube-reserved: kubeReserved.gpu: \"gpu\" is none of cpu, memory, ephemeral-storage, pid",
+            "--cgroup-driver: cgroupDriver: \"docker\" is not one of cgroupfs, systemd",
+            "--kube-reserved: kubeReserved.gpu: \"gpu\" is not one of cpu, memory, ephemeral-storage, pid",
             "--port: port: expected an integer from 0 to 65535, found the number 70000",
         ]
     );

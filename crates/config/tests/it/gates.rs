@@ -69,6 +69,6 @@ fn explicit_value_is_none_when_a_gate_is_not_set() {
         ("", "NoSuchThing", None),
     ] {
         let config = configured(&format!("featureGates: {{{gates}}}"));
-        assert_eq!(config.features().asked(name), expected, "{gates} {name}");
+        assert_eq!(config.features().explicit_value(name), expected, "{gates} {name}");
     }
 }

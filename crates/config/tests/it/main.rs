@@ -65,7 +65,7 @@ fn configured(fields: &str) -> KubeletConfiguration {
     loaded(fields).config
 }
 
-/// The same with its warnings.
+/// Like `configured`, with its warnings.
 fn loaded(fields: &str) -> Loaded {
     match Node::with_fields(fields).load() {
         Ok(loaded) => loaded,

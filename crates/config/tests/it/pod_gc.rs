@@ -34,7 +34,7 @@ fn defaults_match_upstream_except_lease_name_and_port() {
 
 // behaviour: PGC-111
 #[test]
-fn threshold_of_zero_or_less_is_kept() {
+fn threshold_of_zero_or_less_is_accepted_unchanged() {
     for (text, threshold) in [("0", 0), ("-1", -1), ("3", 3)] {
         let flag = format!("--terminated-pod-gc-threshold={text}");
         assert_eq!(arguments(&[&flag]).terminated.threshold, threshold);

@@ -65,7 +65,7 @@ async fn error_is_one_line() {
 }
 
 #[tokio::test]
-async fn empty_and_malformed_answers_are_errors() {
+async fn empty_and_malformed_responses_are_errors() {
     let server = Server::running();
     let client = server.client();
     for (_, method, object, _) in METHODS {

@@ -18,7 +18,7 @@ fn images(count: usize, size: usize) -> cri::ListImagesResponse {
 }
 
 #[tokio::test]
-async fn answer_of_20_mib_is_accepted() {
+async fn response_of_20_mib_is_accepted() {
     let server = Server::running();
     server.answer("ListImages", &images(20_000, 1 << 10));
     let list = server.client().list_images().await.unwrap();
@@ -27,7 +27,7 @@ async fn answer_of_20_mib_is_accepted() {
 }
 
 #[tokio::test]
-async fn answer_above_the_limit_is_an_error_and_the_next_call_works() {
+async fn response_above_the_limit_is_an_error_and_the_next_call_works() {
     let server = Server::running();
     let client = server.client();
     server.answer("ListImages", &images(1, 65 * MIB));

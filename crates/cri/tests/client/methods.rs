@@ -1,4 +1,4 @@
-//! Every method of the port, for properties of all methods.
+//! Every method of the port, for tests that apply to all methods.
 
 use std::time::Duration;
 

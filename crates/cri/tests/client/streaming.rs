@@ -87,7 +87,7 @@ async fn checkpoint_sends_the_location_and_timeout() {
 }
 
 #[tokio::test]
-async fn answer_without_url_is_an_error() {
+async fn response_without_url_is_an_error() {
     let server = Server::running();
     server.answer("Exec", &cri::ExecResponse::default());
     let error = server.client().exec(&exec_request()).await.unwrap_err();

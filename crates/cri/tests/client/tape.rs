@@ -49,7 +49,7 @@ pub(crate) async fn play(
     let begun =
         |written: &Written| written.header || !written.messages.is_empty() || written.end.is_some();
     written.wait_for(begun).await.expect("the tape is held here");
-    // Each item keeps the tape: without it no more messages could come.
+    // Each item keeps the tape: without it, no more messages could be sent.
     let state = (tape, written, 0, handling);
     let messages = stream::unfold(state, |(tape, mut written, position, handling)| async move {
         let more = |written: &Written| written.messages.len() > position || written.end.is_some();

@@ -192,7 +192,7 @@ pub(crate) fn verdict(subject: Subject) -> Verdict {
     }
 }
 
-/// The mount of [`container_config`], as it is sent.
+/// The mount of [`container_config`] in the CRI request.
 pub(crate) fn sent_mount() -> cri::Mount {
     cri::Mount {
         container_path: "/in/container".into(),
@@ -208,7 +208,7 @@ pub(crate) fn sent_mount() -> cri::Mount {
     }
 }
 
-/// Its device, as it is sent.
+/// The device of [`container_config`] in the CRI request.
 pub(crate) fn sent_device() -> cri::Device {
     cri::Device {
         container_path: "/dev/xda".into(),

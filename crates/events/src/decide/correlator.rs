@@ -18,7 +18,7 @@ use super::Latest;
 
 /// How many entries of each kind are kept.
 const MOST_KEPT: usize = 4096;
-/// From this number on, events that differ in their message alone are combined.
+/// From this number on, events that differ only in their message are combined.
 const MOST_SIMILAR: usize = 10;
 /// After this time without a similar event, the count starts again.
 const SIMILAR_FOR: Duration = Duration::from_mins(10);
@@ -28,7 +28,7 @@ const ONE_IN: Duration = Duration::from_mins(5);
 
 /// State of a group of similar events.
 #[derive(Debug, Clone)]
-struct Similar {
+struct SimilarEvents {
     messages: BTreeSet<u64>,
     last: Timestamp,
 }
@@ -40,10 +40,10 @@ struct WrittenEvent {
     count: u32,
 }
 
-/// Stores what was sent.
+/// Stores the sent event.
 #[derive(Debug)]
 pub struct Correlator {
-    similar: Latest<Similar>,
+    similar: Latest<SimilarEvents>,
     written: Latest<Option<WrittenEvent>>,
     allowed: Latest<Tokens>,
 }
@@ -80,7 +80,7 @@ impl Correlator {
     fn combined(&mut self, event: ClusterEvent) -> (u64, ClusterEvent) {
         let now = event.at;
         let group = hash(&(object(&event), &event.reason));
-        let fresh = || Similar { messages: BTreeSet::new(), last: now };
+        let fresh = || SimilarEvents { messages: BTreeSet::new(), last: now };
         let similar = self.similar.get_or(group, fresh);
         if now.duration_since(similar.last).unsigned_abs() > SIMILAR_FOR {
             *similar = fresh();

@@ -95,15 +95,15 @@ fn similar_events_are_combined_from_the_tenth_on() {
 #[test]
 fn object_gets_a_burst_and_then_one_event_in_five_minutes() {
     let mut correlator = Correlator::default();
-    let mut tell = |second: i64| sent(correlator.correlate(event("a", "x", second)));
+    let mut send = |second: i64| sent(correlator.correlate(event("a", "x", second)));
     for number in 1..=25 {
-        assert_eq!(tell(0).0, number);
+        assert_eq!(send(0).0, number);
     }
-    assert_eq!(tell(0).0, 0);
-    assert_eq!(tell(299).0, 0);
+    assert_eq!(send(0).0, 0);
+    assert_eq!(send(299).0, 0);
     // Events that were not sent were counted, too.
-    assert_eq!(tell(300), (28, "x".to_owned()));
-    assert_eq!(tell(301).0, 0);
+    assert_eq!(send(300), (28, "x".to_owned()));
+    assert_eq!(send(301).0, 0);
     assert_eq!(sent(correlator.correlate(event("b", "x", 301))).0, 1);
 }
 

@@ -48,7 +48,7 @@ pub enum Next {
 }
 
 /// The step after the response to attempt `tries` for an event. `fraction`, from 0 to 1, spreads the first
-/// waits, so that nodes do not retry in step.
+/// waits, so that nodes do not retry at the same time.
 pub fn next(answer: Result<(), &ApiError>, counted: bool, tries: u32, fraction: f64) -> Next {
     let error = match answer {
         Ok(()) => return Next::Done,

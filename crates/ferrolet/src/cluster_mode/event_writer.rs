@@ -14,7 +14,7 @@ pub(crate) struct EventSinks {
     pub(crate) node: Arc<dyn NodeEvents>,
 }
 
-/// Starts the writer of events to the API server, where there is one; returns it beside the receivers of the ports.
+/// Starts the writer of events if there is an API server. Returns it in addition to the receivers of the ports.
 pub(crate) fn start_event_writer(
     settings: &Settings,
     ports: &Ports,

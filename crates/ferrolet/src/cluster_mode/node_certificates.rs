@@ -33,7 +33,7 @@ use crate::wiring::{Ports, Settings};
 
 /// The largest file of certificates.
 const LONGEST: u64 = 1 << 20;
-/// How long a start without rotation waits for the first certificate, as upstream.
+/// How long a start without rotation waits for the first certificate, like upstream.
 const BOOTSTRAP_PATIENCE: Duration = Duration::from_hours(1);
 
 /// The settings of the node's certificates.
@@ -80,7 +80,7 @@ pub struct OwnCertificates {
 }
 
 impl OwnCertificates {
-    /// Those of a node that is connected.
+    /// The certificates of a connected node.
     pub(crate) fn new(
         settings: CertificateSettings,
         cluster: &Arc<Cluster>,
@@ -98,7 +98,7 @@ pub(crate) struct Identity {
     pub(crate) file: Option<PathBuf>,
     /// Where a node without a valid client certificate requests one.
     bootstrap: Option<Arc<dyn SigningRequests>>,
-    /// Whether a certificate is requested at once, in place of that of the kubeconfig.
+    /// Whether a certificate is requested immediately to replace the one of the kubeconfig.
     is_forced: bool,
 }
 
@@ -134,7 +134,8 @@ pub(crate) async fn prepare_identity(
     identity.file = Some(store.current_path());
     import(&store, found, now, &mut identity).await;
     if identity.bootstrap.is_none() && client_pair(kubeconfig).is_ok_and(|pair| pair.is_none()) {
-        // A token or a plugin requests the first certificate; calls use the certificate only.
+        // A token or a plugin only authenticates the request for the first certificate; all other
+        // calls use the certificate.
         identity.bootstrap = Some(client(kubeconfig).await.context("connect with the kubeconfig")?);
     }
     Ok(identity)
@@ -176,14 +177,14 @@ async fn bootstrap(
 }
 
 /// A certificate of a kubeconfig.
-struct Found {
+struct KubeconfigCertificate {
     pair: CertificatePair,
     /// Whether it is in the kubeconfig itself.
     is_inline: bool,
 }
 
 /// The client certificate of a kubeconfig, if it can be used.
-async fn pair_of(kubeconfig: &Path) -> Option<Found> {
+async fn pair_of(kubeconfig: &Path) -> Option<KubeconfigCertificate> {
     let files = Host::default();
     let read = async |path: &Path| {
         let content = files.read(path, LONGEST).await.ok()?;
@@ -198,14 +199,14 @@ async fn pair_of(kubeconfig: &Path) -> Option<Found> {
             (format!("{}\n{}", read(&certificate).await?, read(&key).await?), false)
         }
     };
-    Some(Found { pair: parse_pair(text).ok()?, is_inline })
+    Some(KubeconfigCertificate { pair: parse_pair(text).ok()?, is_inline })
 }
 
 /// Stores the certificate of the kubeconfig, unless a valid one is stored: calls use the stored one from now on. One
-/// that the kubeconfig contains is an administrator's, and replaced at once, as upstream.
+/// that the kubeconfig contains is an administrator's, and replaced at once, like upstream.
 async fn import(
     store: &CertificateStore,
-    found: Option<Found>,
+    found: Option<KubeconfigCertificate>,
     now: Timestamp,
     identity: &mut Identity,
 ) {

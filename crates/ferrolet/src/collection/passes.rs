@@ -47,7 +47,7 @@ impl Reader {
         (reader, stream::unfold(reported, next).chain(last).boxed())
     }
 
-    /// Sends a line. A client that disconnected or does not read misses it; the pass goes on.
+    /// Sends a line. A client that disconnected or does not read misses it; the pass continues.
     async fn send(&mut self, line: GcLine) {
         let began = Instant::now();
         let taken = self.lines.send_timeout(line, self.patience).await.is_ok();
@@ -72,13 +72,13 @@ pub(super) struct Passes {
     pub(super) containers: ContainerGc,
     pub(super) images: ImageGc,
     pub(super) ledger: Arc<Ledger>,
-    pub(super) asked: mpsc::Receiver<Reader>,
+    pub(super) requested: mpsc::Receiver<Reader>,
 }
 
 impl Passes {
     pub(super) async fn run(mut self, stop: CancellationToken) {
         let passes = async {
-            while let Some(reader) = self.asked.recv().await {
+            while let Some(reader) = self.requested.recv().await {
                 self.pass(reader).await;
             }
             // The senders are dropped: the agent stops.

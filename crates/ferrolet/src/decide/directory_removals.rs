@@ -6,7 +6,7 @@ use model::ids::PodUid;
 
 /// How many directories are removed at a time.
 const AT_A_TIME: usize = 4;
-/// The same including slow removals: they must not hold up others when a file system hangs.
+/// Like `AT_A_TIME`, including slow removals: they must not hold up others when a file system hangs.
 const WITH_SLOW: usize = 32;
 
 /// Directories to be removed, each by one removal at a time.
@@ -46,7 +46,7 @@ impl RemovalQueue {
         begin
     }
 
-    /// A removal has ended. Returns whether it is the first failure in a row.
+    /// Records the end of a removal. Returns whether it is the first failure in a row.
     pub(crate) fn ended(&mut self, uid: &PodUid, is_removed: bool) -> bool {
         self.running.remove(uid);
         self.slow.remove(uid);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn few_removals_run_at_a_time_and_one_of_each_pod() {
+    fn removals_are_limited_in_total_and_to_one_per_pod() {
         let mut queue = queue(&["a", "b", "c", "d", "e", "f"]);
         assert_eq!(queue.start(|_| true), uids(&["a", "b", "c", "d"]));
         queue.request("a".into());
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn removals_that_hang_hold_up_no_others_for_long_and_are_bounded() {
+    fn hanging_removals_delay_others_briefly_and_are_bounded() {
         let names: Vec<String> = (0..100).map(|number| format!("{number:02}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let mut queue = queue(&names);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_of_a_pod_that_came_back_stays_until_the_pod_is_gone_again() {
+    fn directory_of_a_recreated_pod_stays_until_the_pod_is_removed() {
         let mut queue = queue(&["a", "b"]);
         assert_eq!(queue.start(|uid| uid.as_str() == "b"), uids(&["b"]));
         assert_eq!(queue.running().iter().cloned().collect::<Vec<_>>(), uids(&["b"]));

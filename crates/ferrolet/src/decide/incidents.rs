@@ -89,7 +89,7 @@ pub(crate) fn rejection(pod: &Pod, rejection: &Rejection) -> Incident {
     }
 }
 
-/// The status of a pod in which terminated instances without a message have that of their kill.
+/// The status of a pod, with the message of the kill for terminated instances that have no message.
 pub(crate) fn with_kill_messages<'a>(
     status: &'a observed::RuntimePodStatus,
     messages: &BTreeMap<ContainerId, String>,

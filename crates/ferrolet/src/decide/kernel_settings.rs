@@ -1,4 +1,4 @@
-//! Sysctls that a node requires, as upstream.
+//! Sysctls that a node requires, like upstream.
 
 use std::fmt;
 

@@ -106,7 +106,7 @@ fn reservations_above_capacity_are_an_error() {
 
 // behaviour: CGR-20
 #[test]
-fn eviction_threshold_is_allocatable_when_a_flag_says_so() {
+fn flag_keeps_the_eviction_threshold_allocatable() {
     let flags = NodeFlags { ignores_eviction: true, ..NodeFlags::default() };
     let config = config("kubeReserved: {memory: 4Gi, ephemeral-storage: 1k}");
     let found = node_resources(&config, flags, &machine(), 100_000);

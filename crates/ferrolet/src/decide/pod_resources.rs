@@ -6,7 +6,7 @@ use model::pod_resources::PodContainers;
 use model::pod_state::PodState;
 use podspec::view;
 
-/// Whether a pod uses resources of the node, or will: the contrary of upstream's `isPodInactive`.
+/// Whether a pod uses resources of the node, or will: the opposite of upstream's `isPodInactive`.
 pub(crate) fn is_active(state: PodState, pod: &Pod, reported: Option<&PodStatus>) -> bool {
     match state {
         // While it terminates it still has its resources, though its published phase may be Failed.

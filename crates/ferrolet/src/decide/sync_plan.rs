@@ -29,7 +29,7 @@ pub(crate) struct SyncInput<'a> {
     pub(crate) now: Timestamp,
 }
 
-/// A pod relies on something that the agent does not support yet: the event that reports it.
+/// The event for a pod that relies on a feature that the agent does not support yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unsupported {
     /// The reason.

@@ -57,7 +57,7 @@ fn wait_of(plan: SyncPlan) -> (WaitOn, Retry, String, String) {
 #[test]
 fn finished_pod_is_not_synced() {
     let (pod, none) = (pod("web").build(), observed(None));
-    // Whatever else holds.
+    // Regardless of the other inputs.
     let other = SyncInput {
         deadline: Some(at(NOW - 1)),
         unsupported: Some(unsupported()),

@@ -77,12 +77,12 @@ pub(crate) struct FoundChains {
 }
 
 impl FoundChains {
-    /// The rules to look for: not those in, or to, a chain that does not exist.
+    /// The rules to check: without rules in, or to, a chain that does not exist.
     pub(crate) fn rules_to_look_for(&self, family: Family) -> Vec<FilterRule> {
         if self.chains.contains(&FIREWALL) { wanted_rules(family) } else { Vec::new() }
     }
 
-    /// What is to be created, chains before rules.
+    /// The chains and rules to create, chains first.
     pub(crate) fn missing(&self, family: Family) -> Vec<Addition> {
         let chains = wanted_chains(family).into_iter().filter(|one| !self.chains.contains(one));
         let rules = wanted_rules(family).into_iter().filter(|one| !self.rules.contains(one));

@@ -44,7 +44,8 @@ pub(super) struct PreemptionResult {
 }
 
 impl Preemptions {
-    /// Waits until the grace periods of a pod's victims are over; for ever without any. `None` if a wait was lost.
+    /// Waits until the grace periods of a pod's victims are over; never returns without any. `None` if a wait was
+    /// lost.
     pub(super) async fn next_result(&mut self) -> Option<PreemptionResult> {
         match self.0.join_next().await {
             Some(Ok(room)) => Some(room),
@@ -94,7 +95,7 @@ impl SyncLoop {
         self.refresh_node(round.refresh);
     }
 
-    /// Works on the admission of a pod; it is repeated if that panics.
+    /// Runs a step of the admission of a pod; a step that panics is repeated.
     fn admission_guarded<T>(
         &mut self,
         uid: &PodUid,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use model::admission::Rejection;
 use model::ids::{PodName, PodUid};
-use pods::decide::intake::{IntakeCommand, IntakeEvent, OutdatedCopies, PodChecks, Surroundings};
+use pods::decide::intake::{IntakeCommand, IntakeContext, IntakeEvent, OutdatedCopies, PodChecks};
 use pods::decide::worker::{Target, Update};
 use podspec::view;
 use tracing::{info, warn};
@@ -26,7 +26,7 @@ struct Snapshot {
 }
 
 impl SyncLoop {
-    /// Feeds an event into the intake, and executes what follows.
+    /// Feeds an event into the intake, and executes the resulting commands.
     pub(super) async fn feed(&mut self, event: IntakeEvent) {
         let commands = self.decide(event);
         self.execute_all(commands).await;
@@ -35,7 +35,7 @@ impl SyncLoop {
     /// Feeds an event into the intake. Writes the index of pods before any command is executed.
     pub(super) fn decide(&mut self, event: IntakeEvent) -> Vec<IntakeCommand> {
         let Snapshot { live, outdated, removing } = self.snapshot();
-        let around = Surroundings { live: &live, outdated: &outdated, removing: &removing };
+        let around = IntakeContext { live: &live, outdated: &outdated, removing: &removing };
         let uid = event.uid().cloned();
         let commands = self.intake.step(event, &around);
         let index = &self.parts.gc.index;

@@ -33,7 +33,8 @@ impl SyncLoop {
         outdated_copies(&copies, &live.collect::<Vec<_>>())
     }
 
-    /// Logs which pods are kept running since the last comparison, and which are not any more.
+    /// Logs the pods that are kept running since the last comparison, and the pods that no longer
+    /// are.
     pub(super) fn log_copies(&self, before: &OutdatedCopies) {
         let now = self.intake.outdated();
         for uid in now.kept_running.difference(&before.kept_running) {

@@ -1,5 +1,5 @@
 //! The loop's steps for single pods. A panic fails a step for its pod alone: it is repeated after a wait, and until
-//! then all other steps for the pod wait behind it.
+//! then all other steps for the pod wait.
 
 use std::borrow::Cow;
 use std::mem::discriminant;

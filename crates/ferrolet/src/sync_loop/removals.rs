@@ -1,4 +1,5 @@
-//! Directories of pods that are gone. They are removed beside the loop, which never waits for a disk.
+//! Removes directories of pods that no longer exist. This happens in separate tasks: the loop never
+//! waits for a disk.
 
 use std::collections::BTreeSet;
 
@@ -21,10 +22,10 @@ pub(super) struct DirectoryRemovals {
     tasks: JoinSet<RemovalEvent>,
 }
 
-/// What a task did.
+/// The result of a task.
 #[derive(Debug)]
 pub(super) enum RemovalEvent {
-    /// The pods that have a directory, or why they are not known.
+    /// The pods that have a directory, or the error of the list.
     Listed(Result<Vec<PodUid>, String>),
     /// The directory of a pod is gone, or why it is not.
     Removed(PodUid, Result<(), String>),
@@ -41,7 +42,7 @@ impl DirectoryRemovals {
         self.queue.running()
     }
 
-    /// Waits until a task has ended; for ever while there is none.
+    /// Waits until a task has ended; never returns while there is none.
     pub(super) async fn ended(&mut self) -> RemovalEvent {
         loop {
             match self.tasks.join_next().await {

@@ -27,7 +27,7 @@ impl SyncLoop {
         }
     }
 
-    /// Decides again about the pods that request other resources: something has changed on the node.
+    /// Decides again about pending resizes, because something has changed on the node.
     pub(super) async fn retry_resizes(&mut self, trigger: Trigger) {
         if self.parts.allocation.has_requests() && self.intake.is_started() {
             let waiting = self.parts.allocation.waiting(|uid| {

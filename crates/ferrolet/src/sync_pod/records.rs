@@ -10,9 +10,9 @@ use status::decide::Waiting;
 /// State of one pod.
 #[derive(Debug, Default)]
 struct SyncRecord {
-    /// Whether this agent has repaired what an earlier agent left undone.
+    /// Whether this agent has completed the unfinished steps of an earlier agent.
     adopted: bool,
-    /// Why containers did not start at the last attempt, by container name; none if all did.
+    /// Why containers did not start at the last attempt, by container name; `None` if all did.
     start_failures: Option<BTreeMap<String, Waiting>>,
 }
 

@@ -12,10 +12,10 @@ use crate::cgroup_sweep::CgroupSweep;
 use crate::gc_notifier::{GcNotifier, StopThroughRuntime};
 use crate::pod_index::PodIndex;
 
-/// What container garbage collection needs.
+/// The parts that container garbage collection needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ContainerGcInputs<'a> {
-    /// The index of the pods that must not lose anything.
+    /// The index of the pods whose containers and logs are kept.
     pub(super) index: &'a Arc<PodIndex>,
     /// Stops containers in an unknown state, and has the pod cgroups.
     pub(super) pod_runtime: &'a PodRuntime,

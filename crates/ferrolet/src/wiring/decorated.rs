@@ -17,7 +17,7 @@ pub(super) struct DecoratedPorts {
     pub(super) ports: Ports,
     /// The last events, which also go to the log and the API server.
     pub(super) event_book: Arc<EventBook>,
-    /// Measures how long pods take to start; none without a cluster.
+    /// Measures how long pods take to start; `None` without a cluster.
     pub(super) start_timer: Option<StartTimer>,
     /// The journal of removals.
     pub(super) records: Records,

@@ -17,9 +17,9 @@ use tokio::sync::watch;
 
 use crate::wiring::{Ports, Settings};
 
-/// What the access to images takes from other parts of the agent.
+/// The parts of the agent that the access to images needs.
 pub(super) struct AccessInputs {
-    /// Secrets; none without an API server.
+    /// Secrets; `None` without an API server.
     pub(super) objects: Option<ObjectStore>,
     /// The images that collections leave.
     pub(super) left: watch::Receiver<Option<Arc<ImagesLeft>>>,

@@ -53,11 +53,11 @@ pub struct Ports {
     pub probes: Arc<dyn ProbeClient>,
     /// The logs of containers.
     pub logs: Arc<dyn ContainerLogs>,
-    /// The log files of containers, for rotation; none where there are no files.
+    /// The log files of containers, for rotation; `None` where there are no files.
     pub log_files: Option<Arc<dyn LogFiles>>,
     /// Runs credential provider plugins.
     pub programs: Arc<dyn Programs>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// Receives pod events.
     pub events: Arc<dyn Events>,
@@ -67,13 +67,13 @@ pub struct Ports {
     pub node_events: Arc<dyn NodeEvents>,
     /// Measures disks.
     pub disks: Arc<dyn Disks>,
-    /// The host's cgroups; none if the agent manages none.
+    /// The host's cgroups; `None` if the agent manages none.
     pub cgroups: Option<Arc<dyn Cgroups>>,
-    /// Measures the machine and its cgroups; none without a real machine.
+    /// Measures the machine and its cgroups; `None` without a real machine.
     pub usage: Option<UsagePorts>,
-    /// The packet filter; none if the agent maintains no chains.
+    /// The packet filter; `None` if the agent maintains no chains.
     pub packet_filter: Option<Arc<dyn PacketFilter>>,
-    /// The API server; none without a cluster.
+    /// The API server; `None` without a cluster.
     pub cluster: Option<ClusterPorts>,
     /// The threads for blocking calls, so that stuck calls are reported.
     pub pools: Vec<Pool>,
@@ -111,7 +111,7 @@ pub struct Settings {
     /// The node as admission sees it.
     pub admission: Node,
     /// Whether containers may have their own restart policies and rules.
-    pub restart_rules: bool,
+    pub invalid_restart_rules_have_upstream_errors: bool,
     /// Sysctls that pods may set in addition to the safe ones.
     pub unsafe_sysctls: Vec<String>,
     /// The back-off of failing containers.
@@ -136,7 +136,7 @@ pub struct Settings {
     pub cgroups: NodeCgroups,
     /// The address of the health endpoint.
     pub healthz: Option<SocketAddr>,
-    /// The settings of the Node object; none without a cluster.
+    /// The settings of the Node object; `None` without a cluster.
     pub own_node: Option<node::Settings>,
     /// How objects that pods refer to are read.
     pub objects: objects::Settings,
@@ -171,7 +171,7 @@ impl Settings {
             node,
             host_ips: Vec::new(),
             admission: unlimited_node(node_name),
-            restart_rules: true,
+            invalid_restart_rules_have_upstream_errors: true,
             unsafe_sysctls: Vec::new(),
             restart_backoff: BackoffLimits::up_to(Duration::from_mins(5)),
             resets_on_restart: false,

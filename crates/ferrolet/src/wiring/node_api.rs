@@ -53,7 +53,7 @@ use crate::version::version;
 const LOGS: &str = "/var/log";
 /// The threads for files of the API.
 const BLOCKING_THREADS: usize = 16;
-/// How long answers in progress may take to end.
+/// How long responses in progress may take at a stop.
 const END: Duration = Duration::from_secs(1);
 /// The largest certificate file.
 const LARGEST_FILE: u64 = 1 << 20;
@@ -152,7 +152,7 @@ async fn open_secure(
     if !options.in_cluster && (access.tokens || access.webhook) {
         warn!(
             port = config.port,
-            "The port stays closed: authentication or authorization by webhook needs an API server (--kubeconfig)"
+            "Not opening the port: authentication or authorization by webhook needs an API server (--kubeconfig)"
         );
         return Ok(None);
     }
@@ -331,7 +331,7 @@ where
     ended.await.unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
 }
 
-/// Has the agent's runtime make reviews: it has the connections to the API server.
+/// Runs access reviews on the agent's async runtime, which has the connections to the API server.
 #[derive(Debug)]
 struct AgentReviews {
     agent: Handle,

@@ -83,7 +83,7 @@ async fn port_stays_closed_when_a_webhook_has_no_api_server() {
         let config = with_certificates(configured(&[webhook]), directory.path());
         assert!(open(&config, false).await.unwrap().is_none(), "{webhook}");
     }
-    let closed = |line: &&String| line.contains("port stays closed");
+    let closed = |line: &&String| line.contains("Not opening the port");
     assert_eq!(logged.warnings().iter().filter(closed).count(), 2);
     let config = with_certificates(configured(&[]), directory.path());
     assert!(open(&config, false).await.unwrap().is_some(), "anonymous, all allowed");

@@ -21,7 +21,7 @@ use crate::served_pods::ServedPods;
 use crate::streams::{StreamInputs, streams};
 use crate::version::version;
 
-/// What the servers read.
+/// The data that the servers read.
 #[derive(Debug)]
 pub(super) struct ServerInputs<'a> {
     /// The pods and their statuses.

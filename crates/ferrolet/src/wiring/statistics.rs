@@ -34,7 +34,7 @@ pub(super) struct StatisticsInputs<'a> {
     pub(super) volumes: &'a VolumeManager,
 }
 
-/// Starts statistics; none without ports that measure the machine.
+/// Starts statistics; `None` without ports that measure the machine.
 pub(super) fn start_statistics(
     settings: &Settings,
     ports: &Ports,
@@ -96,8 +96,7 @@ fn start_volume_walks(
     tasks: &mut Tasks,
 ) -> VolumeUsage {
     let usage = VolumeUsage::default();
-    VolumeMetrics::register(usage.clone(), &ports.metrics)
-        .expect("no other part measures volumes");
+    VolumeMetrics::register(usage.clone(), &ports.metrics).expect("no other part measures volumes");
     let Some(period) = settings.statistics.volume_period else {
         tracing::info!("Volume stats collection disabled");
         return usage;

@@ -15,9 +15,9 @@ use crate::pod_volumes::{
 };
 use crate::wiring::{Ports, Settings};
 
-/// What volumes need of other parts of the agent.
+/// The parts of the agent that volumes need.
 pub(super) struct VolumeInputs<'a> {
-    /// Secrets and config maps; none without an API server.
+    /// Secrets and config maps; `None` without an API server.
     pub(super) objects: Option<ObjectStore>,
     pub(super) node: Option<&'a NodeHandle>,
     pub(super) panics: &'a PanicGuard,
@@ -68,7 +68,7 @@ pub(super) fn start_volumes(
     Arc::new(ContainerVolumes { manager, host: Arc::clone(&ports.volumes), layout })
 }
 
-/// What the content of volumes is made of.
+/// The sources of the content of volumes.
 struct Sources {
     objects: Option<ObjectStore>,
     trust_bundles: Option<TrustBundles>,

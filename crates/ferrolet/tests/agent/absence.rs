@@ -59,7 +59,7 @@ fn set_away(harness: &Harness, api: &MemoryPods, node: &MemoryNodeApi, is_away: 
         harness.rest.clear_faults();
         return;
     }
-    let asks = [
+    let queries = [
         NodeApiCall::Get,
         NodeApiCall::Create,
         NodeApiCall::Patch,
@@ -67,11 +67,11 @@ fn set_away(harness: &Harness, api: &MemoryPods, node: &MemoryNodeApi, is_away: 
         NodeApiCall::CreateLease,
         NodeApiCall::UpdateLease,
     ];
-    for ask in asks {
-        node.inject_fault(ask, CallFault::Unreachable, u32::MAX);
+    for call in queries {
+        node.inject_fault(call, CallFault::Unreachable, u32::MAX);
     }
-    for ask in [ApiCall::Event, ApiCall::CountEvent, ApiCall::Object] {
-        harness.rest.inject_fault(ask, CallFault::Unreachable, u32::MAX);
+    for call in [ApiCall::Event, ApiCall::CountEvent, ApiCall::Object] {
+        harness.rest.inject_fault(call, CallFault::Unreachable, u32::MAX);
     }
 }
 

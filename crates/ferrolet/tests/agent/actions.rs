@@ -74,8 +74,9 @@ async fn pod_restarts_all_containers_by_a_restart_rule() {
         let uid = &harness.runtime.sandboxes()[0].pod_uid;
         harness.files.write(format!("/var/log/pods/default_over-node_{uid}/{log}"), "words");
     }
-    let asks = harness.runtime.containers().into_iter().find(|one| &*one.name == "asks").unwrap();
-    harness.runtime.kill_container(&asks.id, 42);
+    let triggering =
+        harness.runtime.containers().into_iter().find(|one| &*one.name == "asks").unwrap();
+    harness.runtime.kill_container(&triggering.id, 42);
     until_containers(&harness, &[("asks", 1, true), ("init", 1, false), ("other", 1, true)]).await;
     assert_eq!(harness.runtime.sandboxes().len(), 1);
 }
@@ -164,7 +165,7 @@ async fn directories(harness: &Harness) -> Vec<String> {
 
 // behaviour: ACT-96
 #[tokio::test(start_paused = true)]
-async fn pod_directories_are_removed_also_for_pods_deleted_while_stopped() {
+async fn pod_directories_are_removed_for_pods_deleted_while_agent_is_stopped() {
     let harness = Harness::new();
     harness.files.write("/var/lib/kubelet/pods/long-gone/containers/main/0a1b2c3d", "words");
     harness.write_manifest("web", "Always", "[sleep, forever]");

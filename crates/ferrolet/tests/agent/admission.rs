@@ -77,7 +77,7 @@ async fn pod_with_too_large_requests_stays_rejected() {
     assert_eq!(failed(&harness, &agent, "big").await, (reason, message));
     assert_eq!(sandboxes_of(&harness, "big"), 0);
     assert_eq!(harness.runtime.count(Method::RunPodSandbox), 1);
-    // Another version is another pod.
+    // A changed manifest is a new pod, with another UID.
     write(&harness, "big", "1", "");
     harness.one_runs("big").await;
     assert_eq!(status(&agent, "big").and_then(|status| status.reason), None);
@@ -280,7 +280,7 @@ async fn running_pod_stays_when_the_next_agent_has_less_allocatable() {
 
 // behaviour: ADM-20
 #[tokio::test(start_paused = true)]
-async fn finished_pod_frees_its_resources_and_keeps_its_status_over_a_restart() {
+async fn finished_pod_frees_its_resources_and_keeps_its_status_across_a_restart() {
     let harness = small_node();
     let job = format!(
         "  restartPolicy: Never\n  containers: [{{name: main, image: \"{IMAGE}\", \

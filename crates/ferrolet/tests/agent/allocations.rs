@@ -14,7 +14,7 @@ use testkit::runtime::{EventFault, EventRule, Fault, Method, Rule};
 use testkit::wanted::removal;
 
 use crate::harness::Harness;
-use crate::resize_api::{asking, cpu, named};
+use crate::resize_api::{cpu, named, requesting};
 
 const IMAGE: &str = "ferrolet.test/workload:1";
 const STATE: &str = "/var/lib/kubelet/ferrolet/state";
@@ -189,7 +189,7 @@ async fn reboot(harness: &Harness) {
 async fn pod_with_a_larger_request_is_admitted_again_after_a_reboot() {
     let (harness, api) = Harness::in_cluster();
     let harness = small(harness);
-    api.make(asking("web", "1"));
+    api.make(requesting("web", "1"));
     let agent = harness.start();
     let first = runs(&harness, "web").await;
     api.update(&named("web"), |pod| {
@@ -237,7 +237,7 @@ fn write_once(harness: &Harness, cpu: &str, args: &str) {
 
 // behaviour: RSZ-28
 #[tokio::test(start_paused = true)]
-async fn pod_wrongly_seen_as_ended_is_admitted_and_checkpointed() {
+async fn pod_mistaken_for_terminated_is_admitted_and_checkpointed() {
     let harness = small(Harness::new());
     write_once(&harness, "1", "[exit, \"0\"]");
     let agent = harness.start();

@@ -91,7 +91,7 @@ async fn cgroup_of_an_orphaned_pod_is_removed() {
 }
 
 /// Writes the manifest of a pod that requests CPU.
-fn write_asking(harness: &Harness, name: &str, cpu: &str) {
+fn write_requesting(harness: &Harness, name: &str, cpu: &str) {
     let container = format!(
         "{{name: main, image: \"ferrolet.test/workload:1\", args: [sleep, forever], \
          resources: {{requests: {{cpu: {cpu}}}}}}}"
@@ -101,10 +101,10 @@ fn write_asking(harness: &Harness, name: &str, cpu: &str) {
 
 // behaviour: CGR-7
 #[tokio::test(start_paused = true)]
-async fn qos_cgroup_shares_never_drop_below_requests_over_a_restart() {
+async fn qos_cgroup_shares_never_drop_below_requests_across_a_restart() {
     let harness = Harness::new();
     for (pod, cpu) in [("a", "250m"), ("b", "500m")] {
-        write_asking(&harness, pod, cpu);
+        write_requesting(&harness, pod, cpu);
     }
     let shares = |harness: &Harness| harness.cgroups.all()[&name("/kubepods/burstable")].cpu_shares;
     let agent = harness.start();
@@ -138,7 +138,7 @@ async fn cgroup_of_a_rejected_pod_is_removed_without_blocking_its_qos_class() {
                [{name: main, image: 'ferrolet.test/workload:1', args: [sleep, forever], \
                resources: {requests: {cpu: 3}}}]}\n";
     harness.files.write("/manifests/big.yaml", big);
-    write_asking(&harness, "web", "250m");
+    write_requesting(&harness, "web", "250m");
     let left = "/kubepods/burstable/poduid-of-big";
     harness.cgroups.enter(&name(left).child("container").unwrap());
     let _agent = harness.start();

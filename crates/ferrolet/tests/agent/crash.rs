@@ -96,7 +96,7 @@ pub(crate) async fn dies_in(
         () = over.cancelled() => true,
         () = steps => false,
     };
-    // As kill -9: no task goes on, nothing is cleaned up.
+    // Like kill -9: all tasks stop, nothing is cleaned up.
     drop(agent);
     died
 }

@@ -27,7 +27,7 @@ async fn hang(harness: &Harness, name: &str, directory: &PathBuf) {
 
 // behaviour: ACT-307, ACT-308
 #[tokio::test(start_paused = true)]
-async fn removal_that_hangs_holds_up_no_other_pod_and_is_retried_once_it_fails() {
+async fn hanging_removal_delays_no_other_pod_and_is_retried_after_its_failure() {
     let harness = Harness::new();
     harness.write_manifest("web", "Always", "[sleep, forever]");
     harness.write_manifest("other", "Always", "[sleep, forever]");
@@ -59,7 +59,7 @@ async fn removal_that_hangs_holds_up_no_other_pod_and_is_retried_once_it_fails()
 
 // behaviour: ACT-307
 #[tokio::test(start_paused = true)]
-async fn many_removals_that_hang_hold_up_another_for_two_minutes_at_most() {
+async fn many_hanging_removals_delay_another_for_at_most_two_minutes() {
     let harness = Harness::new();
     let left = |name: &str| PathBuf::from("/var/lib/kubelet/pods").join(name);
     for name in ["a", "b", "c", "d", "z"] {
@@ -104,7 +104,7 @@ async fn pod_that_comes_back_starts_after_its_directory_is_removed() {
 
 // behaviour: ACT-307, ACT-308
 #[tokio::test(start_paused = true)]
-async fn directories_left_by_an_earlier_agent_are_listed_again_after_a_failure() {
+async fn failed_list_of_leftover_directories_is_retried() {
     let harness = Harness::new();
     let left = PathBuf::from("/var/lib/kubelet/pods/long-gone");
     harness.files.write(left.join("etc-hosts"), "text");
@@ -127,7 +127,7 @@ async fn directories_left_by_an_earlier_agent_are_listed_again_after_a_failure()
 
 // behaviour: ACT-311
 #[tokio::test(start_paused = true)]
-async fn removal_that_succeeds_after_it_was_given_up_is_on_record_as_gone() {
+async fn cancelled_removal_that_succeeds_is_recorded_as_gone() {
     let harness = Harness::new();
     let left = PathBuf::from("/var/lib/kubelet/pods/long-gone");
     harness.files.write(left.join("etc-hosts"), "text");
@@ -144,7 +144,7 @@ async fn removal_that_succeeds_after_it_was_given_up_is_on_record_as_gone() {
     };
     let failed = |harness: &Harness| (outcomes(harness) == [EntryOutcome::Failed]).then_some(());
     harness.until("the removal was given up", failed).await;
-    // The abandoned removal goes on, and succeeds.
+    // The abandoned removal continues, and succeeds.
     harness.files.repair(&left);
     harness.files.remove(&left);
     let gone = |harness: &Harness| outcomes(harness).contains(&EntryOutcome::Gone).then_some(());

@@ -63,10 +63,10 @@ async fn gc_plan_fails_within_seconds_when_the_runtime_hangs() {
     for method in [Method::Version, Method::ListContainers, Method::ListImages] {
         harness.runtime.inject(Rule::on(method, Fault::hang()));
     }
-    let asked = tokio::time::Instant::now();
+    let requested = tokio::time::Instant::now();
     let plan = agent.collector().plan().await;
-    assert!(asked.elapsed() <= Duration::from_secs(10), "{:?}", asked.elapsed());
-    let silent = "the container runtime does not answer: it was asked for its version 5s ago";
+    assert!(requested.elapsed() <= Duration::from_secs(10), "{:?}", requested.elapsed());
+    let silent = "the container runtime does not answer: requested its version 5s ago";
     assert_eq!((plan.items.len(), &plan.problems[..]), (0, &[silent.to_owned()][..]));
 }
 

@@ -64,7 +64,7 @@ pub(crate) struct Harness {
     pub(crate) container_gc: ContainerPolicy,
     /// The results of probes.
     pub(crate) probes: Arc<MemoryProbes>,
-    /// The API server; none without a cluster.
+    /// The API server; `None` without a cluster.
     pub(crate) api: Option<MemoryPods>,
     /// The metrics of the last started agent.
     pub(crate) counted: Mutex<Registry>,

@@ -1,4 +1,4 @@
-//! What the health of the agent depends on.
+//! Health checks of the agent.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn watchdog_checks_pass_while_the_runtime_hangs() {
     {
         harness.runtime.inject(Rule::on(method, Fault::hang()));
     }
-    // Long after the PLEG is unhealthy, and after the limit of the sync loop.
+    // Longer than it takes until the PLEG is unhealthy, and than the limit of the sync loop.
     for _ in 0..20 {
         tokio::time::sleep(Duration::from_mins(1)).await;
         for check in agent.health().checks() {

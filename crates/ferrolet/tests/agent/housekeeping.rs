@@ -35,7 +35,7 @@ async fn pod_replaced_while_stopped_starts_after_the_old_one_ended() {
 
 // behaviour: WRK-18
 #[tokio::test(start_paused = true)]
-async fn replaced_pod_ends_first_also_when_its_status_is_unreadable_at_first() {
+async fn replacement_waits_for_old_pod_with_temporarily_unreadable_status() {
     let harness = Harness::new();
     harness.write_manifest("web", "Always", SLOW);
     let agent = harness.start();
@@ -96,7 +96,7 @@ async fn new_container_of_a_finished_pod_is_killed_and_its_status_is_unchanged()
 
 // behaviour: WRK-21
 #[tokio::test(start_paused = true)]
-async fn pods_are_left_alone_while_the_runtime_is_not_ready() {
+async fn pods_are_not_synced_while_the_runtime_is_not_ready() {
     let harness = Harness::new();
     harness.write_manifest("web", "Always", "[sleep, forever]");
     let _agent = harness.start();

@@ -101,7 +101,7 @@ async fn images_of_critical_pods_are_kept_before_the_first_api_list() {
 
 // behaviour: IMG-63
 #[tokio::test(start_paused = true)]
-async fn image_use_is_noted_for_a_pod_between_two_image_lists() {
+async fn image_use_is_recorded_for_a_pod_between_two_image_lists() {
     let mut harness = Harness::new();
     let maximum_age = Duration::from_mins(6);
     harness.images.policy = Policy { maximum_age, ..Policy::default() };

@@ -32,7 +32,7 @@ async fn refused(harness: &Harness, agent: &Agent, message: &str) {
     harness.until(message, is_so).await;
 }
 
-/// Gives the agent time for several syncs; the container stays the same.
+/// Waits for several syncs, and checks that the container was not replaced.
 async fn stays(harness: &Harness, pod: &str, container: &Container) {
     tokio::time::sleep(Duration::from_mins(12)).await;
     assert_eq!(harness.one_runs(pod).await.id, container.id);
@@ -40,7 +40,7 @@ async fn stays(harness: &Harness, pod: &str, container: &Container) {
 
 // behaviour: SRC-67
 #[tokio::test(start_paused = true)]
-async fn unsupported_edit_keeps_the_container_also_over_a_restart() {
+async fn unsupported_edit_keeps_the_container_across_restarts() {
     let harness = Harness::new();
     harness.write_manifest("web", "Always", "[sleep, forever]");
     let mut agent = harness.start();
@@ -69,7 +69,7 @@ async fn unsupported_edit_keeps_the_container_also_over_a_restart() {
 
 // behaviour: SRC-67
 #[tokio::test(start_paused = true)]
-async fn unsupported_edit_of_a_page_keeps_the_containers_also_over_a_restart() {
+async fn unsupported_edit_of_a_page_keeps_the_containers_across_restarts() {
     let page = |field: &str| {
         let pod = |name: &str, field: &str| {
             let spec = format!("  {field}\n{MAIN}").replace("\n  ", "\n    ");

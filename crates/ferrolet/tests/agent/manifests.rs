@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// Far longer than any test: changes are found by the watch alone.
+/// Far longer than any test: only the watch can find changes.
 const PERIOD: Duration = Duration::from_hours(1);
 const SOON: Duration = Duration::from_secs(10);
 

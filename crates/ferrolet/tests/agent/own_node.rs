@@ -120,8 +120,8 @@ async fn not_ready_node_syncs_no_pod_and_checks_the_runtime_every_five_seconds()
     sleep(Duration::from_secs(30)).await;
     harness.runtime.forget_calls();
     sleep(Duration::from_mins(1)).await;
-    let asked = harness.runtime.count(Method::Status);
-    assert!((11..=13).contains(&asked), "{asked}");
+    let requested = harness.runtime.count(Method::Status);
+    assert!((11..=13).contains(&requested), "{requested}");
 
     let begin = Instant::now();
     harness.runtime.set_runtime_ready(false);
@@ -209,7 +209,7 @@ fn machine_at(address: &str) -> FoundAddresses {
 async fn host_ips_of_pods_follow_the_node_object() {
     let (harness, api) = harness();
     harness.files.write("/etc/hosts", "127.0.0.1 localhost\n");
-    // Not the address of the agent's start.
+    // It differs from the address at the start of the agent.
     harness.addresses.set(machine_at("192.0.2.7"));
     let _agent = harness.start();
     let at: EnvVar = serde_json::from_value(serde_json::json!({

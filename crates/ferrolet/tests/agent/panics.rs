@@ -19,7 +19,8 @@ const IMAGE: &str = "ferrolet.test/workload:1";
 /// Why a static pod is rejected that is too large for the node.
 const REFUSED: &str = "UnexpectedAdmissionError";
 
-/// The ports of an agent of a cluster, whose work for one pod panics. Another pod runs beside it.
+/// The ports of an agent of a cluster, whose work for one pod panics. Another pod runs at the same
+/// time.
 struct Bench {
     harness: Harness,
     api: MemoryPods,
@@ -31,7 +32,7 @@ struct Case {
     step: &'static str,
     /// The pod's name in events.
     pod: &'static str,
-    /// Brings the pod to the step, which panics from then on.
+    /// Makes the pod reach the step, which then panics each time.
     breaks: fn(&Bench),
     /// Whether the pod has recovered.
     has_recovered: fn(&Bench, &Agent) -> bool,
@@ -236,7 +237,7 @@ async fn panic_leaves_the_next_in_turn(
 
 // behaviour: WRK-38
 #[tokio::test(start_paused = true)]
-async fn panic_in_the_removal_of_a_directory_is_retried_and_holds_up_nothing() {
+async fn panic_in_directory_removal_is_retried_and_delays_nothing() {
     let harness = Harness::new();
     let [first, other] = ["a", "b"].map(|uid| format!("/var/lib/kubelet/pods/{uid}"));
     for directory in [&first, &other] {
@@ -250,7 +251,7 @@ async fn panic_in_the_removal_of_a_directory_is_retried_and_holds_up_nothing() {
 
 // behaviour: WRK-38
 #[tokio::test(start_paused = true)]
-async fn panic_in_the_removal_of_a_cgroup_is_retried_and_holds_up_nothing() {
+async fn panic_in_cgroup_removal_is_retried_and_delays_nothing() {
     let harness = Harness::new();
     let [first, other] = ["a", "b"].map(|uid| {
         let name = CgroupName::parse(&format!("/kubepods/besteffort/pod{uid}"));

@@ -87,7 +87,7 @@ async fn status_survives_a_restart_of_the_agent_without_an_api_server() {
 
 // behaviour: WRK-7
 #[tokio::test(start_paused = true)]
-async fn pod_ends_when_its_manifest_is_removed_also_while_stopped() {
+async fn pod_terminates_when_its_manifest_is_removed_even_while_agent_is_stopped() {
     let harness = Harness::new();
     harness.write_manifest("seen", "Always", "[sleep, forever]");
     harness.write_manifest("unseen", "Always", "[sleep, forever]");
@@ -153,7 +153,7 @@ async fn failing_container_restarts_with_back_off() {
 
 // behaviour: WRK-16, WHY-8
 #[tokio::test(start_paused = true)]
-async fn active_deadline_ends_a_pod_also_over_an_agent_restart() {
+async fn active_deadline_ends_a_pod_across_agent_restart() {
     let harness = Harness::new();
     let deadline = "Always\n  activeDeadlineSeconds: 300";
     harness.write_manifest("seen", deadline, "[sleep, forever]");

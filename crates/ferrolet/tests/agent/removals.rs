@@ -14,7 +14,7 @@ fn entries(harness: &Harness, what: &str) -> Vec<Entry> {
 }
 
 /// The requests for removals that the runtime got.
-fn asked(harness: &Harness) -> BTreeSet<String> {
+fn requested(harness: &Harness) -> BTreeSet<String> {
     let removals = [Method::RemoveContainer, Method::RemovePodSandbox, Method::RemoveImage];
     let calls = harness.runtime.calls().into_iter();
     calls.filter(|call| removals.contains(&call.method)).map(|call| call.object).collect()
@@ -27,7 +27,7 @@ async fn every_removal_is_in_the_journal_with_pod_and_rule() {
     harness.write_manifest("job", "OnFailure", "[exit, \"1\"]");
     let agent = harness.start();
     let web = harness.one_runs("web").await;
-    harness.until("failures pile up", |harness| (asked(harness).len() > 2).then_some(())).await;
+    harness.until("failures pile up", |harness| (requested(harness).len() > 2).then_some(())).await;
     let fault = Fault::error(Code::Internal);
     harness.runtime.inject(Rule::on(Method::RemoveContainer, fault).object(web.id.as_str()).once());
     harness.remove_manifest("web");
@@ -39,7 +39,7 @@ async fn every_removal_is_in_the_journal_with_pod_and_rule() {
     harness.until("all its containers are removed", removed).await;
     agent.stop().await;
     let _next = harness.start();
-    for id in asked(&harness) {
+    for id in requested(&harness) {
         let known = entries(&harness, &id);
         assert!(!known.is_empty(), "{id} was removed without a record");
         for entry in known {

@@ -307,7 +307,7 @@ async fn resize_of_a_critical_pod_preempts_lesser_pods() {
 async fn resources_freed_for_a_resize_are_reserved_for_it() {
     let mut harness = Harness::new();
     harness.allocatable = vec![("cpu", "2")];
-    let asking = |name: &str, priority: u32, cpu: u32| {
+    let requesting = |name: &str, priority: u32, cpu: u32| {
         let manifest = format!(
             "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, uid: uid-of-{name}}}\nspec:\n  \
              priority: {priority}\n  containers: [{{name: main, image: \"{IMAGE}\", \
@@ -315,18 +315,18 @@ async fn resources_freed_for_a_resize_are_reserved_for_it() {
         );
         harness.files.write(format!("/manifests/{name}.yaml"), manifest);
     };
-    asking("lesser", 0, 1500);
-    asking("web", 2_000_001_000, 100);
+    requesting("lesser", 0, 1500);
+    requesting("web", 2_000_001_000, 100);
     let agent = harness.start();
     let web = harness.one_runs("web").await;
     harness.one_runs("lesser").await;
-    // While the lesser pod terminates, another pod is added that would fit beside the old resources.
+    // While the lesser pod terminates, another pod is added that would fit without the resize.
     let slow = Fault::delay(Duration::from_secs(20));
     harness.runtime.inject(Rule::on(Method::StopContainer, slow).once());
-    asking("web", 2_000_001_000, 1000);
+    requesting("web", 2_000_001_000, 1000);
     let preempting = |harness: &Harness| harness.events.has("Preempting").then_some(());
     harness.until("the lesser pod is preempted", preempting).await;
-    asking("late", 0, 1200);
+    requesting("late", 0, 1200);
     let refused = |_: &Harness| status(&agent, "late").filter(|reported| reported.reason.is_some());
     let reported = harness.until("the other pod is rejected", refused).await;
     assert_eq!(reported.reason.as_deref(), Some("UnexpectedAdmissionError"));

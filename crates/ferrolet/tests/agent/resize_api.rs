@@ -24,7 +24,7 @@ pub(crate) fn cpu(amount: &str) -> ResourceRequirements {
     ResourceRequirements { requests, ..ResourceRequirements::default() }
 }
 
-pub(crate) fn asking(name: &str, amount: &str) -> Pod {
+pub(crate) fn requesting(name: &str, amount: &str) -> Pod {
     let pod = pod(name).on_node("node").restart_policy("Always").grace(1);
     let pod = pod.container("main", IMAGE, ["sleep", "forever"]);
     pod.spec(|spec| spec.containers[0].resources = Some(cpu(amount))).build()
@@ -59,8 +59,8 @@ fn shares(harness: &Harness, container: &Container) -> i64 {
 #[tokio::test(start_paused = true)]
 async fn checkpoint_write_blocks_only_the_pods_in_it() {
     let (harness, api) = Harness::in_cluster();
-    api.make(asking("web", "100m"));
-    api.make(asking("other", "100m"));
+    api.make(requesting("web", "100m"));
+    api.make(requesting("other", "100m"));
     let _agent = harness.start();
     let (web, other) = (runs(&harness, "web").await, runs(&harness, "other").await);
     let before = harness.until("both are recorded", |harness| harness.files.content(RECORD)).await;
@@ -92,8 +92,8 @@ async fn checkpoint_write_blocks_only_the_pods_in_it() {
 async fn resize_conditions_and_events_are_not_repeated_after_a_restart() {
     let (mut harness, api) = Harness::in_cluster();
     harness.allocatable = vec![("cpu", "2")];
-    api.make(asking("web", "500m"));
-    api.make(asking("stuck", "500m"));
+    api.make(requesting("web", "500m"));
+    api.make(requesting("stuck", "500m"));
     let agent = harness.start();
     let (web, stuck) = (runs(&harness, "web").await, runs(&harness, "stuck").await);
     let refusal = Fault::error(model::ports::runtime::Code::Internal);

@@ -58,7 +58,7 @@ fn killed_node_is_not_used() {
 }
 
 #[test]
-fn ask_without_arguments_or_for_the_version_needs_no_node() {
+fn script_without_arguments_or_for_the_version_needs_no_node() {
     let text = written(
         "scripts/ask.sh; scripts/ask.sh help; scripts/ask.sh version; scripts/ask.sh get --help",
     );
@@ -66,7 +66,7 @@ fn ask_without_arguments_or_for_the_version_needs_no_node() {
 }
 
 #[test]
-fn ask_says_what_is_not_there() {
+fn script_reports_missing_program_and_root_directory() {
     let text = written(
         "! FERROLET_ROOT=$DIR/no/kubelet scripts/ask.sh get pods 2>&1\n\
          rm $DIR/ferrolet; ! scripts/ask.sh version 2>&1",

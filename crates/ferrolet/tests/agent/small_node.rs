@@ -43,7 +43,7 @@ const REASONS: [&str; 5] = [
 struct Requests {
     milli: i64,
     mebibytes: i64,
-    /// Whether they are pod-level; else the container has them.
+    /// Whether the resources are pod-level; otherwise they belong to the container.
     whole: bool,
     priority: Option<i64>,
 }
@@ -90,7 +90,7 @@ struct History {
     agent: Option<(Agent, CancellationToken)>,
     wanted: BTreeMap<&'static str, Requests>,
     /// Pods that were removed, perhaps for a time, and still have containers. Their resources do not
-    /// count any more, as upstream for static pods.
+    /// count any more, like upstream for static pods.
     parting: BTreeSet<&'static str>,
     /// Running containers, which must not be restarted.
     running: BTreeMap<&'static str, ContainerId>,
@@ -207,13 +207,13 @@ impl History {
 
     fn write(&mut self) {
         let name = self.random.pick(&NAMES);
-        let asks = match self.wanted.get(name) {
+        let size = match self.wanted.get(name) {
             Some(before) => before.changed(&mut self.random),
             None => Requests::any(&mut self.random),
         };
-        self.log(format!("{name} requests {asks:?}"));
-        self.wanted.insert(name, asks);
-        self.harness.files.write(format!("/manifests/{name}.yaml"), asks.manifest(name));
+        self.log(format!("{name} requests {size:?}"));
+        self.wanted.insert(name, size);
+        self.harness.files.write(format!("/manifests/{name}.yaml"), size.manifest(name));
     }
 
     fn remove(&mut self) {
@@ -235,7 +235,7 @@ impl History {
             Method::UpdatePodSandboxResources,
         ]);
         let delay = Fault::delay(self.random.millis(10, 4000));
-        // A victim that takes too long is not waited for.
+        // The pod does not wait for a victim that takes too long.
         let error =
             if method == Method::StopContainer { delay } else { Fault::error(Code::Internal) };
         let fault = self.random.pick(&[error, delay]);
@@ -279,8 +279,8 @@ impl History {
     fn is_settled(&self) {
         for name in NAMES {
             let steps = &self.steps;
-            let (asks, runs) = (self.wanted.get(name), self.harness.running(name).len());
-            let Some(asks) = asks.filter(|_| !self.has_failed(name)) else {
+            let (size, runs) = (self.wanted.get(name), self.harness.running(name).len());
+            let Some(size) = size.filter(|_| !self.has_failed(name)) else {
                 assert!(!self.lives(name), "{name} lives: {steps:#?}");
                 continue;
             };
@@ -290,8 +290,8 @@ impl History {
                 self.status(name).and_then(|reported| reported.conditions).unwrap_or_default();
             let of = |kind: &str| conditions.iter().find(|one| one.type_ == kind);
             let waits = of("PodResizePending").is_some();
-            let has = given == (asks.milli, asks.mebibytes);
-            assert!(has != waits, "{name} requests {asks:?} and has {given:?}: {steps:#?}");
+            let has = given == (size.milli, size.mebibytes);
+            assert!(has != waits, "{name} requests {size:?} and has {given:?}: {steps:#?}");
             assert_eq!(of("PodResizeInProgress"), None, "{name}: {steps:#?}");
             let shares = self.harness.cgroups.all()[&cgroup(name)].cpu_shares;
             assert_eq!(shares, Some(cpu::shares(given.0)), "{name}: {steps:#?}");

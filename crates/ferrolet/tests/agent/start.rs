@@ -32,7 +32,7 @@ struct CallLog {
     rest: MemoryCluster,
     runtime: Arc<MemoryRuntime>,
     /// The requests so far, and how many of them are runtime calls.
-    asked: Arc<Mutex<(Vec<String>, usize)>>,
+    requested: Arc<Mutex<(Vec<String>, usize)>>,
 }
 
 impl CallLog {
@@ -43,7 +43,7 @@ impl CallLog {
             node: node.clone(),
             rest: harness.rest.clone(),
             runtime: Arc::clone(&harness.runtime),
-            asked: Arc::default(),
+            requested: Arc::default(),
         }
     }
 
@@ -52,13 +52,13 @@ impl CallLog {
     }
 
     fn take_in(&self) -> std::sync::MutexGuard<'_, (Vec<String>, usize)> {
-        let mut asked = self.asked.lock().expect("no thread panicked with it");
+        let mut requested = self.requested.lock().expect("no thread panicked with it");
         let calls = self.runtime.calls();
-        for call in &calls[asked.1..] {
-            asked.0.push(format!("{} {}", call.method, call.object).trim_end().to_owned());
+        for call in &calls[requested.1..] {
+            requested.0.push(format!("{} {}", call.method, call.object).trim_end().to_owned());
         }
-        asked.1 = calls.len();
-        asked
+        requested.1 = calls.len();
+        requested
     }
 
     fn all(&self) -> Vec<String> {
@@ -200,24 +200,24 @@ async fn start_steps_run_in_dependency_order() {
     let _agent = harness.start();
     let last = ORDER.iter().map(|(first, then, _)| [*first, *then]).collect::<Vec<_>>().concat();
     let all_asked = |_: &Harness| {
-        let asked = noting.all();
-        last.iter().all(|one| asked.iter().any(|asked| asked == one)).then_some(())
+        let requested = noting.all();
+        last.iter().all(|one| requested.iter().any(|requested| requested == one)).then_some(())
     };
     let waited = tokio::time::timeout(
         Duration::from_mins(1),
         harness.until("all requests are made", all_asked),
     );
     assert!(waited.await.is_ok(), "{:#?}", noting.all());
-    let asked = noting.all();
-    let at = |what: &str| asked.iter().position(|asked| asked == what);
+    let requested = noting.all();
+    let at = |what: &str| requested.iter().position(|requested| requested == what);
     for (first, then, why) in ORDER {
-        assert!(at(first) < at(then), "{first} comes after {then}, but {why}: {asked:#?}");
+        assert!(at(first) < at(then), "{first} comes after {then}, but {why}: {requested:#?}");
     }
-    let count = |what: &str| asked.iter().filter(|asked| *asked == what).count();
+    let count = |what: &str| requested.iter().filter(|requested| *requested == what).count();
     for once in ["follow node", "create node", "create lease", "follow pods", "create fixed-node"] {
-        assert_eq!(count(once), 1, "{once}: {asked:#?}");
+        assert_eq!(count(once), 1, "{once}: {requested:#?}");
     }
     let ready = node.node("node").and_then(|node| node.status?.conditions).unwrap_or_default();
     assert!(ready.iter().any(|one| one.type_ == "Ready" && one.status == "True"), "{ready:?}");
-    assert_eq!(count("patch node"), 0, "it is created as ready: {asked:#?}");
+    assert_eq!(count("patch node"), 0, "it is created as ready: {requested:#?}");
 }

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use hostfs::{Call, Host, Pool};
 use model::ids::PodUid;
 use model::ports::files::{
-    DirectoryWatch, Entry, FileError, FileVersion, Found, HostFiles, Removed,
+    DirectoryWatch, Entry, FileError, FileVersion, FoundFile, HostFiles, Removed,
 };
 use model::ports::runtime::{Code, Runtime};
 use model::verdict::Verdict;
@@ -85,7 +85,7 @@ impl HostFiles for HungFiles {
         HostFiles::read(&*self.inner, path, limit).await
     }
 
-    async fn look(&self, path: &Path) -> Result<Found, FileError> {
+    async fn look(&self, path: &Path) -> Result<FoundFile, FileError> {
         self.thread("stat", path).await?;
         self.inner.look(path).await
     }

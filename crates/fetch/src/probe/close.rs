@@ -93,7 +93,7 @@ impl PeerClosesFirst {
     }
 }
 
-/// The connection of one probe. When any protocol drops it, its socket is closed in order.
+/// The connection of one probe. When any protocol drops it, its socket is closed without a reset.
 #[derive(Debug)]
 pub(super) struct ProbeStream {
     /// `None` only during the drop.

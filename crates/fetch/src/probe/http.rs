@@ -61,7 +61,7 @@ struct Client<'a> {
 }
 
 impl Client<'_> {
-    /// The response after redirects within the first host. The error is complete.
+    /// The response after redirects within the first host. The error is the complete message.
     async fn follow(self, probe: &HttpProbe) -> Result<Reply, String> {
         let failed = |url: &str, cause: &str| format!("Get \"{url}\": {cause}");
         let first = Target::parse(&escaped(probe.url.as_bytes()));

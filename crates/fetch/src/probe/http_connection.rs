@@ -38,7 +38,8 @@ impl Tasks {
     }
 }
 
-/// Spawns the tasks of an HTTP/2 connection. Weak, as the tasks hold it themselves.
+/// Spawns the tasks of an HTTP/2 connection. The reference is weak, because the tasks hold the set
+/// of tasks.
 #[derive(Debug, Clone)]
 pub(super) struct Spawner(Weak<Mutex<JoinSet<()>>>);
 
@@ -137,7 +138,7 @@ impl Http1 {
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     ) -> Result<Reply, String> {
         let mut builder = http1::Builder::new();
-        // Servers that distinguish the case of headers expect the one that Go sends.
+        // Servers that distinguish upper and lower case in headers expect Go's form.
         builder.title_case_headers(true).max_headers(MOST_HEADERS);
         builder.allow_obsolete_multiline_headers_in_responses(true);
         let failed = |error: hyper::Error| text::http_error(&error, &self.first.get(), &self.ends);

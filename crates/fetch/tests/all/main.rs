@@ -1,10 +1,10 @@
 //! The client with servers on loopback.
 #![allow(clippy::unwrap_used, reason = "a test, helpers included")]
 
-mod asking;
 mod probing_grpc;
 mod probing_http;
 mod probing_sockets;
+mod requests;
 mod server;
 
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl contract::http::Harness for Harness {
     }
 
     fn request_headers(&self, page: &str, header: &str) -> Vec<Vec<String>> {
-        self.server.asked(page, header)
+        self.server.requested(page, header)
     }
 }
 

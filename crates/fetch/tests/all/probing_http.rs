@@ -103,7 +103,7 @@ async fn http_verdict_follows_the_final_response() {
     for (page, _, expected) in rows {
         assert_eq!(probe(&server.url(page), LONG).await, expected, "{page}");
     }
-    assert_eq!(server.asked("ok?x=1", "referer"), [[server.url("same")]]);
+    assert_eq!(server.requested("ok?x=1", "referer"), [[server.url("same")]]);
 }
 
 #[tokio::test]
@@ -112,7 +112,7 @@ async fn eleventh_request_of_a_redirect_chain_is_not_sent() {
     server.put("loop", response(Page::Redirect("/loop".to_owned())));
     let output = failure(&server.url("loop"), LONG).await;
     assert_eq!(output, "Get \"/loop\": stopped after 10 redirects");
-    assert_eq!(server.asked("loop", "host").len(), 10);
+    assert_eq!(server.requested("loop", "host").len(), 10);
 }
 
 #[tokio::test]
@@ -131,7 +131,7 @@ async fn request_has_the_headers_of_the_probe() {
         ("connection", &["close"]),
     ];
     for (name, expected) in rows {
-        assert_eq!(server.asked("page?a=b", name), [expected], "{name}");
+        assert_eq!(server.requested("page?a=b", name), [expected], "{name}");
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) type Response = Option<Vec<u8>>;
 #[derive(Debug, Default)]
 struct Pages {
     responses: BTreeMap<String, Response>,
-    asked: Vec<(String, Vec<(String, String)>)>,
+    requested: Vec<(String, Vec<(String, String)>)>,
 }
 
 #[derive(Debug)]
@@ -100,9 +100,9 @@ impl Server {
     }
 
     /// The values of a header in all requests for a page.
-    pub(crate) fn asked(&self, page: &str, header: &str) -> Vec<Vec<String>> {
+    pub(crate) fn requested(&self, page: &str, header: &str) -> Vec<Vec<String>> {
         let pages = self.pages.lock().unwrap();
-        let requests = pages.asked.iter().filter(|(path, _)| *path == format!("/{page}"));
+        let requests = pages.requested.iter().filter(|(path, _)| *path == format!("/{page}"));
         let values = |headers: &Vec<(String, String)>| {
             let named = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case(header));
             named.map(|(_, value)| value.clone()).collect()
@@ -145,7 +145,7 @@ async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, pages: &Mutex<Pa
     let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let response = {
         let mut pages = pages.lock().unwrap();
-        pages.asked.push((path.clone(), headers));
+        pages.requested.push((path.clone(), headers));
         pages.responses.get(&path).cloned().unwrap_or_else(|| response(Page::Answer(404, vec![])))
     };
     match response {

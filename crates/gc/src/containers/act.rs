@@ -20,10 +20,11 @@ use super::{ContainerGcParts, KeepReason, PassError, Report, Step};
 use crate::decide::still_goes;
 use crate::plan::Item;
 
-/// How many containers are removed concurrently, and then how many sandboxes.
+/// The number of concurrent removals, of containers and then of sandboxes.
 const REMOVALS_AT_A_TIME: usize = 4;
 
-/// After so many consecutive removals that could not reach the runtime, the rest is left to the next pass.
+/// After this number of consecutive removals that could not reach the runtime, the next pass does the
+/// rest.
 const AWAY: usize = 5;
 
 /// How long a pass waits for all stops of containers in an unknown state together.
@@ -37,10 +38,10 @@ pub(super) type StepSink<'a> = &'a (dyn Fn(Step) + Sync);
 pub(super) async fn carry_out(
     parts: &ContainerGcParts,
     survey: &mut Survey,
-    tell: StepSink<'_>,
+    report_step: StepSink<'_>,
 ) -> Report {
     let mut report = Report::default();
-    let act = Act::new(parts, tell);
+    let act = Act::new(parts, report_step);
     let mut away = UnavailableStreak::default();
     let occupied = act.containers(survey, &mut away, &mut report).await;
     act.sandboxes(survey, &occupied, &mut away, &mut report).await;
@@ -105,14 +106,14 @@ impl UnavailableStreak {
 
 struct Act<'a> {
     parts: &'a ContainerGcParts,
-    tell: StepSink<'a>,
+    report_step: StepSink<'a>,
     /// The deadline for waiting on stops.
     stops_until: Instant,
 }
 
 impl<'a> Act<'a> {
-    fn new(parts: &'a ContainerGcParts, tell: StepSink<'a>) -> Self {
-        Self { parts, tell, stops_until: Instant::now() + LONGEST_STOPS }
+    fn new(parts: &'a ContainerGcParts, report_step: StepSink<'a>) -> Self {
+        Self { parts, report_step, stops_until: Instant::now() + LONGEST_STOPS }
     }
 
     /// Stops a container in an unknown state. If that takes too long, a later pass removes it.
@@ -168,7 +169,7 @@ impl Act<'_> {
         }
         let step = Step { verdict, outcome };
         report.count(&step);
-        (self.tell)(step);
+        (self.report_step)(step);
     }
 
     /// Removes containers; returns the sandboxes that still have some.

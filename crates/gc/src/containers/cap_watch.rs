@@ -28,7 +28,7 @@ impl CapWatch {
         [of_pods, of_node].into_iter().flatten().min()
     }
 
-    /// The same for the cap of the node only.
+    /// Like `due`, for the cap of the node only.
     pub(super) fn node_due(&self, parts: &ContainerGcParts, now: Timestamp) -> Option<Duration> {
         let oldest = over_cap_since(parts.policy.in_all?, self.dead.values())?;
         let ripe = oldest.checked_add(parts.policy.min_age).ok()?;

@@ -12,7 +12,7 @@ pub struct Removals(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Written by all that remove containers. Never held across an await.
+    /// Written by all tasks that remove containers. Never held across an await.
     state: Mutex<State>,
     /// Notified at the end of each removal.
     over: Notify,

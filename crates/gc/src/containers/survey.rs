@@ -203,7 +203,7 @@ async fn of_runtime(
     survey: &mut Survey,
 ) -> Option<model::ids::PodName> {
     let runtime = &parts.runtime;
-    // Sandboxes first: a sandbox that is not ready gets no new containers, so the following list has all of its
+    // Sandboxes first: a sandbox that is not ready gets no new containers, so the following list has all its
     // containers.
     let (sandbox_filter, filter) = filters(pod);
     let listed = lists::sandboxes(runtime, &sandbox_filter).await;
@@ -243,7 +243,7 @@ fn filters(pod: Option<&PodUid>) -> (SandboxFilter, ContainerFilter) {
     (sandboxes, ContainerFilter { pod_uid: pod.cloned(), ..ContainerFilter::default() })
 }
 
-/// Those of the given pods that may have live objects. For many pods, one full list is cheaper.
+/// The given pods that may have live objects. For many pods, one full list is cheaper.
 async fn alive_of(
     parts: &ContainerGcParts,
     pods: &BTreeSet<PodUid>,

@@ -17,15 +17,15 @@ use super::survey::PODS_ALONE;
 use super::{Changed, PassError, Report, Request, Shared, Step, act, survey};
 use crate::decide::containers::ExitTimes;
 use crate::decide::schedule::{
-    GATHERING, LONGEST_HOLD, LastPass, WHOLE_PASSES_APART, asks_the_runtime, is_held,
-    looks_at_files, ripens_in,
+    GATHERING, LONGEST_HOLD, LastPass, WHOLE_PASSES_APART, is_held, looks_at_files,
+    reads_the_runtime, ripens_in,
 };
 use crate::plan::Fate;
 
 /// The mode of the log directory.
 const LOGS_MODE: u32 = 0o750;
 
-/// The task's state, which it alone changes.
+/// The state of the task; only the task changes it.
 #[derive(Debug)]
 pub struct ContainerGcTask {
     shared: Arc<Shared>,
@@ -36,7 +36,7 @@ pub struct ContainerGcTask {
     files: Option<survey::Versions>,
     /// Whether the last pass failed, so that the next success is logged.
     failed: bool,
-    /// Since when the collection of gone pods waits for terminating pods.
+    /// The time since when the collection of gone pods waits for terminating pods.
     held: Option<Instant>,
     /// When a regular pass is due early: a container reaches the minimum age.
     ripens: Option<Instant>,
@@ -126,7 +126,7 @@ impl ContainerGcTask {
         let changed = std::mem::take(&mut *self.shared.changed());
         let counts_all = self.shared.parts.policy.in_all.is_some() && !changed.pods.is_empty();
         let all = changed.all || counts_all || changed.pods.len() > PODS_ALONE;
-        if asks_the_runtime(self.last, all) {
+        if reads_the_runtime(self.last, all) {
             let report = self.whole(false, &|_| {}).await;
             self.log_result(&report);
             return;
@@ -153,19 +153,19 @@ impl ContainerGcTask {
     async fn requested(&mut self, request: Request) {
         let Request { aggressive, steps, report } = request;
         // A slow reader must not delay the pass.
-        let tell = |step: Step| drop(steps.try_send(step));
-        let done = self.whole(aggressive, &tell).await;
+        let report_step = |step: Step| drop(steps.try_send(step));
+        let done = self.whole(aggressive, &report_step).await;
         self.report_failure(&done);
         drop(report.send(done));
     }
 
     /// A full pass.
-    async fn whole(&mut self, aggressive: bool, tell: act::StepSink<'_>) -> Report {
+    async fn whole(&mut self, aggressive: bool, report_step: act::StepSink<'_>) -> Report {
         let parts = &self.shared.parts;
         let ended = &mut self.ended;
         let pass = async {
             let mut found = survey::all(parts, aggressive, ended).await;
-            let report = act::carry_out(parts, &mut found, tell).await;
+            let report = act::carry_out(parts, &mut found, report_step).await;
             (report, found.something_is_too_young, found.ripens)
         };
         // The name of upstream's trace span of a pass.

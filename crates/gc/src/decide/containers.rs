@@ -173,7 +173,7 @@ fn why_kept(
     }
 }
 
-/// Whether the age of a container counts: not if all of its pod is removed.
+/// Whether the age of a container counts: not if all its pod is removed.
 fn age_counts(state: PodState, facts: &Facts<'_>) -> bool {
     let all_goes = facts.removable(state).is_some() && facts.pods.sources_ready();
     !(all_goes && facts.policy.min_age.is_zero())

@@ -1,5 +1,5 @@
-//! What is removed as soon as a container exits, without waiting for the next pass: upstream's
-//! `podContainerDeletor`.
+//! Selects the instances to remove as soon as a container exits, without waiting for the next pass:
+//! upstream's `podContainerDeletor`.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::plan::{Fate, Item};
 /// The containers of a pod that are considered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeletorScope<'a> {
-    /// Those with the name of this exited container. An id that the pod does not have, such as that of a
-    /// sandbox, selects none.
+    /// The instances with the name of this exited container. An id that the pod does not have, such as
+    /// that of a sandbox, selects none.
     SameAs(&'a str),
-    /// All of them; `keep` counts over all names together.
+    /// All instances; `keep` applies to all names together.
     All,
 }
 

@@ -15,14 +15,14 @@ pub mod usage;
 pub mod worth;
 
 pub use by_age::{Ages, by_age};
-pub use candidates::{Candidate, ImageFacts, Keeper, KeptImage, Observed, Sorted, sort};
-pub use detect::{Detected, ImageKey, Listing, Records, Seen, Times, Use, detect};
+pub use candidates::{Candidate, ImageFacts, Keeper, KeptImage, Observed, SortedImages, sort};
+pub use detect::{Detected, ImageKey, Listing, ObservedImage, Records, Times, Use, detect};
 pub use pins::{PinError, Pins};
 pub use policy::{Policy, PolicyError};
 pub use settle::{PATIENCE, Settling, Shown};
-pub use sweep::{End, FREE_DISK_SPACE_FAILED, Goal, NOT_REMOVED, Sweep, Swept, stay};
+pub use sweep::{End, FREE_DISK_SPACE_FAILED, Goal, NOT_REMOVED, Sweep, SweepResult, stay};
 pub use usage::{Usage, human_size};
-pub use worth::Worth;
+pub use worth::RemovalGain;
 
 #[cfg(test)]
 mod tests;

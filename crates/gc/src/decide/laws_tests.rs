@@ -16,7 +16,7 @@ use testkit::observed;
 
 use super::Facts;
 use super::deletor::{DeletorScope, beyond};
-use super::links::{Found, dangling};
+use super::links::{LinkTarget, dangling};
 use super::logs::logs;
 use super::sandboxes::sandboxes;
 use super::test_pods::Pods;
@@ -47,7 +47,7 @@ fn node() -> impl Strategy<Value = ([PodState; 4], Pods)> {
     })
 }
 
-/// Whether the pod exists, as far as known, and the node did not terminate it.
+/// Whether the pod is known to exist, and was not terminated by the node.
 fn exists(state: PodState) -> bool {
     match state {
         PodState::Known(WorkerState { evicted, deleted, .. }) => !evicted && !deleted,
@@ -149,7 +149,7 @@ proptest! {
     fn link_of_a_container_that_may_live_stays_for_any_name(name in ".{0,40}\\.log") {
         use ContainerState::{Created, Running, Unknown};
         for state in [Created, Running, Unknown] {
-            let item = dangling(Path::new("/links"), &name, Found::State(state), &Pods::ready());
+            let item = dangling(Path::new("/links"), &name, LinkTarget::State(state), &Pods::ready());
             prop_assert_eq!(item.fate, Fate::Keep);
             prop_assert_eq!(item.subject, Subject::LogLink(Path::new("/links").join(&name)));
         }

@@ -11,14 +11,14 @@ use crate::plan::{Fate, Item};
 
 /// The state of the container that a dangling link names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum LinkTarget {
     /// The name has no container id.
     NoId,
     /// Its state in the runtime.
     State(ContainerState),
     /// The runtime answered without a status.
     Nothing,
-    /// The runtime does not have it.
+    /// The runtime does not have the container.
     NotThere,
     /// The runtime returned an error.
     Failed,
@@ -26,14 +26,14 @@ pub enum Found {
 
 /// The fate of a dangling link. The link of a container that may live stays: its log is being rotated. Where
 /// pod states are unknown, all links stay, as logs do.
-pub fn dangling(root: &Path, name: &str, found: Found, pods: &dyn PodStates) -> Item {
+pub fn dangling(root: &Path, name: &str, found: LinkTarget, pods: &dyn PodStates) -> Item {
     let (fate, container) = match found {
-        Found::NoId => (Fate::Remove, "not-named"),
-        Found::NotThere => (Fate::Remove, "not-found"),
-        Found::Failed => (Fate::Remove, "runtime-failed"),
-        Found::State(ContainerState::Exited) => (Fate::Remove, "exited"),
-        Found::Nothing => (Fate::Keep, "not-reported"),
-        Found::State(_) => (Fate::Keep, "alive"),
+        LinkTarget::NoId => (Fate::Remove, "not-named"),
+        LinkTarget::NotThere => (Fate::Remove, "not-found"),
+        LinkTarget::Failed => (Fate::Remove, "runtime-failed"),
+        LinkTarget::State(ContainerState::Exited) => (Fate::Remove, "exited"),
+        LinkTarget::Nothing => (Fate::Keep, "not-reported"),
+        LinkTarget::State(_) => (Fate::Keep, "alive"),
     };
     let (fate, rule) = match fate {
         Fate::Remove if !pods.is_available() => (Fate::Keep, "pod-state-unknown"),
@@ -66,14 +66,14 @@ mod tests {
     fn dangling_link_is_removed_unless_its_container_may_live() {
         use ContainerState::{Created, Exited, Running, Unknown};
         let rows = [
-            (Found::NoId, Fate::Remove, "not-named"),
-            (Found::NotThere, Fate::Remove, "not-found"),
-            (Found::Failed, Fate::Remove, "runtime-failed"),
-            (Found::State(Exited), Fate::Remove, "exited"),
-            (Found::Nothing, Fate::Keep, "not-reported"),
-            (Found::State(Running), Fate::Keep, "alive"),
-            (Found::State(Created), Fate::Keep, "alive"),
-            (Found::State(Unknown), Fate::Keep, "alive"),
+            (LinkTarget::NoId, Fate::Remove, "not-named"),
+            (LinkTarget::NotThere, Fate::Remove, "not-found"),
+            (LinkTarget::Failed, Fate::Remove, "runtime-failed"),
+            (LinkTarget::State(Exited), Fate::Remove, "exited"),
+            (LinkTarget::Nothing, Fate::Keep, "not-reported"),
+            (LinkTarget::State(Running), Fate::Keep, "alive"),
+            (LinkTarget::State(Created), Fate::Keep, "alive"),
+            (LinkTarget::State(Unknown), Fate::Keep, "alive"),
         ];
         for (found, fate, word) in rows {
             let (root, name) = (Path::new("/links"), "p_ns_c-0123456.log");

@@ -7,14 +7,14 @@ use jiff::SignedDuration;
 /// The start of a dead container's age.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AgeBy {
-    /// Its creation, as upstream.
+    /// Its creation, like upstream.
     #[default]
     Created,
     /// Its exit.
     Finished,
 }
 
-/// From the end of a periodic pass to the start of the next, as upstream.
+/// From the end of a periodic pass to the start of the next, like upstream.
 pub const PERIOD: Duration = Duration::from_mins(1);
 
 /// How many dead containers are kept, for how long, and how often that is checked.

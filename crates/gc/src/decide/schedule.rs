@@ -11,7 +11,7 @@ use model::pod_state::PodState;
 /// change is handled without it.
 const PASSED_OVER_AT_MOST: u32 = 9;
 
-/// How long the collection of gone pods waits at most for other pods to end.
+/// The maximum time that the collection of gone pods waits for terminating pods.
 pub const LONGEST_HOLD: Duration = Duration::from_secs(10);
 
 /// Whether the collection of gone pods, which has waited for `waited`, waits on: the runtime is busy with
@@ -25,9 +25,10 @@ pub fn is_held(any_terminating: bool, waited: Duration) -> bool {
 pub enum RemovedBy {
     /// Not yet: a source that reports late may have the pod.
     NotYet,
-    /// The deletor, at once: containers beyond the cap of each container, or all of them by this rule.
+    /// Immediately, by the deletor: containers beyond the cap of each container, or all containers of
+    /// the pod by this rule.
     Deletor(Option<&'static str>),
-    /// The pass that removes all that is left of the pod, once the pods that are being terminated have ended.
+    /// By a pass over the pod, once no pod is being terminated.
     HeldPass,
 }
 
@@ -40,7 +41,7 @@ pub fn removed_by(state: PodState, sources_ready: bool, any_terminating: bool) -
     }
 }
 
-/// Whether a pod has nothing to collect: it has one sandbox, and all of its objects live.
+/// Whether a pod has nothing to collect: it has one sandbox, and all its objects live.
 pub fn is_whole(status: &RuntimePodStatus) -> bool {
     let lives = |sandbox: &SandboxStatus| sandbox.state == SandboxState::Ready;
     status.sandboxes.len() == 1
@@ -55,8 +56,8 @@ pub const GATHERING: Duration = Duration::from_secs(1);
 /// second start: if a small cap removes its instances, the back-off is lost.
 pub const WHOLE_PASSES_APART: Duration = Duration::from_secs(10);
 
-/// How long until a pass for containers that reach the minimum age after `left`. Passes keep a distance, so
-/// that consecutive exits do not cause one pass each.
+/// The delay until a pass for containers that reach the minimum age after `left`. Passes keep a distance,
+/// so that consecutive exits do not cause one pass each.
 pub fn ripens_in(left: Duration, since_last: Option<Duration>) -> Duration {
     let apart = since_last.map(|since| WHOLE_PASSES_APART.saturating_sub(since));
     left.max(GATHERING).max(apart.unwrap_or_default())
@@ -116,7 +117,7 @@ pub struct LastPass {
 
 /// Whether a regular pass lists the runtime: after changes that concern more than a few pods, after a pass that
 /// left something to do, or after enough skipped passes.
-pub fn asks_the_runtime(last: LastPass, changed: bool) -> bool {
+pub fn reads_the_runtime(last: LastPass, changed: bool) -> bool {
     changed || !last.settled || last.passed_over >= PASSED_OVER_AT_MOST
 }
 
@@ -179,7 +180,7 @@ mod tests {
 
     // behaviour: GC-82
     #[test]
-    fn pod_with_live_containers_only_is_not_collected() {
+    fn pod_with_only_live_containers_is_not_collected() {
         let rows: [(&[SandboxState], &[ContainerState], bool); 7] = [
             (&[Ready], &[], true),
             (&[Ready], &[Running, Running], true),
@@ -218,7 +219,7 @@ mod tests {
             (last(false, 0), false, true),
         ];
         for (last, changed, expected) in rows {
-            assert_eq!(asks_the_runtime(last, changed), expected, "{last:?} {changed}");
+            assert_eq!(reads_the_runtime(last, changed), expected, "{last:?} {changed}");
         }
     }
 

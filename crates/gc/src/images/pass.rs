@@ -17,8 +17,8 @@ use crate::decide::images::sweep::{
     all_stay, blind, claimed, not_enough, not_observed, not_removed, predict,
 };
 use crate::decide::images::{
-    Candidate, FREE_DISK_SPACE_FAILED, Goal, Observed, Settling, Shown, Sorted, Sweep, Swept,
-    Usage, by_age, sort,
+    Candidate, FREE_DISK_SPACE_FAILED, Goal, Observed, Settling, Shown, SortedImages, Sweep,
+    SweepResult, Usage, by_age, sort,
 };
 use crate::plan::{Item, Plan};
 
@@ -53,7 +53,7 @@ impl Collector {
 
     async fn planned(&self, snapshot: &Snapshot, observed: Observed) -> PassReport {
         let facts = snapshot.facts(self, observed);
-        let Sorted { candidates, kept } = sort(&facts);
+        let SortedImages { candidates, kept } = sort(&facts);
         let ages = by_age(&facts, candidates);
         let by_age: u64 = ages.old.iter().map(|(candidate, _)| candidate.size).sum();
         let mut items: Vec<Item> = ages.old.into_iter().map(|(_, item)| item).collect();
@@ -98,7 +98,7 @@ impl Collector {
     /// A pass. Its snapshot is recorded first.
     pub(super) async fn pass(&self, kind: Kind, snapshot: &Snapshot) -> PassReport {
         let facts = snapshot.facts(self, Observed::Yes);
-        let Sorted { candidates, kept } = sort(&facts);
+        let SortedImages { candidates, kept } = sort(&facts);
         let mut report = PassReport::default();
         match kind {
             Kind::Everything => {
@@ -212,7 +212,7 @@ impl Collector {
         mut sweep: Sweep,
         disk: Option<(&Path, u64)>,
         claims: &mut Vec<Item>,
-    ) -> (Swept, Errors) {
+    ) -> (SweepResult, Errors) {
         let mut errors = Errors::default();
         while let Some((candidate, item)) = sweep.next_step() {
             match self.remove(&candidate, &item, Reason::Space).await {

@@ -50,7 +50,7 @@ pub(crate) struct Snapshot {
     labels: BTreeMap<String, BTreeMap<String, String>>,
     of_pods: Option<Vec<KeptImage>>,
     claimed: BTreeSet<String>,
-    /// Images used since the last snapshot, as far as known.
+    /// Images used since the last snapshot, if known.
     pub(crate) made_since: BTreeMap<String, Timestamp>,
     /// Its start.
     pub(crate) now: Timestamp,
@@ -160,8 +160,8 @@ impl Collector {
         status.unwrap_or_else(|panic| Err(panicked("ContainerStatus", id.as_str(), &panic)))
     }
 
-    /// The image of sandboxes, if the runtime reports it: that of the newest sandbox. Runtimes pin it too, but
-    /// old versions do not, and a node without it starts no pod.
+    /// The sandbox image, if the runtime reports it: the image of the newest sandbox. Current runtimes pin it,
+    /// old versions do not. A node without this image cannot start pods.
     async fn sandbox_image(&self) -> Result<Option<String>, ImageGcError> {
         let known = self.state().sandbox.clone();
         match (self.newest_sandbox_image(known.as_ref()).await, known) {
@@ -245,7 +245,7 @@ impl Collector {
         Ok(first.mount_point)
     }
 
-    /// The space on the disk. An unknown disk has no capacity, as upstream.
+    /// The space on the disk. An unknown disk has no capacity, like upstream.
     pub(crate) async fn space(
         &self,
         directory: &std::path::Path,

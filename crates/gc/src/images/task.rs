@@ -14,7 +14,7 @@ use super::snapshot::{Collector, Snapshot};
 use super::{ImageGcError, ImagesLeft, Kind, PassReport, Request};
 use crate::decide::images::stay;
 
-/// From the end of a pass to the start of the next, as upstream.
+/// From the end of a pass to the start of the next, like upstream.
 const PERIOD: Duration = Duration::from_mins(5);
 
 /// Makes passes: every five minutes, and on request.

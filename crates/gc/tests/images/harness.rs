@@ -154,7 +154,7 @@ impl Harness {
         Running { gc, stop, task }
     }
 
-    /// The same, after a first pass with enough space; then the disk gets this capacity.
+    /// Like `start`, after a first pass with enough space; then the disk gets this capacity.
     pub(crate) async fn started(&self, capacity: u64) -> Running {
         self.disk.set_capacity(1 << 50);
         let running = self.start();
@@ -223,7 +223,7 @@ fn short(name: &str) -> String {
     last.split(':').next().unwrap_or(last).to_owned()
 }
 
-/// `name rule` of every image of a plan, in its order.
+/// The name and rule of every image of a plan, in the order of the plan.
 pub(crate) fn fates(plan: &Plan) -> Vec<String> {
     plan.items.iter().map(|item| format!("{} {}", short(&item.name), item.rule)).collect()
 }

@@ -351,7 +351,7 @@ async fn freed_space_is_the_sum_of_sizes_when_all_images_are_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn removal_that_returned_an_error_but_worked_counts() {
+async fn removal_that_succeeded_despite_an_error_counts() {
     let harness = Harness::new();
     harness.image("a", 500);
     harness.image("b", 500);
@@ -363,7 +363,7 @@ async fn removal_that_returned_an_error_but_worked_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn image_removed_by_another_process_is_no_error() {
+async fn removal_of_a_missing_image_is_not_an_error() {
     let harness = Harness::new();
     let gone = harness.image("gone", 500);
     harness.runtime.inject(Rule::on(Method::RemoveImage, Fault::error(Code::NotFound)).once());

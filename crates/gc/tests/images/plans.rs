@@ -46,7 +46,7 @@ async fn next_pass_removes_the_planned_images() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn plan_uses_reported_sizes_and_marks_them_as_such() {
+async fn plan_marks_reported_sizes() {
     let harness = Harness::new();
     for name in ["a", "b"] {
         let own = format!("own-{name}");

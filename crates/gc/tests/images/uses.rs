@@ -12,14 +12,14 @@ use crate::harness::{Harness, error, fates};
 
 // behaviour: IMG-27, IMG-34
 #[tokio::test(start_paused = true)]
-async fn mounted_image_stays_and_a_vanished_container_is_no_error() {
+async fn mounted_image_stays_and_a_vanished_container_is_not_an_error() {
     let harness = Harness::new();
     let run = harness.image("run", 10);
     let volume = harness.image("volume", 10);
     let unused = harness.image("unused", 10);
     let known = harness.container("known", &run, Some(&volume)).await;
     harness.pods.mounts.lock().unwrap().insert(known, vec![volume.clone()]);
-    let asked = harness.container("asked", &run, Some(&unused)).await;
+    let requested = harness.container("asked", &run, Some(&unused)).await;
     let running = harness.started(30).await;
     harness.runtime.forget_calls();
     let report = running.gc.delete_unused().await;
@@ -27,7 +27,7 @@ async fn mounted_image_stays_and_a_vanished_container_is_no_error() {
     assert_eq!(harness.runtime.count(Method::ContainerStatus), 1, "known mounts are not requested");
     assert_eq!(fates(&report.plan).len(), 3);
     let rule = Rule::on(Method::ContainerStatus, Fault::error(Code::NotFound));
-    harness.runtime.inject(rule.object(asked.as_str()));
+    harness.runtime.inject(rule.object(requested.as_str()));
     tokio::time::sleep(Duration::from_secs(1)).await;
     let report = running.gc.delete_unused().await;
     assert!(report.error.is_none(), "{report:?}");
@@ -66,7 +66,7 @@ async fn short_lived_container_between_lists_counts_as_a_use() {
     harness.image("never", 10);
     let running = harness.start();
     tokio::time::sleep(Duration::from_mins(9)).await;
-    // As the container starter does; its own claim is gone before the next look.
+    // Like the container starter. Its claim is released before the next detection.
     harness.claims.claim("brief:latest").used(harness.now());
     let planned = fates(&running.gc.plan().await.plan);
     assert_eq!(harness.claims.uses().len(), 1, "a plan records nothing: {planned:?}");
@@ -203,7 +203,7 @@ async fn images_pinned_by_the_operator_stay() {
     let fault = Rule::on(Method::ImageStatus, Fault::error(Code::Internal)).object(&unread);
     harness.runtime.inject(fault);
     let running = harness.started(1 << 40).await;
-    let asked = harness.runtime.count(Method::ImageStatus);
+    let requested = harness.runtime.count(Method::ImageStatus);
     let mut fates = fates(&running.gc.delete_unused().await.plan);
     fates.sort();
     let expected = [
@@ -215,7 +215,7 @@ async fn images_pinned_by_the_operator_stay() {
     ];
     assert_eq!(fates, expected);
     // Labels are requested once; a removed image is inspected before its removal.
-    assert_eq!(harness.runtime.count(Method::ImageStatus), asked + 2);
+    assert_eq!(harness.runtime.count(Method::ImageStatus), requested + 2);
 }
 
 // behaviour: IMG-53
@@ -250,7 +250,7 @@ async fn no_image_is_removed_while_the_sandbox_image_is_unknown() {
         assert!(error(&report).starts_with("inspect sandboxes for their image"), "{report:?}");
         assert_eq!(harness.left(), ["pause", "run", "unused"]);
     }
-    // A sandbox that is removed meanwhile is no error, and has no image.
+    // A sandbox that is removed meanwhile is not an error, and has no image.
     let gone = Rule::on(Method::PodSandboxStatus, Fault::error(Code::NotFound));
     harness.runtime.inject(gone.once());
     assert!(running.gc.plan().await.error.is_none());
@@ -264,7 +264,7 @@ async fn no_image_is_removed_while_the_sandbox_image_is_unknown() {
 
 // behaviour: IMG-70
 #[tokio::test(start_paused = true)]
-async fn pass_goes_on_when_one_sandbox_cannot_be_inspected() {
+async fn pass_continues_when_one_sandbox_cannot_be_inspected() {
     let harness = Harness::new();
     let run = harness.image("run", 10);
     harness.image("pause", 10);

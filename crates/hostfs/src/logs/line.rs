@@ -11,7 +11,7 @@ pub(super) const LONGEST_HEADER: usize = 256;
 pub(super) struct Header {
     /// When the line was written.
     pub(super) time: Timestamp,
-    /// The same with nine digits, in the zone of the file.
+    /// Like `time`, with nine digits, in the zone of the file.
     pub(super) shown_time: String,
     /// The stream of the line.
     pub(super) stream: LogStream,

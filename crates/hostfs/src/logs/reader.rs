@@ -13,7 +13,7 @@ use model::ports::files::FileError;
 use model::ports::logs::{Ended, LogRequest};
 
 use super::notice::Notice;
-use super::rotated::{Later, Part, earlier_parts, later_parts};
+use super::rotated::{LaterFiles, Part, earlier_parts, later_parts};
 use super::tail::{LastLines, last_lines};
 use super::text::Text;
 use crate::beneath;
@@ -31,14 +31,14 @@ pub(super) struct Reader {
     file: Arc<File>,
     position: u64,
     text: Text,
-    until: Until,
+    until: ReadUntil,
     pool: Pool,
     /// Whether the last check found the file removed.
     was_removed: bool,
 }
 
 /// When reading ends.
-enum Until {
+enum ReadUntil {
     /// At a position in the file: later content was not requested.
     Position(u64),
     /// When the container has terminated and everything is read.
@@ -67,7 +67,9 @@ impl Reader {
     ) -> Result<Self, FileError> {
         // Before the first read, so that no later write is missed.
         let until = match follow {
-            Some(ended) => Some(Until::Ended { ended, notice: Notice::of(path, watches).await }),
+            Some(ended) => {
+                Some(ReadUntil::Ended { ended, notice: Notice::of(path, watches).await })
+            }
             None => None,
         };
         let wanted = request.clone();
@@ -79,7 +81,7 @@ impl Reader {
             file: Arc::new(file),
             position: range.start,
             text: Text::new(request),
-            until: until.unwrap_or(Until::Position(range.end)),
+            until: until.unwrap_or(ReadUntil::Position(range.end)),
             pool: watches.pool().clone(),
             was_removed: false,
         })
@@ -127,10 +129,10 @@ impl Reader {
     /// The next bytes of the open file; `None` at its end.
     async fn read(&mut self) -> Result<Option<Vec<u8>>, FileError> {
         let most = match self.until {
-            Until::Position(end) => {
+            ReadUntil::Position(end) => {
                 usize::try_from(end.saturating_sub(self.position)).unwrap_or(CHUNK).min(CHUNK)
             }
-            Until::Ended { .. } | Until::Drained => CHUNK,
+            ReadUntil::Ended { .. } | ReadUntil::Drained => CHUNK,
         };
         if most == 0 {
             return Ok(None);
@@ -150,7 +152,7 @@ impl Reader {
     /// At the end of the file: continues with its replacement, or at its start if it was truncated. Returns the
     /// text that this adds; `None` if there is no more to read.
     async fn next_file(&mut self) -> Result<Option<Vec<u8>>, FileError> {
-        if matches!(self.until, Until::Position(_)) {
+        if matches!(self.until, ReadUntil::Position(_)) {
             return Ok(None);
         }
         let (open, position) = (Arc::clone(&self.file), self.position);
@@ -170,7 +172,7 @@ impl Reader {
                 Next::MoreOfThis
             } else if replaced {
                 // A slow reader may be several rotations behind.
-                let Later { parts, last } = later_parts(path, &old)?;
+                let LaterFiles { parts, last } = later_parts(path, &old)?;
                 Next::Other(parts, last.unwrap_or(new))
             } else if found.len() < position {
                 Next::Other(Vec::new(), new)
@@ -185,7 +187,7 @@ impl Reader {
         self.was_removed = matches!(next, Next::Removed);
         match next {
             Next::Removed if is_over => {
-                self.until = Until::Drained;
+                self.until = ReadUntil::Drained;
                 Ok(None)
             }
             Next::Nothing | Next::Removed => Ok(None),
@@ -201,7 +203,7 @@ impl Reader {
 
     /// Nothing left to read: returns whether the log has ended. Waits if more may come.
     async fn is_over(&mut self) -> bool {
-        let Until::Ended { ended, notice } = &mut self.until else {
+        let ReadUntil::Ended { ended, notice } = &mut self.until else {
             return true;
         };
         // Biased: the end is not delayed by notices, and the rest of the log is read after it.
@@ -211,7 +213,7 @@ impl Reader {
             () = notice.wait() => false,
         };
         if has_ended {
-            self.until = Until::Drained;
+            self.until = ReadUntil::Drained;
         }
         false
     }

@@ -75,7 +75,7 @@ fn list(log: &Path) -> io::Result<Vec<(RotatedName, PathBuf)>> {
 
 /// The rotated files after a given one.
 #[derive(Debug, Default)]
-pub(super) struct Later {
+pub(super) struct LaterFiles {
     /// Complete files, oldest first.
     pub(super) parts: Vec<Part>,
     /// The newest, if the runtime may still write its last lines.
@@ -84,7 +84,7 @@ pub(super) struct Later {
 
 /// The rotated files after an open file of the log, which may be compressed or removed by now. A compressed
 /// file keeps the time of its last line, which orders it.
-pub(super) fn later_parts(log: &Path, open: &Metadata) -> io::Result<Later> {
+pub(super) fn later_parts(log: &Path, open: &Metadata) -> io::Result<LaterFiles> {
     let (mut files, mut is_found) = (Vec::new(), false);
     for (name, path) in list(log)? {
         let Some((file, compressed)) = open_rotated(&name, &path)? else { continue };
@@ -98,7 +98,7 @@ pub(super) fn later_parts(log: &Path, open: &Metadata) -> io::Result<Later> {
     }
     let last = files.pop_if(|(_, compressed)| !*compressed).map(|(file, _)| file);
     let parts = files.into_iter().map(|(file, compressed)| Part::whole(file, compressed));
-    Ok(Later { parts: parts.collect::<io::Result<_>>()?, last })
+    Ok(LaterFiles { parts: parts.collect::<io::Result<_>>()?, last })
 }
 
 /// Opens a file that may be removed: a rotation removes the oldest file.

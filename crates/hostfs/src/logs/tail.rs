@@ -36,7 +36,7 @@ pub(super) fn last_lines(
             if found == 0 {
                 end = behind;
             }
-            // There is one more line end than lines: that of the preceding line.
+            // There is one more line end than there are lines: the end of the preceding line.
             if found == lines {
                 return Ok(LastLines { range: behind..end, count: found });
             }

@@ -69,7 +69,7 @@ fn incomplete_line_is_shown() {
 }
 
 #[test]
-fn overlong_line_header_needs_no_memory_and_hides_no_line() {
+fn overlong_line_header_needs_no_memory_and_loses_no_line() {
     let mut text = Text::new(&LogRequest::default());
     for _ in 0..1000 {
         assert_eq!(text.push(&[b'x'; 1000]), b"");

@@ -25,7 +25,7 @@ pub(super) fn bind(source: &Path, place: &Place, read_only: bool) -> io::Result<
     if read_only { make_read_only(&target) } else { Ok(()) }
 }
 
-/// What a bind mount found at its place.
+/// What was at the mount point before a bind mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bound {
     /// Nothing.
@@ -72,7 +72,7 @@ fn make_read_only(target: &OwnedFd) -> io::Result<()> {
 }
 
 /// Makes mounts below a directory propagate to containers and back. A shared mount stays unchanged. A directory
-/// that is no mount is bind-mounted on itself; the mounts below it move there.
+/// that is not a mount is bind-mounted on itself; the mounts below it move there.
 pub(super) fn share(directory: &Path) -> io::Result<()> {
     let path = directory.canonicalize()?;
     let table = MountTable::read()?;

@@ -38,7 +38,7 @@ pub(super) fn mount_tmpfs(place: &Place, size: Option<u64>, no_swap: bool) -> io
 /// Mounts huge pages of one size.
 pub(super) fn mount_huge_pages(place: &Place, page_size: &str) -> io::Result<()> {
     let directory = place::open_place(place, NAMED | OFlags::DIRECTORY)?;
-    let bytes = bytes(page_size).ok_or_else(|| place::refused("it is no size of huge pages"))?;
+    let bytes = bytes(page_size).ok_or_else(|| place::refused("it is not a size of huge pages"))?;
     match is_mounted_as(&directory, HUGETLBFS)? {
         Some(found) if found == bytes => Ok(()),
         Some(found) => {

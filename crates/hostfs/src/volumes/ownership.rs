@@ -22,8 +22,8 @@ const READ_WRITE: u32 = 0o660;
 /// Directories can be entered, and new files in them belong to the group.
 const DIRECTORY: u32 = 0o2110;
 
-/// Gives a volume and all of its content to a group. The root comes last: for `OnRootMismatch`, a matching root
-/// means that the volume is done.
+/// Sets the group of a volume and all its content. The root comes last: for `OnRootMismatch`, a matching
+/// root means that the volume is done.
 pub(super) fn apply(
     volume: OwnedFd,
     ownership: Ownership,

@@ -22,7 +22,7 @@ fn found(path: &Path) -> (u32, u32) {
 
 // behaviour: VOL-56
 #[test]
-fn file_exchanged_for_a_link_leaves_its_target_alone() {
+fn file_replaced_by_a_link_does_not_change_its_target() {
     if !geteuid().is_root() {
         return;
     }

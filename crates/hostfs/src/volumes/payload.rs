@@ -97,7 +97,8 @@ impl Volume<'_> {
         }
     }
 
-    /// Refuses names that exist and are no links: they may be mount points, or files of the container.
+    /// Refuses names that exist and are not links: they may be mount points, or files of the
+    /// container.
     fn check_names(&self, names: &Names<'_>) -> io::Result<()> {
         for name in names.keys() {
             match self.link_target(name) {
@@ -194,7 +195,7 @@ impl Volume<'_> {
         Ok(unlinkat(&self.directory, name, AtFlags::empty())?)
     }
 
-    /// A later write removes what cannot be removed now.
+    /// A later write removes files that cannot be removed now.
     fn log_failure(&self, name: &OsStr, removed: Result<(), impl Into<io::Error>>) {
         if let Err(error) = removed.map_err(Into::into) {
             let name = Path::new(name).display();

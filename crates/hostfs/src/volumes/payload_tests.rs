@@ -46,7 +46,8 @@ fn full_volume_keeps_its_old_content_whichever_step_fails() {
     let root = tempfile::tempdir().unwrap();
     let place = volume(&root);
     let (mut failed, mut written) = (0, 0);
-    // The old content takes 11 inodes with the root, the new one 19 beside some of the old.
+    // The old content takes 11 inodes with the root, the new one 19, in addition to some of the
+    // old.
     for inodes in 11..26 {
         let Some(_mount) = Mount::tmpfs(&place.path(), &format!("1m,nr_inodes={inodes}")) else {
             return;
@@ -127,7 +128,7 @@ fn write_after_a_crash_at_any_step_leaves_exactly_its_content() {
 
 // behaviour: VOL-55
 #[test]
-fn readers_see_one_payload_or_the_other_and_never_none() {
+fn readers_always_see_a_complete_payload() {
     use std::sync::atomic::{AtomicBool, Ordering};
     let root = tempfile::tempdir().unwrap();
     let place = volume(&root);

@@ -23,7 +23,7 @@ const FILE_MODE: u32 = 0o640;
 /// A descriptor that only identifies a file or directory. A link is an error, with [`BENEATH`].
 pub(super) const NAMED: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
-/// The same, but for a link it identifies the link itself: mounting one would follow it.
+/// Like `NAMED`, but for a link it identifies the link itself: mounting one would follow it.
 pub(super) const NAMED_OR_LINK: OFlags = NAMED.union(OFlags::NOFOLLOW);
 
 /// A directory that can be listed.
@@ -33,7 +33,7 @@ pub(super) const LISTED: OFlags =
 /// No link is followed, and no name leaves the root.
 pub(super) const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
 
-/// The same, and no mount is entered.
+/// Like `BENEATH`, and no mount is entered.
 pub(super) const INSIDE: ResolveFlags = BENEATH.union(ResolveFlags::NO_XDEV);
 
 pub(super) fn refused(problem: &str) -> io::Error {
@@ -79,8 +79,8 @@ pub(super) fn real_path(place: &Place) -> io::Result<PathBuf> {
     Ok(place.root.canonicalize()?.join(&place.below))
 }
 
-/// Creates a directory with exactly this mode, and its parents with theirs. Existing special bits stay: those
-/// of a volume with a group.
+/// Creates a directory with exactly this mode, and its parents with theirs. Existing special bits stay, such
+/// as the set-group-ID bit of a volume with a group.
 pub(super) fn make_directory(place: &Place, mode: u32) -> io::Result<OwnedFd> {
     let (parent, name) = make_parent(place)?;
     let directory = child(&parent, name, mode)?;
@@ -129,7 +129,7 @@ pub(super) fn child(parent: impl AsFd, name: &OsStr, mode: u32) -> io::Result<Ow
     let flags = NAMED | OFlags::DIRECTORY;
     let directory = openat2(&parent, name, flags, Mode::empty(), BENEATH)?;
     if is_new {
-        // Whatever the process's umask made of it.
+        // Regardless of the umask of the process.
         chmod(path_of(&directory), Mode::from_raw_mode(mode))?;
     }
     Ok(directory)

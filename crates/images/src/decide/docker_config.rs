@@ -7,13 +7,17 @@ use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Map, Value};
 
-/// Reads padded and unpadded base64, as upstream.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
+/// Bits behind the last byte are ignored, as in Go.
+const CONFIG: GeneralPurposeConfig =
+    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true);
+/// Reads texts that end with `=`.
+const PADDED: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
-    GeneralPurposeConfig::new()
-        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
-        .with_decode_allow_trailing_bits(true),
+    CONFIG.with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
 );
+/// Reads other texts.
+const UNPADDED: GeneralPurpose =
+    GeneralPurpose::new(&STANDARD, CONFIG.with_decode_padding_mode(DecodePaddingMode::RequireNone));
 
 /// A credential of a docker configuration. Never printed.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -35,7 +39,7 @@ impl fmt::Debug for Login {
 /// Credentials by registry, as written.
 pub type DockerConfig = Vec<(String, Login)>;
 
-/// Why a text is no docker configuration. Nothing of the text is in it.
+/// Why a text is not a docker configuration. It does not contain the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DockerConfigError {
     /// It is not JSON.
@@ -115,7 +119,8 @@ fn login(entry: Value) -> Result<Login, DockerConfigError> {
 fn decode_auth(auth: &str) -> Result<(String, String), DockerConfigError> {
     // Tools that write base64 may break lines.
     let text: String = auth.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
-    let decoded = BASE64.decode(text).map_err(|_| DockerConfigError::Base64)?;
+    let engine = if auth.trim().ends_with('=') { PADDED } else { UNPADDED };
+    let decoded = engine.decode(text).map_err(|_| DockerConfigError::Base64)?;
     let decoded = String::from_utf8_lossy(&decoded);
     let (username, password) = decoded.split_once(':').ok_or(DockerConfigError::NoColon)?;
     Ok((username.to_owned(), password.to_owned()))
@@ -135,7 +140,7 @@ mod tests {
 
     // behaviour: PULL-20
     #[test]
-    fn auth_overrides_user_name_and_password_padded_or_not() {
+    fn auth_field_overrides_user_name_and_password() {
         let rows = [
             (r#"{"username":"u","password":"p","email":"e"}"#, ["u", "p", "e"]),
             (r#"{"auth":"dTpw"}"#, ["u", "p", ""]),

@@ -7,7 +7,7 @@ use super::docker_config::DockerConfig;
 use super::registry_pattern::RegistryPattern;
 use model::image_access::{CredentialSource, PullCredential, RegistryAuth};
 
-/// The key of the registry that image names without a registry mean.
+/// The key of the default registry for image names without a registry.
 const DEFAULT_REGISTRY: &str = "index.docker.io";
 
 /// Credentials by the registries and images for which they are. As upstream's `BasicDockerKeyring`.
@@ -18,7 +18,7 @@ pub struct Keyring {
 }
 
 impl Keyring {
-    /// Adds the credentials of a configuration. Entries for what is no registry are left out.
+    /// Adds the credentials of a configuration. Entries that name no registry are left out.
     pub fn add(&mut self, config: DockerConfig, source: &CredentialSource) {
         for (registry, login) in config {
             let Some(key) = key(&registry) else { continue };
@@ -50,7 +50,7 @@ impl Keyring {
     }
 }
 
-/// The key of an entry of a configuration: host and path, without scheme and API version; none if the entry is for no
+/// The key of an entry of a configuration: host and path, without scheme and API version; `None` if the entry is for no
 /// registry.
 fn key(registry: &str) -> Option<String> {
     let plain = ["https://", "http://"].iter().find_map(|scheme| registry.strip_prefix(scheme));
@@ -98,7 +98,7 @@ mod tests {
 
     // behaviour: PULL-21
     #[test]
-    fn one_entry_matches_whatever_scheme_and_api_version_it_has() {
+    fn single_entry_matches_any_scheme_and_api_version() {
         let rows = [
             ("r.io", "r.io/a", true),
             ("https://r.io", "r.io/a", true),
@@ -161,7 +161,7 @@ mod tests {
     proptest! {
         // behaviour: PULL-22
         #[test]
-        fn order_of_different_keys_does_not_depend_on_the_order_of_adding(
+        fn order_of_different_keys_does_not_depend_on_insertion_order(
             keys in proptest::collection::btree_set("r\\.io(/[ab]{1,2}){0,2}", 0..6),
         ) {
             let forward: Vec<&str> = keys.iter().map(String::as_str).collect();

@@ -12,11 +12,11 @@ pub struct PresentFacts<'a> {
     pub repository: &'a str,
     /// Its record, if it has one.
     pub record: Option<&'a PulledRecord>,
-    /// Whether a pull of its name has begun and is not known to have ended.
+    /// Whether a pull of its name may still be in progress.
     pub has_intent: bool,
 }
 
-/// Whether a pod may use a present image, as far as its credentials do not matter.
+/// Whether a pod may use a present image, before its credentials are considered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Access<'a> {
     /// It may: the policy does not verify the image.
@@ -29,7 +29,7 @@ pub enum Access<'a> {
     Compare(&'a RecordedAccess),
 }
 
-/// Decides as far as the credentials of the pod do not matter.
+/// Decides without the credentials of the pod, if possible.
 pub fn access<'a>(policy: &VerificationPolicy, facts: PresentFacts<'a>) -> Access<'a> {
     let PresentFacts { repository, record, has_intent } = facts;
     if !policy.verifies(repository, record.is_some() || has_intent) {

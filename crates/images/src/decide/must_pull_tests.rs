@@ -122,7 +122,7 @@ fn full_record_accepts_known_credentials_and_no_changed_secret() {
 proptest! {
     // behaviour: PULL-33
     #[test]
-    fn credential_that_pulled_is_never_asked_again(
+    fn credentials_that_pulled_an_image_are_not_verified_again(
         pulls in proptest::collection::vec(("[a-c]", "[p-r]"), 1..8),
     ) {
         let pulls: Vec<_> = pulls.iter().map(|(name, password)| secret(name, password)).collect();

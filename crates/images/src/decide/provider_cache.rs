@@ -1,4 +1,4 @@
-//! The cache of what credential provider plugins returned.
+//! The cache of responses of credential provider plugins.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use super::docker_config::DockerConfig;
 use super::hex::sha256_hex;
 use super::provider_exchange::{CacheKeyType, ProviderResponse};
 
-/// How often entries that are over are removed.
+/// How often expired entries are removed.
 const PURGE_PERIOD: Duration = Duration::from_mins(15);
 
-/// The pods that a plugin was run for: those of a service account, or all of the node.
+/// The pods that a plugin was run for: the pods of a service account, or all pods of the node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Audience(String);
 
@@ -59,8 +59,7 @@ struct Entry {
 }
 
 impl ProviderCache {
-    /// The credentials that are cached for an image: those of the image first, then those of its registry, then those
-    /// of all images.
+    /// The credentials that are cached for an image: first for the image, then for its registry, then for all images.
     pub fn get(
         &mut self,
         image: &str,
@@ -111,7 +110,7 @@ pub struct Put<'a> {
     pub audience: &'a Audience,
     /// Its response.
     pub response: &'a ProviderResponse,
-    /// The time for which it is kept if it does not say.
+    /// The duration of the entry if the response has none.
     pub default: Duration,
 }
 
@@ -159,7 +158,7 @@ mod tests {
 
     // behaviour: PULL-43
     #[test]
-    fn image_comes_before_registry_and_registry_before_all() {
+    fn credentials_of_image_precede_registry_and_registry_precedes_all() {
         let all = [
             response(CacheKeyType::Global, "global", None),
             response(CacheKeyType::Registry, "registry", None),
@@ -174,7 +173,7 @@ mod tests {
 
     // behaviour: PULL-43
     #[test]
-    fn entry_is_used_until_its_time_or_the_default_is_over() {
+    fn entry_is_used_until_its_own_or_the_default_duration_is_over() {
         let rows = [
             (None, 99, true),
             (None, 100, false),
@@ -217,7 +216,7 @@ mod tests {
 
     // behaviour: PULL-43
     #[test]
-    fn entries_that_are_over_are_purged() {
+    fn expired_entries_are_purged() {
         let mut cache = cache(&[response(CacheKeyType::Image, "u", None)]);
         user(&mut cache, "r.io/a", 50);
         assert_eq!(cache.entries.len(), 1);

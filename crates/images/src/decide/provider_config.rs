@@ -47,7 +47,7 @@ pub struct Provider {
     /// For which images it is run.
     #[serde(default)]
     pub match_images: Vec<String>,
-    /// For how long its credentials are used if it does not say.
+    /// How long its credentials are used if its response has no duration.
     #[serde(default, deserialize_with = "duration")]
     default_cache_duration: Option<GoDuration>,
     /// The version of its requests and responses.
@@ -113,7 +113,7 @@ impl TokenAttributes {
 }
 
 impl Provider {
-    /// For how long its credentials are used if it does not say.
+    /// How long its credentials are used if its response has no duration.
     pub fn default_cache_duration(&self) -> Duration {
         self.default_cache_duration.map_or(Duration::ZERO, GoDuration::to_std)
     }
@@ -242,7 +242,7 @@ fn token_problems(
     }
 }
 
-/// Whether a text is the key of an annotation: a name, after a domain and a slash if need be.
+/// Whether a text is the key of an annotation: a name, optionally after a domain and a slash.
 fn is_annotation_key(key: &str) -> bool {
     let (prefix, name) =
         key.rsplit_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));

@@ -29,7 +29,7 @@ fn every_version_of_the_configuration_is_read() {
 
 // behaviour: PULL-40
 #[test]
-fn what_is_no_configuration_is_refused() {
+fn other_documents_are_refused() {
     let rows = [
         ("apiVersion: v1\nkind: Pod\n".to_owned(), "found apiVersion \"v1\" and kind \"Pod\""),
         (HEAD.replace("k8s.io/v1", "k8s.io/v2"), "found apiVersion \"kubelet.config.k8s.io/v2\""),

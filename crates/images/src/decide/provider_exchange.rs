@@ -59,17 +59,17 @@ pub enum CacheKeyType {
 pub struct ProviderResponse {
     /// For which images it is used.
     pub cache_key_type: CacheKeyType,
-    /// For how long it is used; none for the configured time.
+    /// How long the response is used; `None` for the configured time.
     pub cache_duration: Option<Duration>,
     /// Credentials by the images that they are for.
     pub logins: DockerConfig,
 }
 
-/// Why the output of a plugin is no response. Nothing of the output is in it.
+/// Why the output of a plugin is not a response. It does not contain the output.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResponseError {
     /// It is not JSON, or a field is missing or has another type.
-    #[error("it is no CredentialProviderResponse in JSON")]
+    #[error("it is not a CredentialProviderResponse in JSON")]
     Malformed,
     /// It has another version than the one configured.
     #[error("its apiVersion is not the configured {expected}")]
@@ -177,7 +177,7 @@ mod tests {
         let bare = decode_response(response(r#","cacheKeyType":"Image""#).as_bytes(), VERSION);
         let bare = bare.unwrap();
         assert_eq!((bare.cache_duration, bare.logins.len()), (None, 0));
-        let malformed = "it is no CredentialProviderResponse in JSON";
+        let malformed = "it is not a CredentialProviderResponse in JSON";
         let rows = [
             ("hidden".to_owned(), malformed),
             (String::new(), malformed),

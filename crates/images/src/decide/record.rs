@@ -28,7 +28,7 @@ pub fn is_file_name(name: &str) -> bool {
     name.strip_prefix("sha256-").is_some_and(|hex| hex.len() == 64 && hex.bytes().all(is_digit))
 }
 
-/// Why a file is no intent or record.
+/// Why a file is not an intent or record.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// It is not JSON, or lacks a field.
@@ -81,7 +81,8 @@ pub struct RecordedAccess {
     /// Secrets that pulled it.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub kubernetes_secrets: Vec<RecordedSecret>,
-    /// Service accounts for which credential provider plugins returned what pulled it.
+    /// The service accounts for which credential provider plugins returned the credentials of the
+    /// pull.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub kubernetes_service_accounts: Vec<RecordedObject>,
     /// Whether every pod of the node may use it.
@@ -218,7 +219,7 @@ impl PulledRecord {
         Ok(DecodedRecord { record, is_old })
     }
 
-    /// Whether the record has not changed since a moment. The answer is no if its time does not tell.
+    /// Whether the record has certainly not changed since a time. False if that cannot be decided from its time.
     pub fn is_older_than(&self, moment: Timestamp) -> bool {
         self.last_updated_time < whole_second(moment)
     }
@@ -238,7 +239,8 @@ impl PulledRecord {
 }
 
 impl RecordedAccess {
-    /// The access that a pull with this credential shows; without one it was anonymous.
+    /// The access that a pull with this credential proves; without a credential, the pull was
+    /// anonymous.
     pub fn of_pull(with: Option<&PullCredential>) -> Self {
         let Some(PullCredential { auth, source }) = with else { return Self::of_node() };
         match source {

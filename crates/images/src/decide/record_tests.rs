@@ -96,7 +96,7 @@ fn files_are_named_by_the_hash_of_image_or_reference() {
 
 // behaviour: PULL-35
 #[test]
-fn accesses_are_merged_sorted_and_once() {
+fn merged_accesses_are_sorted_without_duplicates() {
     let mut record = PulledRecord::new("sha256:1", at(1));
     let rows = [
         (secret("b", "x"), true, "b/x"),

@@ -10,7 +10,7 @@ pub enum VerificationPolicy {
     Never,
     /// For those that the agent has pulled.
     NeverPreloaded,
-    /// For those that are not on the list.
+    /// For images that are not on the list.
     NeverAllowlisted(Allowlist),
     /// For all.
     Always,
@@ -67,7 +67,8 @@ impl Allowlist {
     }
 }
 
-/// The full name of an image without tag and digest, such as `docker.io/library/busybox`; none for what is no name.
+/// The full name of an image without tag and digest, such as `docker.io/library/busybox`; `None` for an invalid
+/// name.
 pub fn repository(image: &str) -> Option<String> {
     let name = ImageName::parse(image)?;
     Some(ImageName { tag: None, digest: None, ..name }.in_full())

@@ -1,5 +1,4 @@
-//! What the records need at the start: older formats are written anew, and interrupted pulls are looked up in the
-//! runtime.
+//! Prepares the records at the start: migrates older formats, and looks up interrupted pulls in the runtime.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +22,7 @@ impl RecordTask {
         }
     }
 
-    /// Writes records of an older version anew. Those that cannot be read stay; their images must be pulled again.
+    /// Rewrites records of an older version. Unreadable records stay; their images must be pulled again.
     async fn migrate(&mut self) {
         let names = match self.records.list().await {
             Ok(names) => names,
@@ -69,7 +68,7 @@ impl RecordTask {
         intents
     }
 
-    /// The image of an intent. An intent of an older version is written anew.
+    /// The image of an intent. An intent of an older version is rewritten.
     async fn read_intent(&mut self, name: &str) -> Result<String, ReadError> {
         let content = self.intents.read(name).await?;
         let image = decode_intent(name, &content)?;

@@ -1,4 +1,4 @@
-//! A directory of small files, the last used of which are in memory.
+//! A directory of small files with a cache of the most recently used ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -21,7 +21,7 @@ pub(super) type ReadError = Box<dyn Error + Send + Sync>;
 pub(super) struct Store<T> {
     files: Arc<dyn HostFiles>,
     directory: PathBuf,
-    /// All files; none until they were listed.
+    /// All files; `None` until they were listed.
     names: Option<BTreeSet<String>>,
     cached: BTreeMap<String, Cached<T>>,
     most_cached: usize,
@@ -68,7 +68,7 @@ impl<T> Store<T> {
         self.files.read(&self.directory.join(name), LONGEST).await
     }
 
-    /// The content of a file; none if there is no such file.
+    /// The content of a file; `None` if there is no such file.
     pub(super) async fn get(
         &mut self,
         name: &str,
@@ -110,7 +110,7 @@ impl<T> Store<T> {
         Ok(())
     }
 
-    /// Removes a file; one that is gone is no error.
+    /// Removes a file; one that is gone is not an error.
     pub(super) async fn remove(&mut self, name: &str) -> Result<(), FileError> {
         self.cached.remove(name);
         self.files.remove_written(&self.directory.join(name)).await?;

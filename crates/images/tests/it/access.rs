@@ -5,24 +5,24 @@ use model::ports::image_access::{ImageAccess as _, PresentImage};
 use testkit::logged::Logged;
 use tokio::time::{Duration, sleep};
 
-use crate::world::{IMAGE, REF, World, texts};
+use crate::harness::{Harness, IMAGE, REF, texts};
 
 // behaviour: PULL-24
 #[tokio::test(start_paused = true)]
 async fn pull_secrets_come_before_the_node_and_missing_ones_are_reported() {
-    let world = World::new();
-    world.put_secret("b", "second");
-    world.put_secret("a", "first");
+    let harness = Harness::new();
+    harness.put_secret("b", "second");
+    harness.put_secret("a", "first");
     let older = r#"{"https://r.io/v1/":{"auth":"dTpvbGQ="}}"#;
-    world.put_object("old", ["kubernetes.io/dockercfg", ".dockercfg"], older);
-    world.put_object("opaque", ["Opaque", ".dockerconfigjson"], "{");
-    world.files.write("/root/.docker/config.json", r#"{"auths":{"r.io":{"auth":"bjpvZGU="}}}"#);
-    let pod = world.pod("web", &["b", "gone", "a", "", "old", "opaque", "lost"]);
-    let credentials = world.start().credentials(&pod).await;
+    harness.put_object("old", ["kubernetes.io/dockercfg", ".dockercfg"], older);
+    harness.put_object("opaque", ["Opaque", ".dockerconfigjson"], "{");
+    harness.files.write("/root/.docker/config.json", r#"{"auths":{"r.io":{"auth":"bjpvZGU="}}}"#);
+    let pod = harness.pod("web", &["b", "gone", "a", "", "old", "opaque", "lost"]);
+    let credentials = harness.start().credentials(&pod).await;
     let expected =
         ["u:second of shop/b", "u:first of shop/a", "u:old of shop/old", "n:ode of node"];
     assert_eq!(credentials, expected);
-    let events = world.events.all();
+    let events = harness.events.all();
     let [event] = events.as_slice() else { panic!("{events:?}") };
     assert_eq!(event.reason, "FailedToRetrieveImagePullSecret");
     let text = "Unable to retrieve some image pull secrets (gone, lost); \
@@ -33,11 +33,11 @@ async fn pull_secrets_come_before_the_node_and_missing_ones_are_reported() {
 // behaviour: PULL-24
 #[tokio::test(start_paused = true)]
 async fn malformed_pull_secret_fails_the_lookup_and_is_not_shown() {
-    let world = World::new();
+    let harness = Harness::new();
     let kind = ["kubernetes.io/dockerconfigjson", ".dockerconfigjson"];
-    world.put_object("bad", kind, r#"{"auths":{"r.io":{"password":"hidden""#);
-    let pod = world.pod("web", &["bad"]);
-    let error = world.start().access.credentials(&pod, IMAGE).await.unwrap_err();
+    harness.put_object("bad", kind, r#"{"auths":{"r.io":{"password":"hidden""#);
+    let pod = harness.pod("web", &["bad"]);
+    let error = harness.start().access.credentials(&pod, IMAGE).await.unwrap_err();
     let expected = "pull secret shop/bad: invalid JSON in line 1, column 37";
     assert_eq!(error.to_string(), expected);
 }
@@ -57,17 +57,17 @@ async fn first_file_of_the_node_that_can_be_read_is_used() {
         ("/work/config.json", config("b")),
         ("/var/lib/kubelet/config.json", config("a")),
     ];
-    let world = World::new();
-    let pod = world.pod("web", &[]);
-    assert_eq!(world.start().credentials(&pod).await, [""; 0]);
+    let harness = Harness::new();
+    let pod = harness.pod("web", &[]);
+    assert_eq!(harness.start().credentials(&pod).await, [""; 0]);
     for (path, content) in files {
         let user = content.split('"').nth_back(1).unwrap().to_owned();
-        world.files.write(path, content);
-        assert_eq!(world.start().credentials(&pod).await, [format!("{user}: of node")], "{path}");
+        harness.files.write(path, content);
+        assert_eq!(harness.start().credentials(&pod).await, [format!("{user}: of node")], "{path}");
     }
     let logged = Logged::new();
-    world.files.write("/var/lib/kubelet/config.json", r#"{"auths":{"r.io":{"auth":"hidden"}}}"#);
-    assert_eq!(world.start().credentials(&pod).await, ["b: of node"]);
+    harness.files.write("/var/lib/kubelet/config.json", r#"{"auths":{"r.io":{"auth":"hidden"}}}"#);
+    assert_eq!(harness.start().credentials(&pod).await, ["b: of node"]);
     let warnings = logged.warnings().join("\n");
     assert!(warnings.contains("/var/lib/kubelet/config.json"), "{warnings}");
     assert!(!warnings.contains("hidden"), "{warnings}");
@@ -76,11 +76,11 @@ async fn first_file_of_the_node_that_can_be_read_is_used() {
 // behaviour: PULL-25
 #[tokio::test(start_paused = true)]
 async fn credentials_of_the_node_are_read_again_after_five_minutes() {
-    let world = World::new();
-    let (pod, agent) = (world.pod("web", &[]), world.start());
+    let harness = Harness::new();
+    let (pod, agent) = (harness.pod("web", &[]), harness.start());
     let path = "/var/lib/kubelet/config.json";
     let write = |user: &str| {
-        world.files.write(path, format!(r#"{{"auths":{{"r.io":{{"username":"{user}"}}}}}}"#));
+        harness.files.write(path, format!(r#"{{"auths":{{"r.io":{{"username":"{user}"}}}}}}"#));
     };
     assert_eq!(agent.credentials(&pod).await, [""; 0]);
     write("old");
@@ -95,16 +95,16 @@ async fn credentials_of_the_node_are_read_again_after_five_minutes() {
 // behaviour: PULL-33
 #[tokio::test(start_paused = true)]
 async fn tenant_without_the_secret_cannot_use_the_image_of_another() {
-    let world = World::new();
-    world.put_secret("key", "p");
-    world.put_secret("copy", "p");
-    world.put_secret("wrong", "q");
-    let (agent, owner) = (world.start(), world.pod("owner", &["key"]));
+    let harness = Harness::new();
+    harness.put_secret("key", "p");
+    harness.put_secret("copy", "p");
+    harness.put_secret("wrong", "q");
+    let (agent, owner) = (harness.start(), harness.pod("owner", &["key"]));
     agent.pull(&owner).await;
     assert!(agent.may_use(&owner).await);
-    assert!(agent.may_use(&world.pod("copy", &["copy"])).await);
-    assert!(!agent.may_use(&world.pod("none", &[])).await);
-    let wrong = world.pod("wrong", &["wrong"]);
+    assert!(agent.may_use(&harness.pod("copy", &["copy"])).await);
+    assert!(!agent.may_use(&harness.pod("none", &[])).await);
+    let wrong = harness.pod("wrong", &["wrong"]);
     let checked = agent.access.check_present(&wrong, IMAGE, REF).await.unwrap();
     let PresentImage::MustPull { credentials: Some(credentials) } = checked else {
         panic!("{checked:?}")
@@ -123,16 +123,16 @@ async fn tenant_without_the_secret_cannot_use_the_image_of_another() {
 // behaviour: PULL-33
 #[tokio::test(start_paused = true)]
 async fn changed_secret_is_added_to_the_record() {
-    let world = World::new();
-    world.put_secret("key", "p");
-    let (agent, owner) = (world.start(), world.pod("owner", &["key"]));
+    let harness = Harness::new();
+    harness.put_secret("key", "p");
+    let (agent, owner) = (harness.start(), harness.pod("owner", &["key"]));
     agent.pull(&owner).await;
-    world.put_secret("key", "changed");
+    harness.put_secret("key", "changed");
     assert!(agent.may_use(&owner).await, "the same secret");
-    world.put_secret("copy", "changed");
-    assert!(agent.may_use(&world.pod("copy", &["copy"])).await, "its new content is recorded");
-    world.put_secret("old", "p");
-    assert!(!agent.may_use(&world.pod("old", &["old"])).await, "its former content is not");
+    harness.put_secret("copy", "changed");
+    assert!(agent.may_use(&harness.pod("copy", &["copy"])).await, "its new content is recorded");
+    harness.put_secret("old", "p");
+    assert!(!agent.may_use(&harness.pod("old", &["old"])).await, "its former content is not");
 }
 
 // behaviour: PULL-31
@@ -145,41 +145,41 @@ async fn policy_decides_about_images_that_the_agent_has_not_pulled() {
         (Policy::AlwaysVerify, false, false),
     ];
     for (policy, is_preloaded_usable, is_pulled_usable) in rows {
-        let world = World::with_policy(policy, &[]);
-        world.put_secret("key", "p");
-        let (agent, other) = (world.start(), world.pod("other", &[]));
+        let harness = Harness::with_policy(policy, &[]);
+        harness.put_secret("key", "p");
+        let (agent, other) = (harness.start(), harness.pod("other", &[]));
         assert_eq!(agent.may_use(&other).await, is_preloaded_usable, "{policy:?}");
-        agent.pull(&world.pod("owner", &["key"])).await;
+        agent.pull(&harness.pod("owner", &["key"])).await;
         assert_eq!(agent.may_use(&other).await, is_pulled_usable, "{policy:?}");
     }
-    let world = World::with_policy(Policy::NeverVerifyAllowlistedImages, &["r.io/team/*"]);
-    assert!(world.start().may_use(&world.pod("other", &[])).await);
+    let harness = Harness::with_policy(Policy::NeverVerifyAllowlistedImages, &["r.io/team/*"]);
+    assert!(harness.start().may_use(&harness.pod("other", &[])).await);
 }
 
 // behaviour: PULL-32
 #[tokio::test(start_paused = true)]
 async fn image_pulled_anonymously_or_by_the_node_is_open_to_all() {
     for has_node_config in [false, true] {
-        let world = World::new();
+        let harness = Harness::new();
         if has_node_config {
             let config = r#"{"auths":{"r.io":{"username":"n"}}}"#;
-            world.files.write("/var/lib/kubelet/config.json", config);
+            harness.files.write("/var/lib/kubelet/config.json", config);
         }
-        let agent = world.start();
-        agent.pull(&world.pod("one", &[])).await;
-        assert!(agent.may_use(&world.pod("two", &[])).await);
-        assert!(world.record("pulled", REF).unwrap().contains(r#""nodePodsAccessible":true"#));
+        let agent = harness.start();
+        agent.pull(&harness.pod("one", &[])).await;
+        assert!(agent.may_use(&harness.pod("two", &[])).await);
+        assert!(harness.record("pulled", REF).unwrap().contains(r#""nodePodsAccessible":true"#));
     }
 }
 
 // behaviour: PULL-31
 #[tokio::test(start_paused = true)]
 async fn gate_off_verifies_and_records_nothing() {
-    let world = World { policy: None, ..World::new() };
-    world.put_secret("key", "p");
-    let agent = world.start();
+    let harness = Harness { policy: None, ..Harness::new() };
+    harness.put_secret("key", "p");
+    let agent = harness.start();
     assert!(!agent.access.is_verifying());
-    agent.pull(&world.pod("owner", &["key"])).await;
-    assert!(agent.may_use(&world.pod("other", &[])).await);
-    assert_eq!((world.record("pulled", REF), world.has_intent()), (None, false));
+    agent.pull(&harness.pod("owner", &["key"])).await;
+    assert!(agent.may_use(&harness.pod("other", &[])).await);
+    assert_eq!((harness.record("pulled", REF), harness.has_intent()), (None, false));
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test, helpers included")]
 
 mod access;
+mod harness;
 mod providers;
 mod read_providers;
 mod records;
-mod world;

@@ -56,9 +56,9 @@ async fn start_fails_with_the_file_and_the_problem() {
         ("/empty", "/bin", "/empty: no .json, .yaml or .yml file"),
         ("/pod.yaml", "/bin", "/pod.yaml: apiVersion must be"),
         ("/c.yaml", "/nowhere", "credential provider program: stat /nowhere: "),
-        ("/c.yaml", "/file", "credential provider program /file: it is no directory"),
+        ("/c.yaml", "/file", "credential provider program /file: it is not a directory"),
         ("/c.yaml", "/bin", "credential provider program: stat /bin/one: "),
-        ("/c.yaml", "/odd", "credential provider program /odd/one: it is no file"),
+        ("/c.yaml", "/odd", "credential provider program /odd/one: it is not a file"),
     ];
     for (config, bin_dir, expected) in rows {
         let error = read(&files, config, bin_dir).await.unwrap_err();

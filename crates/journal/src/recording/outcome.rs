@@ -21,7 +21,7 @@ pub enum Recorded {
 
 /// The result of a removal through a port.
 pub trait RemovalResult: Sized {
-    /// What the journal records of it.
+    /// The outcome that the journal records.
     fn recorded(&self) -> Recorded;
 
     /// The result of removing an image that a pod claimed, for the port that removes images.

@@ -28,7 +28,8 @@ pub struct Deletion {
 /// Why a file of a log is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// A killed compression left it: a draft, or an original that is compressed already.
+    /// The file is a leftover of a killed compression: a draft, or an original that is compressed
+    /// already.
     Leftover,
     /// There are more rotated files than `containerLogMaxFiles` allows.
     MaxFiles,

@@ -30,7 +30,7 @@ pub struct Limits {
 
 /// A check of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
+pub struct LogCheck {
     /// Its size.
     pub size: u64,
     /// The time since the last check.
@@ -78,7 +78,7 @@ impl Growth {
     }
 
     /// Records a check.
-    pub fn looked(&mut self, look: Look, limits: Limits) -> NextLook {
+    pub fn looked(&mut self, look: LogCheck, limits: Limits) -> NextLook {
         // A file that shrank was replaced or truncated.
         let grown = if look.size < self.size { look.size } else { look.size - self.size };
         self.size = look.size;

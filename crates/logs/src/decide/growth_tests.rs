@@ -36,7 +36,7 @@ impl Default for Row {
 
 // behaviour: ROT-3, ROT-4
 #[test]
-fn next_look_follows_from_growth() {
+fn next_check_time_follows_from_growth() {
     use NextLook::{After, OnWrite, Rotate};
     let rows = [
         Row { name: "quiet for an interval", expected: OnWrite, ..Row::default() },
@@ -88,18 +88,18 @@ fn next_look_follows_from_growth() {
     for row in rows {
         let mut growth = Growth { size: MIB, rate: row.rate, delay: row.delay };
         let Row { size, elapsed, may_rotate_in, .. } = row;
-        let look = Look { size, elapsed, may_rotate_in };
+        let look = LogCheck { size, elapsed, may_rotate_in };
         assert_eq!(growth.looked(look, LIMITS), row.expected, "{}", row.name);
         assert_eq!(growth.size(), size);
     }
 }
 
 #[test]
-fn log_without_limit_is_looked_at_every_interval_while_it_grows() {
+fn log_without_limit_is_checked_every_interval_while_it_grows() {
     let limits = Limits { size: None, ..LIMITS };
     let mut growth = Growth::quiet(0);
     growth.delay = limits.interval;
-    let look = |size| Look { size, elapsed: limits.interval, may_rotate_in: Duration::ZERO };
+    let look = |size| LogCheck { size, elapsed: limits.interval, may_rotate_in: Duration::ZERO };
     assert_eq!(growth.looked(look(u64::MAX), limits), NextLook::After(limits.interval));
     assert_eq!(growth.looked(look(u64::MAX), limits), NextLook::OnWrite);
 }
@@ -110,7 +110,7 @@ fn largest(rate: u64, limits: Limits, is_full: bool) -> u64 {
     let (mut growth, mut next) = (Growth::quiet(0), NextLook::OnWrite);
     if is_full {
         growth = Growth::quiet(u64::MAX);
-        let look = Look { size: u64::MAX, elapsed: ms(1), may_rotate_in: ms(0) };
+        let look = LogCheck { size: u64::MAX, elapsed: ms(1), may_rotate_in: ms(0) };
         next = growth.looked(look, limits);
     }
     let (mut now, mut looked_at, mut began) = (ms(0), ms(0), ms(0));
@@ -127,7 +127,7 @@ fn largest(rate: u64, limits: Limits, is_full: bool) -> u64 {
                 largest = largest.max(size);
                 let may_rotate_in =
                     rotated_at.map_or(ms(0), |at| (at + ROTATION_GAP).saturating_sub(now));
-                let look = Look { size, elapsed: now.saturating_sub(looked_at), may_rotate_in };
+                let look = LogCheck { size, elapsed: now.saturating_sub(looked_at), may_rotate_in };
                 looked_at = now;
                 growth.looked(look, limits)
             }
@@ -161,7 +161,7 @@ proptest! {
     ) {
         let mut growth = Growth::quiet(0);
         for (size, elapsed) in sizes {
-            let look = Look { size, elapsed: ms(elapsed), may_rotate_in: Duration::ZERO };
+            let look = LogCheck { size, elapsed: ms(elapsed), may_rotate_in: Duration::ZERO };
             if let NextLook::After(delay) = growth.looked(look, LIMITS) {
                 prop_assert!((SHORTEST..=LIMITS.interval).contains(&delay));
             }

@@ -108,7 +108,7 @@ mod tests {
 
     // behaviour: ROT-12
     #[test]
-    fn oldest_rotated_files_of_all_containers_go_first() {
+    fn oldest_rotated_files_of_all_containers_are_deleted_first() {
         let first = ContainerFiles {
             live: Some(MIB),
             newest: MIB,

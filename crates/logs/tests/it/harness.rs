@@ -215,7 +215,7 @@ impl Harness {
         self.names_in(&log_of(pod))
     }
 
-    /// The names of the files beside a log.
+    /// The names of the files in the directory of a log.
     pub(crate) fn names_in(&self, log: &Path) -> Vec<String> {
         self.files.names(log.parent().unwrap())
     }

@@ -52,7 +52,7 @@ async fn log_is_rotated_at_most_once_a_second() {
 
 // behaviour: ROT-2
 #[tokio::test(start_paused = true)]
-async fn quiet_log_costs_one_look_every_five_minutes() {
+async fn quiet_log_is_checked_every_five_minutes() {
     let harness = Harness::new(small());
     for pod in ["a", "b"] {
         harness.run(pod, &["main"]);
@@ -63,7 +63,7 @@ async fn quiet_log_costs_one_look_every_five_minutes() {
     assert_eq!(harness.files.watched_logs(), 2);
     sleep(REPAIR.saturating_sub(31 * SECOND)).await;
     assert_eq!(harness.files.log_looks(), before);
-    // A check after the period, and one after the next watch.
+    // One check after the period, and one after the next watch.
     sleep(REPAIR).await;
     assert!(harness.files.log_looks() <= before + 2 * 2, "{}", harness.files.log_looks() - before);
     // A write is detected at once, and measured 200 ms later.
@@ -77,7 +77,7 @@ async fn quiet_log_costs_one_look_every_five_minutes() {
 
 // behaviour: ROT-3
 #[tokio::test(start_paused = true)]
-async fn slow_log_is_looked_at_once_an_interval() {
+async fn slow_log_is_checked_once_an_interval() {
     let harness = Harness::new(Settings::default());
     harness.run("web", &["main"]);
     let mut lines = bytes_per_second(100);
@@ -91,7 +91,7 @@ async fn slow_log_is_looked_at_once_an_interval() {
 
 // behaviour: ROT-10
 #[tokio::test(start_paused = true)]
-async fn log_of_a_stopped_container_is_not_rotated_and_its_size_stays_known() {
+async fn log_of_a_stopped_container_is_not_rotated_and_its_size_is_reported() {
     let harness = Harness::new(small());
     harness.run("web", &["main"]);
     sleep(SECOND).await;
@@ -109,7 +109,7 @@ async fn log_of_a_stopped_container_is_not_rotated_and_its_size_stays_known() {
 
 // behaviour: ROT-11
 #[tokio::test(start_paused = true)]
-async fn negative_size_disables_rotation_and_sizes_stay_known() {
+async fn negative_size_disables_rotation_and_sizes_are_reported() {
     let harness = Harness::new(Settings { max_size: None, ..small() });
     for name in ["0.log.20250101-000000", "0.log.20250102-000000", "0.log.20250101-000000.tmp"] {
         harness.files.write(log_of("web").with_file_name(name), "");

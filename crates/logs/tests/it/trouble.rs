@@ -20,7 +20,7 @@ async fn log_gets_its_name_back_when_the_runtime_does_not_reopen_it() {
     harness.write_for("web-main", &mut lines, 10 * SECOND).await;
     assert!(harness.containers.reopened() >= 1);
     assert_eq!(harness.names("web"), ["0.log"]);
-    // Once the runtime works again, so does rotation.
+    // Once the runtime works again, logs are rotated again.
     harness.containers.refuse(false);
     harness.write_for("web-main", &mut lines, 12 * SECOND).await;
     let (kept, sizes) = harness.kept("web");
@@ -32,7 +32,7 @@ async fn log_gets_its_name_back_when_the_runtime_does_not_reopen_it() {
 
 // behaviour: ROT-8
 #[tokio::test(start_paused = true)]
-async fn next_agent_finishes_what_a_killed_one_left() {
+async fn next_agent_completes_work_of_a_killed_agent() {
     let harness = Harness::new(small());
     harness.run("web", &["main"]);
     let mut lines = bytes_per_second(400);
@@ -85,7 +85,7 @@ async fn full_disk_loses_no_line_and_files_stay_bounded() {
 
 // behaviour: ROT-4
 #[tokio::test(start_paused = true)]
-async fn log_that_cannot_be_watched_is_looked_at_once_an_interval() {
+async fn log_that_cannot_be_watched_is_checked_once_an_interval() {
     let harness = Harness::new(small());
     harness.files.refuse_watches(ErrorKind::StorageFull);
     harness.run("web", &["main"]);
@@ -117,7 +117,7 @@ async fn removal_that_hangs_delays_no_other_log() {
 
 // behaviour: ROT-7
 #[tokio::test(start_paused = true)]
-async fn file_that_cannot_be_deleted_stops_rotation_and_not_the_rest() {
+async fn undeletable_file_stops_only_rotation() {
     let harness = Harness::new(small());
     harness.run("web", &["main"]);
     let mut lines = bytes_per_second(400);
@@ -135,7 +135,7 @@ async fn file_that_cannot_be_deleted_stops_rotation_and_not_the_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn runtime_that_writes_no_logs_is_rarely_asked() {
+async fn runtime_without_logs_is_rarely_called() {
     let harness = Harness::new(small());
     harness.containers.write_no_files();
     harness.run("web", &["main"]);

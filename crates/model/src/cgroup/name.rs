@@ -100,7 +100,7 @@ impl CgroupName {
         }
     }
 
-    /// The child cgroup with this directory; none if the directory is not a cgroup's.
+    /// The child cgroup with this directory; `None` if the directory is not a cgroup's.
     pub fn child_of_directory(&self, driver: CgroupDriver, directory: &str) -> Option<Self> {
         match driver {
             CgroupDriver::Cgroupfs => self.child(directory).ok(),

@@ -34,7 +34,7 @@ pub struct CpuSample {
     pub user: u64,
     /// The part in kernel mode.
     pub system: u64,
-    /// How often the quota stopped its processes; none without the controller.
+    /// How often the quota stopped its processes; `None` without the controller.
     pub throttling: Option<Throttling>,
     /// The limits.
     pub limits: CpuLimits,
@@ -58,7 +58,7 @@ pub struct Throttling {
 pub struct CpuLimits {
     /// The shares of cgroup v1, computed from the weight of v2.
     pub shares: Option<u64>,
-    /// The quota in microseconds; none without a limit.
+    /// The quota in microseconds; `None` without a limit.
     pub quota: Option<u64>,
     /// The period in microseconds.
     pub period: Option<u64>,
@@ -71,9 +71,9 @@ pub struct MemorySample {
     pub usage: u64,
     /// The largest usage so far.
     pub max_usage: Option<u64>,
-    /// The limit; none without one.
+    /// The limit; `None` without one.
     pub limit: Option<u64>,
-    /// The soft limit; none without one.
+    /// The soft limit; `None` without one.
     pub soft_limit: Option<u64>,
     /// Anonymous memory.
     pub rss: u64,
@@ -93,9 +93,9 @@ pub struct MemorySample {
     pub major_page_faults: Option<u64>,
     /// How often the limit was reached.
     pub fail_count: Option<u64>,
-    /// Swap; none where the kernel does not account it.
+    /// Swap; `None` where the kernel does not account it.
     pub swap: Option<SwapSample>,
-    /// Processes killed because the limit was reached, without those of children; none where the kernel does not
+    /// Processes killed because the limit was reached, without those of children; `None` where the kernel does not
     /// count them.
     pub oom_kills: Option<u64>,
     /// Pressure stall information.
@@ -114,7 +114,7 @@ impl MemorySample {
 pub struct SwapSample {
     /// The usage, without memory.
     pub usage: u64,
-    /// The limit, without memory; none without one.
+    /// The limit, without memory; `None` without one.
     pub limit: Option<u64>,
 }
 
@@ -151,6 +151,6 @@ pub struct ProcessSample {
     pub first: Option<i32>,
     /// The number of threads, with those of children; only with [`Detail::All`](crate::ports::cgroup_usage::Detail).
     pub threads: Option<u64>,
-    /// The largest number of threads; none without a limit.
+    /// The largest number of threads; `None` without a limit.
     pub max_threads: Option<u64>,
 }

@@ -19,13 +19,13 @@ use crate::observed::{Container, ContainerStatus, Sandbox, SandboxStatus};
 use crate::ports::cgroups::{CgroupError, Cgroups, Limits};
 use crate::ports::cluster::{ApiError, PodWrites};
 use crate::ports::files::{
-    DirectoryWatch, Entry, FileError, FileVersion, Found, HostFiles, Removed,
+    DirectoryWatch, Entry, FileError, FileVersion, FoundFile, HostFiles, Removed,
 };
 use crate::ports::http::{Answer, Get, HttpError, HttpGet};
 use crate::ports::runtime::{
-    ContainerEvents, ContainerFilter, ContainerService, ExecOutput, Image, ImageFsInfo, ImageService,
-    ImageUse, Lists, RuntimeError, RuntimeInfo, RuntimeStatus, RuntimeVersion, SandboxFilter,
-    SandboxService, WritableLayer,
+    ContainerEvents, ContainerFilter, ContainerService, ExecOutput, Image, ImageFsInfo,
+    ImageService, ImageUse, Lists, RuntimeError, RuntimeInfo, RuntimeStatus, RuntimeVersion,
+    SandboxFilter, SandboxService, WritableLayer,
 };
 use crate::verdict::Verdict;
 use crate::wanted::{ContainerConfig, LinuxResources, SandboxConfig};
@@ -189,7 +189,7 @@ intercept! {
     FileCall in Args::File for HostFiles { error: FileError, removed: Removed }
     read List: list(directory: &Path) -> Vec<String>;
     read Read: read(path: &Path; limit: u64) -> Vec<u8>;
-    read Look: look(path: &Path) -> Found;
+    read Look: look(path: &Path) -> FoundFile;
     read Entries: entries(directory: &Path) -> Vec<Entry>;
     read ReadVersion: read_version(path: &Path; limit: u64) -> (FileVersion, Vec<u8>);
     read Watch: watch(directory: &Path) -> Box<dyn DirectoryWatch>;

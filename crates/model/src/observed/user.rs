@@ -3,7 +3,7 @@
 /// The user of the first process of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContainerUser {
-    /// On Linux; none if the runtime does not report it.
+    /// On Linux; `None` if the runtime does not report it.
     pub linux: Option<LinuxUser>,
 }
 

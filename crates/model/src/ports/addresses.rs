@@ -8,9 +8,9 @@ use async_trait::async_trait;
 /// The detected addresses of the machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FoundAddresses {
-    /// Those on its network interfaces, in any order.
+    /// The addresses on its network interfaces, in any order.
     pub on_interfaces: Vec<IpAddr>,
-    /// Those of a DNS name, in the order of the response.
+    /// The addresses of a DNS name, in the order of the response.
     pub of_name: Vec<IpAddr>,
     /// Source addresses of the default route, for each IP family.
     pub by_default_route: Vec<IpAddr>,

@@ -38,7 +38,7 @@ pub enum CgroupError {
     Busy {
         /// Which cgroup.
         name: CgroupName,
-        /// The processes, as far as they are visible.
+        /// The visible processes.
         pids: BTreeSet<i32>,
     },
     /// It is in a mode without controllers.
@@ -60,7 +60,7 @@ pub enum CgroupError {
         message: String,
     },
     /// The verdict is not about a cgroup.
-    #[error("{0} is no cgroup")]
+    #[error("{0} is not a cgroup")]
     NoCgroup(Subject),
 }
 
@@ -91,19 +91,20 @@ pub trait Cgroups: Debug + Send + Sync {
     /// Checks that a cgroup exists completely. Only [`CgroupError::Missing`] means that it does not.
     async fn check(&self, name: &CgroupName) -> Result<(), CgroupError>;
 
-    /// Creates a cgroup and its parents, if missing, and writes its values. A
-    /// value that cannot be written is reported in the result and is no error: the cgroup exists.
+    /// Creates a cgroup and its parents, if missing, and writes its values. A value that cannot be
+    /// written is reported in the result and is not an error: the cgroup exists.
     async fn create(&self, name: &CgroupName, values: &CgroupValues)
     -> Result<Limits, CgroupError>;
 
     /// Writes values to an existing cgroup. All are tried; the first failure is the error.
     async fn update(&self, name: &CgroupName, values: &CgroupValues) -> Result<(), CgroupError>;
 
-    /// Whether an existing cgroup has these values, as far as they are set and the kernel reports them.
+    /// Whether an existing cgroup has these values. Unset values, and those that the kernel does not
+    /// report, are ignored.
     async fn has(&self, name: &CgroupName, values: &CgroupValues) -> Result<bool, CgroupError>;
 
-    /// The CPU and memory limits of an existing cgroup, as far as the kernel reports them.
-    /// No memory limit is `None`; no CPU limit is a quota of -1.
+    /// The CPU and memory limits of an existing cgroup that the kernel reports. No memory limit is
+    /// `None`; no CPU limit is a quota of -1.
     async fn values(&self, name: &CgroupName) -> Result<CgroupValues, CgroupError>;
 
     /// The bytes of memory used in a cgroup, or in its child that has `part` in its name,

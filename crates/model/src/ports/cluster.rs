@@ -81,7 +81,7 @@ impl ApiError {
     pub fn is_away(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::TooSlow(_) | Self::Throttled { .. } => true,
-            // A proxy in front of an unavailable server returns these; 500 may concern one object alone.
+            // A proxy in front of an unavailable server returns these; 500 may concern only one object.
             Self::Refused { code, .. } => (502..=504).contains(code),
             Self::NotFound | Self::Conflict(_) | Self::Unreadable(_) => false,
         }

@@ -66,7 +66,7 @@ impl FileVersion {
 
 /// The file at a path, links followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundFile {
     /// Its kind.
     pub kind: FileKind,
     /// Its version.
@@ -79,7 +79,7 @@ pub struct Entry {
     /// Its name.
     pub name: OsString,
     /// Its kind, links followed.
-    pub found: Result<Found, FileError>,
+    pub found: Result<FoundFile, FileError>,
 }
 
 /// Changes of a directory.
@@ -144,7 +144,7 @@ pub trait HostFiles: Debug + Send + Sync {
     async fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, FileError>;
 
     /// The file at a path, links followed.
-    async fn look(&self, path: &Path) -> Result<Found, FileError>;
+    async fn look(&self, path: &Path) -> Result<FoundFile, FileError>;
 
     /// The entries of a directory, in the order of their names.
     async fn entries(&self, directory: &Path) -> Result<Vec<Entry>, FileError>;
@@ -170,7 +170,7 @@ pub trait HostFiles: Debug + Send + Sync {
     /// sets its mode. Its directory must exist; a symbolic link is an error.
     async fn overwrite(&self, path: &Path, content: &[u8], mode: u32) -> Result<(), FileError>;
 
-    /// Removes a file that [`HostFiles::write_durably`] wrote, durably; a missing file is no
+    /// Removes a file that [`HostFiles::write_durably`] wrote, durably; a missing file is not an
     /// error.
     async fn remove_written(&self, path: &Path) -> Result<(), FileError>;
 
@@ -193,14 +193,12 @@ pub trait HostFiles: Debug + Send + Sync {
     /// missing. Does nothing if the file does not exist.
     async fn link(&self, target: &Path, link: &Path) -> Result<(), FileError>;
 
-    /// Removes the file or directory of the verdict, which must be directly in `root`: a directory with its
-    /// content, or a link but never its target. A container's log is two directories further
-    /// down, by pod and container; its rotated parts are removed with it. A single rotated file is removed only if it
-    /// is named as one. A volume is three directories
-    /// further down: `<pod>/volumes/<plugin>/<volume>`. The directory of a pod is removed only if all entries
-    /// in it are [known](crate::pod_directory::PodEntry); otherwise nothing is removed, and the error names the
-    /// unknown entries. A missing file is no error.
-    /// A file of another kind than the verdict's is an error, and stays; so does a directory with a mount on it
-    /// or below it.
+    /// Removes the file or directory of the verdict, which must be directly in `root`: a directory with its content,
+    /// or a link but never its target. A container's log is two directories further down, by pod and container; its
+    /// rotated parts are removed with it. A single rotated file is removed only if it is named as one. A volume is
+    /// three directories further down: `<pod>/volumes/<plugin>/<volume>`. The directory of a pod is removed only if
+    /// all entries in it are [known](crate::pod_directory::PodEntry); otherwise nothing is removed, and the error
+    /// names the unknown entries. A missing file is not an error. A file of another kind than the verdict's is an
+    /// error, and stays; so does a directory with a mount on it or below it.
     async fn remove(&self, root: &Path, verdict: &Verdict) -> Result<Removed, FileError>;
 }

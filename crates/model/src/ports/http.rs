@@ -44,7 +44,7 @@ pub enum HttpError {
     /// The URL is not usable.
     #[error("unusable URL: {0}")]
     Url(&'static str),
-    /// A header cannot be sent; the error does not have its value.
+    /// A header cannot be sent; the error does not contain its value.
     #[error("unusable header {0:?}")]
     Header(String),
     /// The server responded to TLS without TLS.
@@ -74,7 +74,7 @@ pub enum HttpError {
     /// A step failed.
     #[error("{step} {server}")]
     Failed {
-        /// The step: `connect to`, `ask`, …
+        /// The step: `connect to`, `request`, …
         step: &'static str,
         /// Host and port.
         server: String,

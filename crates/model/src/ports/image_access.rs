@@ -28,7 +28,8 @@ pub enum PresentImage {
 /// Looks up credentials, and records which credentials pulled which image.
 #[async_trait]
 pub trait ImageAccess: Debug + Send + Sync {
-    /// Whether messages say that the access of pods to images is verified: `KubeletEnsureSecretPulledImages`.
+    /// Whether messages mention that the access of pods to images is verified:
+    /// `KubeletEnsureSecretPulledImages`.
     fn is_verifying(&self) -> bool;
 
     /// Whether a pod may use an image that is present. `image` is the name in the pod with its tag, `image_ref` is the
@@ -51,7 +52,7 @@ pub trait ImageAccess: Debug + Send + Sync {
     /// as preloaded.
     async fn pull_begins(&self, image: &str) -> Result<(), FileError>;
 
-    /// Records a pull that succeeded, with the credential that it succeeded with; none for an anonymous one.
+    /// Records a pull that succeeded, with the credential that it succeeded with; `None` for an anonymous one.
     async fn pull_succeeded(&self, image: &str, image_ref: &str, with: Option<&PullCredential>);
 
     /// Records that a pull failed or was cancelled.

@@ -21,8 +21,8 @@ pub enum Outcome<'a> {
 /// Ready once a removal is recorded, or cannot be.
 pub type WhenRecorded = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Records what was removed and why, for later queries. Never blocks and never
-/// fails: an entry that cannot be recorded is logged.
+/// Records removals and their reasons, for later queries. Never blocks and never fails: an entry
+/// that cannot be recorded is logged.
 pub trait Journal: Debug + Send + Sync {
     /// Records a verdict that was carried out, or could not be.
     fn record(&self, verdict: &Verdict, outcome: Outcome<'_>);

@@ -32,7 +32,7 @@ pub struct LogRequest {
     pub since: Option<Timestamp>,
     /// Whether each line begins with the time at which it was written.
     pub timestamps: bool,
-    /// The most bytes.
+    /// The maximum number of bytes.
     pub limit_bytes: Option<u64>,
     /// The streams.
     pub stream: LogStream,

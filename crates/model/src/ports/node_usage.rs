@@ -37,7 +37,7 @@ pub struct TrafficCounters {
 pub struct TaskCounts {
     /// Their number.
     pub running: Option<i64>,
-    /// The largest number; none if it cannot be read.
+    /// The largest number; `None` if it cannot be read.
     pub maximum: Option<i64>,
 }
 

@@ -76,7 +76,7 @@ pub struct FilterRule {
     pub chain: FilterChain,
     /// Its position in the chain.
     pub place: Place,
-    /// The arguments of `iptables`. None of them contains a quote.
+    /// The arguments of `iptables`. No argument contains a quote.
     pub words: &'static [&'static str],
 }
 
@@ -103,7 +103,7 @@ impl Addition {
 #[derive(Debug, thiserror::Error)]
 pub enum FilterError {
     /// The program does not exist.
-    #[error("there is no {program}")]
+    #[error("{program} is not installed")]
     NoProgram {
         /// Its name.
         program: &'static str,

@@ -53,6 +53,7 @@ pub struct GrpcProbe {
 /// Sends probe requests.
 #[async_trait]
 pub trait ProbeClient: Debug + Send + Sync {
-    /// Probes once, within `timeout`. An error is no verdict: the attempt is tried again, then discarded.
+    /// Probes once, within `timeout`. An error is not a verdict: the attempt is tried again, then
+    /// discarded.
     async fn probe(&self, probe: &NetworkProbe, timeout: Duration) -> Result<ProbeOutput, String>;
 }

@@ -14,13 +14,13 @@ pub struct ProgramRun {
     pub path: PathBuf,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Variables besides those of the agent; they replace variables of the same name.
+    /// Additional variables; they replace the agent's variables of the same name.
     pub env: Vec<(String, String)>,
     /// Its standard input.
     pub input: Vec<u8>,
     /// After this time it is killed, with the processes that it has started.
     pub limit: Duration,
-    /// The most bytes that it may print.
+    /// The maximum number of bytes that it may print.
     pub longest_output: usize,
 }
 
@@ -33,10 +33,10 @@ impl Debug for ProgramRun {
     }
 }
 
-/// Why a program has no output. Never with what it printed, which may be secret.
+/// Why a program has no output. Never contains the output, which may be secret.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    /// It was not started, or its output not read.
+    /// It could not be started, or its output could not be read.
     #[error("run {path}", path = .path.display())]
     Run {
         /// The file of the program.
@@ -58,7 +58,7 @@ pub enum ProgramError {
     TooMuch {
         /// The file of the program.
         path: PathBuf,
-        /// The most bytes that it may print.
+        /// The maximum number of bytes that it may print.
         longest: usize,
     },
     /// It ended with an error.
@@ -71,8 +71,8 @@ pub enum ProgramError {
     },
 }
 
-/// Runs programs without a shell. A program inherits the environment of the agent and no files besides its three
-/// standard streams.
+/// Runs programs without a shell. A program inherits the environment of the agent, and only its three standard
+/// streams as files.
 #[async_trait]
 pub trait Programs: Debug + Send + Sync {
     /// Runs a program and returns its standard output, once it has ended with success.

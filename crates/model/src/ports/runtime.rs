@@ -108,7 +108,7 @@ impl RuntimeError {
     }
 }
 
-/// The texts of runtimes for a taken name, right behind the name.
+/// The texts of runtimes for a taken name, directly after the name.
 const TAKEN: [&str; 3] = [" is reserved", " is already in use", " already exists"];
 
 /// Whether the message is about a taken name, and not about an address, a port, or another part of the pod's
@@ -131,7 +131,7 @@ pub struct SandboxFilter {
     pub id: Option<SandboxId>,
     /// Only in this state.
     pub state: Option<SandboxState>,
-    /// Only of this pod; an empty UID selects those without a pod.
+    /// Only objects of this pod; an empty UID selects objects without a pod.
     pub pod_uid: Option<PodUid>,
 }
 
@@ -144,7 +144,7 @@ pub struct ContainerFilter {
     pub state: Option<ContainerState>,
     /// Only in this sandbox.
     pub sandbox_id: Option<SandboxId>,
-    /// Only of this pod; an empty UID selects those without a pod.
+    /// Only objects of this pod; an empty UID selects objects without a pod.
     pub pod_uid: Option<PodUid>,
 }
 
@@ -173,7 +173,7 @@ pub struct RuntimeCondition {
 /// Health of the runtime, as it reports itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeStatus {
-    /// Whether containers can run; none if it does not report it, which counts as no.
+    /// Whether containers can run; `None` if it does not report it, which counts as no.
     pub runtime: Option<RuntimeCondition>,
     /// Whether pods get a network; the same.
     pub network: Option<RuntimeCondition>,

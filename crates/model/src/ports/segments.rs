@@ -18,7 +18,7 @@ pub struct SegmentInfo {
     pub size: u64,
 }
 
-/// Segments in one directory, for the agent's user alone.
+/// Segments in one directory, readable only by the agent's user.
 pub trait Segments: Debug + Send + Sync {
     /// All segments by number; none if the directory does not exist.
     fn list(&self) -> Result<Vec<SegmentInfo>, FileError>;
@@ -29,10 +29,10 @@ pub trait Segments: Debug + Send + Sync {
     /// Opens a segment to read from its beginning.
     fn read(&self, number: u64) -> Result<Box<dyn BufRead + Send>, FileError>;
 
-    /// Removes a segment; a missing one is no error.
+    /// Removes a segment; a missing one is not an error.
     fn remove(&self, number: u64) -> Result<(), FileError>;
 
-    /// Other segments, in a directory beside these.
+    /// Other segments, in a directory next to these.
     fn beside(&self, name: &str) -> Arc<dyn Segments>;
 
     /// Whether calls may wait for a disk. Segments in memory never do, and are called on the caller's thread, so that

@@ -18,12 +18,13 @@ pub struct UsageError {
     pub message: String,
 }
 
-/// Measures resource usage. Readers that come at once share a measurement.
+/// Measures resource usage. Concurrent readers share a measurement.
 #[async_trait]
 pub trait UsageSource: Debug + Send + Sync {
-    /// The usage of the node and all pods. A measurement younger than `max_age` is used again; zero measures anew.
+    /// The usage of the node and all pods. A measurement younger than `max_age` is reused; zero always measures.
     async fn summary(&self, max_age: Duration) -> Result<Arc<Summary>, UsageError>;
 
-    /// The usage of the node alone, measured anew: costs nothing for each pod.
+    /// The usage of the node without its pods, always measured. The cost does not depend on the
+    /// number of pods.
     async fn node(&self) -> Result<NodeStats, UsageError>;
 }

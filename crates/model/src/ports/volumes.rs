@@ -67,7 +67,7 @@ pub enum FileSystem {
 pub enum Written {
     /// Other content, or nothing.
     New,
-    /// The same content. Missing links were created again.
+    /// The content is unchanged. Missing links were created again.
     Same,
 }
 
@@ -172,11 +172,11 @@ pub trait VolumeHost: Debug + Send + Sync {
     async fn map_device(&self, device: &Path, places: &DevicePlaces) -> Result<(), FileError>;
 
     /// Unmaps a device of a pod: removes the map and the link, and detaches loop devices that the upstream kubelet has
-    /// attached to the map. A missing path is no error; one of another kind is.
+    /// attached to the map. A missing path is not an error; one of another kind is.
     async fn unmap_device(&self, places: &DevicePlaces) -> Result<(), FileError>;
 
-    /// Unmounts everything on a path and below it, the innermost first. A path without mounts is no error. Never
-    /// follows a link below the root.
+    /// Unmounts everything on a path and below it, the innermost first. A path without mounts is not an error.
+    /// Never follows a link below the root.
     async fn unmount(&self, place: &Place) -> Result<(), FileError>;
 
     /// Replaces the content of a directory by files, atomically for its readers: through the link `..data`. On an error
@@ -200,7 +200,7 @@ pub trait VolumeHost: Debug + Send + Sync {
     /// The group of a directory.
     async fn group(&self, place: &Place) -> Result<u32, FileError>;
 
-    /// Checks the kind of a host path, and creates it if its kind demands it.
+    /// Checks the type of a host path, and creates it if its type requires it.
     async fn check_host_path(&self, path: &Path, kind: HostPathKind) -> Result<(), HostPathError>;
 
     /// Mounts a part of a volume at a path. Links inside the volume are followed if they stay inside. A missing

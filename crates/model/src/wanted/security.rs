@@ -27,7 +27,7 @@ pub enum GroupsPolicy {
     /// The pod spec and the image.
     #[default]
     Merge,
-    /// The pod spec alone.
+    /// Only the pod spec.
     Strict,
 }
 

@@ -10,25 +10,26 @@ pub const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 
 /// Whether the name of the node must be looked up: neither `--node-ip` nor the host's name contains an
 /// address.
-pub fn needs_lookup(asked: &[IpAddr], hostname: &str) -> bool {
-    first_specified(asked).is_none() && hostname.parse::<IpAddr>().is_err()
+pub fn needs_lookup(requested: &[IpAddr], hostname: &str) -> bool {
+    first_specified(requested).is_none() && hostname.parse::<IpAddr>().is_err()
 }
 
 /// The addresses of a node without a cloud provider; or why there are none.
-/// `asked` are the values of `--node-ip`.
+/// `requested` are the values of `--node-ip`.
 pub fn addresses(
-    asked: &[IpAddr],
+    requested: &[IpAddr],
     hostname: &str,
     found: &FoundAddresses,
 ) -> Result<Vec<NodeAddress>, String> {
-    let specified: Vec<IpAddr> = asked.iter().filter(|ip| !ip.is_unspecified()).copied().collect();
+    let specified: Vec<IpAddr> =
+        requested.iter().filter(|ip| !ip.is_unspecified()).copied().collect();
     for ip in &specified {
-        let which = if asked.first() == Some(ip) { "nodeIP" } else { "secondaryNodeIP" };
+        let which = if requested.first() == Some(ip) { "nodeIP" } else { "secondaryNodeIP" };
         usable(*ip, found).map_err(|why| format!("failed to validate {which}: {why}"))?;
     }
-    let ips = match (first_specified(asked), specified.as_slice()) {
+    let ips = match (first_specified(requested), specified.as_slice()) {
         (Some(_), all) => all.to_vec(),
-        (None, _) => vec![detect(asked, hostname, found)?],
+        (None, _) => vec![detect(requested, hostname, found)?],
     };
     let own = ips.iter().map(|ip| address("InternalIP", &ip.to_string()));
     Ok(own.chain([address("Hostname", hostname)]).collect())
@@ -44,24 +45,24 @@ fn address(kind: &str, address: &str) -> NodeAddress {
 }
 
 /// The first address of `--node-ip`; `None` if the flag only selects the preferred IP family.
-fn first_specified(asked: &[IpAddr]) -> Option<IpAddr> {
-    asked.first().filter(|ip| !ip.is_unspecified()).copied()
+fn first_specified(requested: &[IpAddr]) -> Option<IpAddr> {
+    requested.first().filter(|ip| !ip.is_unspecified()).copied()
 }
 
 /// The value of the annotation for a cloud provider, if any.
-pub fn provided_node_ip(asked: &[IpAddr]) -> Option<String> {
-    first_specified(asked)?;
-    let each = asked.iter().filter(|ip| !ip.is_unspecified()).map(ToString::to_string);
+pub fn provided_node_ip(requested: &[IpAddr]) -> Option<String> {
+    first_specified(requested)?;
+    let each = requested.iter().filter(|ip| !ip.is_unspecified()).map(ToString::to_string);
     Some(each.collect::<Vec<_>>().join(","))
 }
 
 /// The address without `--node-ip`: the host's name if it is one, one that the name resolves to, or the
 /// one of the default route. IPv4 is preferred, unless `::` was specified.
-fn detect(asked: &[IpAddr], hostname: &str, found: &FoundAddresses) -> Result<IpAddr, String> {
+fn detect(requested: &[IpAddr], hostname: &str, found: &FoundAddresses) -> Result<IpAddr, String> {
     if let Ok(ip) = hostname.parse() {
         return Ok(ip);
     }
-    let prefers_v4 = asked.first().is_none_or(IpAddr::is_ipv4);
+    let prefers_v4 = requested.first().is_none_or(IpAddr::is_ipv4);
     let usable = found.of_name.iter().filter(|ip| usable(**ip, found).is_ok());
     let of_name: Vec<&IpAddr> = usable.collect();
     let routes: Vec<&IpAddr> = found.by_default_route.iter().collect();
@@ -74,8 +75,8 @@ fn detect(asked: &[IpAddr], hostname: &str, found: &FoundAddresses) -> Result<Ip
         .ok_or_else(|| "neither its name nor a default route yields one".to_owned())
 }
 
-/// The addresses for the downward API: those of the node object, or if it has none the detected ones;
-/// `None` before either is known.
+/// The addresses for the downward API: from the node object, or if it has none, the detected
+/// addresses; `None` before either is known.
 pub fn first_known(
     published: Option<&[NodeAddress]>,
     found: Option<&[NodeAddress]>,

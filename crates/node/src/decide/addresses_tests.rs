@@ -36,18 +36,18 @@ fn addresses_are_configured_or_detected_in_order() {
         (&["::"], "n", &["10.0.0.2", "fd00::1"], Ok(&["fd00::1"])),
         (&["::"], "n", &[], Ok(&["fd00::1"])),
     ];
-    for (asked, hostname, of_name, expected) in rows {
-        let outcome = addresses(&ips(asked), hostname, &found(MINE, of_name, routes));
+    for (requested, hostname, of_name, expected) in rows {
+        let outcome = addresses(&ips(requested), hostname, &found(MINE, of_name, routes));
         match (outcome, expected) {
             (Ok(all), Ok(expected)) => {
                 let (last, own) = all.split_last().unwrap();
                 assert_eq!((last.type_.as_str(), last.address.as_str()), ("Hostname", hostname));
                 assert!(own.iter().all(|one| one.type_ == "InternalIP"));
                 let own: Vec<&str> = own.iter().map(|one| one.address.as_str()).collect();
-                assert_eq!(own, expected, "{asked:?} {of_name:?}");
+                assert_eq!(own, expected, "{requested:?} {of_name:?}");
             }
             (Err(why), Err(expected)) => assert!(why.contains(expected), "{why}"),
-            (outcome, expected) => panic!("{asked:?}: {outcome:?}, not {expected:?}"),
+            (outcome, expected) => panic!("{requested:?}: {outcome:?}, not {expected:?}"),
         }
     }
     assert!(addresses(&[], "n", &found(MINE, &[], &[])).is_err());
@@ -90,13 +90,13 @@ fn detected_addresses_are_used_while_the_node_object_has_none() {
 
 #[test]
 fn name_is_looked_up_only_without_another_address() {
-    for (asked, hostname, looked_up) in [
+    for (requested, hostname, looked_up) in [
         (vec![], "n", true),
         (ips(&["0.0.0.0"]), "n", true),
         (ips(&["10.0.0.1"]), "n", false),
         (vec![], "10.0.0.1", false),
     ] {
-        assert_eq!(needs_lookup(&asked, hostname), looked_up, "{asked:?} {hostname}");
+        assert_eq!(needs_lookup(&requested, hostname), looked_up, "{requested:?} {hostname}");
     }
     assert_eq!(provided_node_ip(&ips(&["10.0.0.1", "fd00::1"])).unwrap(), "10.0.0.1,fd00::1");
     assert_eq!(provided_node_ip(&ips(&["::"])), None);

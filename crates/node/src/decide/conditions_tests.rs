@@ -129,7 +129,7 @@ fn condition_times_are_last_heartbeat_and_last_transition() {
 
 // behaviour: NODE-11
 #[test]
-fn own_conditions_overwrite_changes_by_others() {
+fn agent_conditions_overwrite_changes_by_other_clients() {
     let (mut all, _) = conditions(&[], &Health::default(), at(1));
     for condition in &mut all {
         condition.status = "Unknown".to_owned();
@@ -152,7 +152,7 @@ fn any_health() -> impl Strategy<Value = Health> {
 proptest! {
     // behaviour: NODE-10
     #[test]
-    fn foreign_conditions_are_kept_and_own_ones_exist_once(histories in prop::collection::vec(any_health(), 1..8)) {
+    fn foreign_conditions_are_kept_and_agent_conditions_are_unique(histories in prop::collection::vec(any_health(), 1..8)) {
         let theirs = NodeCondition {
             type_: "NetworkUnavailable".to_owned(), status: "False".to_owned(), ..Default::default()
         };

@@ -12,7 +12,7 @@ use super::object::{ARCH_LABEL, OS, OS_LABEL};
 pub fn labels(
     hostname: &str,
     arch: &str,
-    asked: &BTreeMap<String, String>,
+    requested: &BTreeMap<String, String>,
 ) -> BTreeMap<String, String> {
     let every = [
         ("kubernetes.io/hostname", hostname),
@@ -23,7 +23,7 @@ pub fn labels(
     ];
     let mut labels: BTreeMap<String, String> =
         every.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    labels.extend(asked.clone());
+    labels.extend(requested.clone());
     labels.extend(required_labels(arch));
     labels
 }
@@ -52,10 +52,10 @@ mod tests {
 
     #[test]
     fn configured_labels_take_precedence_except_required_ones() {
-        let asked =
+        let requested =
             [("kubernetes.io/arch", "x"), ("kubernetes.io/hostname", "other"), ("zone", "north")];
-        let asked = asked.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let labels = labels("web-1", "amd64", &asked.into());
+        let requested = requested.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let labels = labels("web-1", "amd64", &requested.into());
         let labels: Vec<String> =
             labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let expected = [

@@ -92,7 +92,7 @@ mod tests {
         let mut node = made();
         let driver = CSINodeDriver { name: "d".to_owned(), ..CSINodeDriver::default() };
         node.spec.drivers.push(driver);
-        // Those of this node stay.
+        // The drivers of this node stay.
         assert_eq!(csi_node(Some(node.clone()), "n", "u1"), None);
         let Some(CsiNodeWrite::Update(replaced)) = csi_node(Some(node.clone()), "n", "u2") else {
             panic!("no update")

@@ -50,7 +50,7 @@ fn patch_contains_only_differences_and_the_uid() {
 }
 
 #[test]
-fn heartbeat_is_no_change() {
+fn heartbeat_is_not_a_change() {
     let of = |time: &str, status: &str| {
         node(json!({ "metadata": { "name": "n", "uid": "u" }, "status": { "conditions": [
             { "type": "Ready", "status": status, "lastHeartbeatTime": time },
@@ -94,7 +94,7 @@ fn apply(object: &mut Value, patch: &Value) {
 
 proptest! {
     #[test]
-    fn map_patch_leads_from_old_to_new(old in any_map(), new in any_map()) {
+    fn map_patch_converts_old_to_new_map(old in any_map(), new in any_map()) {
         let changes = Value::Object(map_changes(&old, &new));
         let mut after = old.clone();
         apply(&mut after, &changes);

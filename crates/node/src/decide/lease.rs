@@ -17,7 +17,7 @@ pub struct LeaseTerms {
 }
 
 impl LeaseTerms {
-    /// The renewal interval: a quarter of the duration.
+    /// The renewal interval: a quarter of the lease duration.
     pub fn renew_interval(&self) -> Duration {
         self.duration / 4
     }

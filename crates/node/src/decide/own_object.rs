@@ -28,7 +28,7 @@ impl OwnObject {
         self.node.as_ref()?.metadata.uid.as_ref()
     }
 
-    /// Whether it is known if the object exists.
+    /// Whether the existence of the object is known.
     pub fn is_known(&self) -> bool {
         self.was_listed || self.node.is_some()
     }

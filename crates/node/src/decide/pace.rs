@@ -27,8 +27,8 @@ pub fn is_starting(since_start: Duration, was_ready: bool) -> bool {
     !was_ready && since_start < Duration::from_mins(2)
 }
 
-/// A period extended by up to 4 %, so that nodes do not call in step.
-/// `fraction` is a number from zero to one.
+/// A period extended by up to 4 %, so that nodes do not call at the same time. `fraction` is a
+/// number from zero to one.
 pub fn jittered(period: Duration, fraction: f64) -> Duration {
     period.mul_f64(1.0 + 0.04 * fraction.clamp(0.0, 1.0))
 }

@@ -7,7 +7,7 @@ fn node(value: serde_json::Value) -> Node {
 
 // behaviour: NODE-2
 #[test]
-fn existing_node_gets_own_fields_and_keeps_the_rest() {
+fn existing_node_gets_agent_fields_and_keeps_others() {
     let wanted = node(json!({
         "metadata": {
             "name": "n",
@@ -85,7 +85,7 @@ fn replaced_machine_has_no_devices() {
             },
         }))
     };
-    // The machine id, and how many devices remain.
+    // The machine id, and the number of remaining devices.
     for (id, gpus) in [("same", "4"), ("", "4"), ("other", "0")] {
         let mut existing = of_machine(id, "4");
         reconcile(&mut existing, &of_machine("same", "9"));

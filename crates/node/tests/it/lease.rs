@@ -51,13 +51,13 @@ async fn lease_is_renewed_within_seconds_after_server_recovery() {
     let harness = Harness::new();
     let _running = harness.start();
     wait(|| harness.api.lease(NAME)).await;
-    for ask in [NodeApiCall::UpdateLease, NodeApiCall::GetLease] {
-        harness.api.inject_fault(ask, CallFault::Unreachable, u32::MAX);
+    for call in [NodeApiCall::UpdateLease, NodeApiCall::GetLease] {
+        harness.api.inject_fault(call, CallFault::Unreachable, u32::MAX);
     }
     harness.api.forget_calls();
     pass(600).await;
-    let asked = harness.api.calls().len();
-    assert!(asked < 120, "{asked} calls in ten minutes");
+    let requested = harness.api.calls().len();
+    assert!(requested < 120, "{requested} calls in ten minutes");
     harness.api.clear_faults();
     let (before, begin) = (renewed(&harness), Instant::now());
     wait(|| (renewed(&harness) > before).then_some(())).await;

@@ -33,9 +33,13 @@ async fn healthy_node_is_registered_as_ready() {
     let runtime = &status.node_info.as_ref().unwrap().container_runtime_version;
     assert!(runtime.contains("://") && !runtime.contains("Unknown"), "{runtime}");
     pass(5).await;
-    let asked = harness.api.calls();
-    assert_eq!(asked.iter().filter(|ask| **ask == NodeApiCall::Create).count(), 1);
-    assert_eq!(asked.iter().filter(|ask| **ask == NodeApiCall::Patch).count(), 0, "{asked:?}");
+    let requested = harness.api.calls();
+    assert_eq!(requested.iter().filter(|call| **call == NodeApiCall::Create).count(), 1);
+    assert_eq!(
+        requested.iter().filter(|call| **call == NodeApiCall::Patch).count(),
+        0,
+        "{requested:?}"
+    );
     let mut reasons = harness.reasons();
     reasons.sort_unstable();
     let expected = [
@@ -237,9 +241,9 @@ async fn stale_watch_is_restarted_with_the_node() {
 async fn required_labels_are_correct_at_creation() {
     let harness = Harness::new();
     let mut settings = Harness::settings(|_| {});
-    let asked = [("kubernetes.io/arch", "other"), ("zone", "a")];
+    let requested = [("kubernetes.io/arch", "other"), ("zone", "a")];
     settings.own.labels =
-        asked.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter().collect();
+        requested.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter().collect();
     let _running = harness.start_with(settings);
     let node = harness.node(is_ready).await;
     let labels = node.metadata.labels.unwrap();

@@ -157,11 +157,13 @@ async fn failed_write_is_retried_from_the_current_object() {
     harness.api.inject_fault(NodeApiCall::Patch, CallFault::Refused(409), 2);
     running.handle.set_pressure(Pressure { pid: true, ..Pressure::default() });
     harness.node(|node| condition(node, "PIDPressure").status == "True").await;
-    let asked: Vec<NodeApiCall> = harness.api.calls();
-    let asked: Vec<&NodeApiCall> =
-        asked.iter().filter(|ask| matches!(ask, NodeApiCall::Patch | NodeApiCall::Get)).collect();
+    let requested: Vec<NodeApiCall> = harness.api.calls();
+    let requested: Vec<&NodeApiCall> = requested
+        .iter()
+        .filter(|call| matches!(call, NodeApiCall::Patch | NodeApiCall::Get))
+        .collect();
     let (patch, get) = (&NodeApiCall::Patch, &NodeApiCall::Get);
-    assert_eq!(asked, [patch, get, patch, get, patch]);
+    assert_eq!(requested, [patch, get, patch, get, patch]);
     // Five attempts, and then a pause.
     harness.api.forget_calls();
     harness.api.inject_fault(NodeApiCall::Patch, CallFault::Unreachable, 7);
@@ -174,7 +176,7 @@ async fn failed_write_is_retried_from_the_current_object() {
 
 // behaviour: NODE-9, NODE-13
 #[tokio::test(start_paused = true)]
-async fn new_images_and_addresses_are_written_soon() {
+async fn new_images_and_addresses_are_written_with_the_next_update() {
     let harness = Harness::new();
     let running = harness.start();
     harness.node(is_ready).await;
@@ -286,8 +288,8 @@ async fn reboot_is_an_event_once() {
 async fn retry_after_of_the_server_is_respected() {
     let harness = Harness::new();
     let busy = CallFault::Throttled(Some(Duration::from_secs(25)));
-    for ask in [NodeApiCall::Create, NodeApiCall::GetLease] {
-        harness.api.inject_fault(ask, busy.clone(), 1);
+    for call in [NodeApiCall::Create, NodeApiCall::GetLease] {
+        harness.api.inject_fault(call, busy.clone(), 1);
     }
     let begin = Instant::now();
     let _running = harness.start();
@@ -296,8 +298,8 @@ async fn retry_after_of_the_server_is_respected() {
     wait(|| harness.api.lease(NAME)).await;
     assert!((25..28).contains(&begin.elapsed().as_secs()), "{:?}", begin.elapsed());
     pass(5).await;
-    for ask in [NodeApiCall::Patch, NodeApiCall::UpdateLease] {
-        harness.api.inject_fault(ask, busy.clone(), 1);
+    for call in [NodeApiCall::Patch, NodeApiCall::UpdateLease] {
+        harness.api.inject_fault(call, busy.clone(), 1);
     }
     let begin = Instant::now();
     harness.runtime.set_network_ready(false);

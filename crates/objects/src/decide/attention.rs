@@ -8,14 +8,14 @@ use std::time::Duration;
 pub enum Idle {
     /// It is.
     Yes,
-    /// It is not; check again at this time.
+    /// It is not idle; check again at this time.
     LookAt(Duration),
 }
 
 /// Whether an object is idle: its last use is more than `limit` ago. An object whose first version has not
 /// arrived is not idle: its watch would have to start again.
-pub fn idle(asked: Duration, is_known: bool, limit: Duration, now: Duration) -> Idle {
-    let until = asked.saturating_add(limit);
+pub fn idle(requested: Duration, is_known: bool, limit: Duration, now: Duration) -> Idle {
+    let until = requested.saturating_add(limit);
     if until > now {
         Idle::LookAt(until)
     } else if is_known {
@@ -47,9 +47,9 @@ mod tests {
             (10, false, 310, Idle::LookAt(seconds(610))),
             (310, false, 10, Idle::LookAt(seconds(610))),
         ];
-        for (asked, is_known, now, expected) in rows {
-            let found = idle(seconds(asked), is_known, seconds(300), seconds(now));
-            assert_eq!(found, expected, "{asked} {is_known} {now}");
+        for (requested, is_known, now, expected) in rows {
+            let found = idle(seconds(requested), is_known, seconds(300), seconds(now));
+            assert_eq!(found, expected, "{requested} {is_known} {now}");
         }
     }
 

@@ -7,7 +7,8 @@ use model::pod_certificates::{CertificateAnswer, Credentials};
 
 /// A request that is not listed after this time counts as deleted.
 const DELETED_AFTER: Duration = Duration::from_mins(10);
-/// The most jitter of a renewal, and of the wait for an unlisted request: it spreads the requests of many pods.
+/// The maximum jitter of a renewal, and of the wait for an unlisted request: it spreads the requests of many
+/// pods.
 pub const CERTIFICATE_JITTER: Duration = Duration::from_mins(5);
 
 /// The certificate state of a source.
@@ -48,7 +49,7 @@ impl std::fmt::Debug for PendingRequest {
 }
 
 impl CertificateState {
-    /// Takes the state of the pending request; none if the request is not listed. A deleted request is created
+    /// Takes the state of the pending request; `None` if the request is not listed. A deleted request is created
     /// again.
     pub fn take(&mut self, answer: Option<&CertificateAnswer>, now: Timestamp, jitter: Duration) {
         let Some(pending) = self.pending.take() else { return };

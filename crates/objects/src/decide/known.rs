@@ -7,7 +7,7 @@ use model::watched_object::ObjectState;
 
 /// The known state of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Known {
+pub enum KnownObject {
     /// Unknown so far.
     #[default]
     NotYet,
@@ -17,14 +17,14 @@ pub enum Known {
     There(Arc<DataObject>),
 }
 
-impl Known {
+impl KnownObject {
     /// Whether it exists and is immutable.
     pub fn is_immutable(&self) -> bool {
         matches!(self, Self::There(object) if object.is_immutable)
     }
 }
 
-impl From<ObjectState<DataObject>> for Known {
+impl From<ObjectState<DataObject>> for KnownObject {
     fn from(state: ObjectState<DataObject>) -> Self {
         match state {
             ObjectState::Missing => Self::Missing,

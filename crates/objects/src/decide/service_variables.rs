@@ -5,8 +5,8 @@ use model::objects::{ServicePort, ServiceRecord};
 /// The service that every container gets variables of: the API server.
 const MASTER: (&str, &str) = ("default", "kubernetes");
 
-/// The variables of a pod in `namespace`. A pod without `links` gets those of the API server alone. Of two
-/// services with one name, the one in the pod's namespace counts.
+/// The variables of a pod in `namespace`. A pod without `enableServiceLinks` gets only those of the API
+/// server. Of two services with one name, the one in the pod's namespace counts.
 pub fn service_variables<'a>(
     services: impl Iterator<Item = &'a ServiceRecord>,
     namespace: &str,

@@ -9,7 +9,7 @@ use model::objects::ServiceAccountToken;
 const OLDEST: Duration = Duration::from_hours(24);
 /// A hundred years, in seconds: the longest lifetime of a token.
 const LONGEST: u64 = 100 * 365 * 24 * 3600;
-/// The most jitter, so that not all tokens are refreshed at the same moment.
+/// The maximum jitter, so that not all tokens are refreshed at the same moment.
 pub const MOST_JITTER: Duration = Duration::from_secs(10);
 
 /// When a token is refreshed: after four fifths of its lifetime or a day, `jitter` earlier.

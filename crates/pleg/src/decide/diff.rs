@@ -7,7 +7,7 @@ use model::ids::ObjectId;
 use model::lifecycle::LifecycleEvent;
 use model::observed::{ContainerState, RuntimePod, SandboxState};
 
-/// State of a container or sandbox, as far as lifecycle events tell states apart. An object that
+/// State of a container or sandbox; only states that lifecycle events distinguish. An object that
 /// the runtime does not list has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ObjectState {
@@ -44,7 +44,7 @@ impl From<SandboxState> for ObjectState {
 pub struct PodRecord(Box<[(ObjectId, ObjectState)]>);
 
 impl PodRecord {
-    /// Whether the runtime has nothing of the pod.
+    /// Whether the runtime has no container or sandbox of the pod.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -9,7 +9,7 @@ use super::diff::ObjectState;
 pub enum Urgency {
     /// At once.
     Now,
-    /// After the relist period, unless the record reflects the event by then.
+    /// After the relist period, unless the record already reflects the event.
     Soon,
 }
 

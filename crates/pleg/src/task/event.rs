@@ -52,7 +52,7 @@ impl Relist {
     }
 
     /// Whether the record of a pod reflects an event. A list in progress may have begun before the event,
-    /// and would set the record back when it ends.
+    /// and would reset the record when it ends.
     fn is_seen(&self, uid: &PodUid, object: &ObjectId, kind: ContainerEventKind) -> bool {
         let is_being_listed = self.next.is_none() || self.busy.contains_key(uid);
         !is_being_listed && reflects(self.state(uid, object), kind)

@@ -71,7 +71,7 @@ async fn starts_and_removals_of_an_in_flight_pod_are_inspected_once_within_a_sec
 
 // behaviour: PLEG-52
 #[tokio::test(start_paused = true)]
-async fn event_costs_no_call_when_the_actor_has_already_inspected() {
+async fn event_causes_no_call_after_the_actor_inspected_the_pod() {
     let runtime = runtime();
     let node = Node::with(&runtime, Settings::default());
     node.at(seconds(10)).await;
@@ -149,7 +149,7 @@ async fn hint_lost_after_fifteen_quiet_minutes_is_acted_on_within_62_seconds() {
 
 // behaviour: PLEG-54
 #[tokio::test(start_paused = true)]
-async fn hung_stream_is_noticed_and_the_runtime_relisted_every_second() {
+async fn hung_stream_is_detected_and_the_runtime_relisted_every_second() {
     let runtime = runtime();
     let (_, first) = run(&runtime, "first", FOREVER).await;
     let (_, second) = run(&runtime, "second", FOREVER).await;

@@ -74,7 +74,7 @@ impl Node {
         self.next_events_of(&uid(pod)).await
     }
 
-    /// The same for a pod of any uid.
+    /// Like `next_events`, for a pod of any uid.
     pub(super) async fn next_events_of(&mut self, uid: &PodUid) -> Vec<LifecycleEvent> {
         let next = async {
             loop {

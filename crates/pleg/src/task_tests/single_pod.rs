@@ -25,7 +25,7 @@ fn late_relist(millis_late: u64) -> Rule {
     Rule::on(Method::ListContainers, Fault::late_answer(millis(millis_late))).object("").once()
 }
 
-/// The same for a single-pod relist.
+/// Like `late_relist`, for a single-pod relist.
 fn late_pod_relist(pod: &str, millis_late: u64) -> Rule {
     let fault = Fault::late_answer(millis(millis_late));
     Rule::on(Method::ListContainers, fault).object(uid(pod).as_str()).once()
@@ -115,7 +115,7 @@ async fn relist_that_began_before_an_action_is_not_newer() {
 
 // behaviour: PLEG-24
 #[tokio::test(start_paused = true)]
-async fn overtaken_relist_does_not_roll_the_pod_back() {
+async fn outdated_relist_does_not_revert_the_pod() {
     let Watched { runtime, mut node, main, .. } = web().await;
     runtime.inject(late_relist(500));
     node.at(millis(1200)).await;
@@ -128,7 +128,7 @@ async fn overtaken_relist_does_not_roll_the_pod_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn overtaken_relist_does_not_bring_a_removed_pod_back() {
+async fn outdated_relist_does_not_restore_a_removed_pod() {
     let Watched { runtime, mut node, web, main } = web().await;
     runtime.inject(late_relist(500));
     node.at(millis(1200)).await;
@@ -279,7 +279,7 @@ async fn only_the_newest_of_many_dead_instances_are_inspected() {
 
 // behaviour: GC-29
 #[tokio::test(start_paused = true)]
-async fn containers_without_a_pod_uid_are_not_inspected_and_are_no_live_pod() {
+async fn containers_without_a_pod_uid_are_neither_inspected_nor_live() {
     let Watched { runtime, mut node, web, main } = web().await;
     runtime.forget_calls();
     let mut config = wanted::container(&pod("web"), "bare", IMAGE, FOREVER);

@@ -1,4 +1,4 @@
-//! Pods whose runtime calls hang, beside others.
+//! Pods whose runtime calls hang do not delay others.
 
 use std::time::Duration;
 

@@ -29,8 +29,8 @@ pub(super) struct Slot {
     /// Whether it was evicted.
     pub(super) evicted: bool,
     pub(super) excluded: bool,
-    /// Whether the controller deleted it and no event about it came since.
-    pub(super) asked: bool,
+    /// Whether the controller deleted it and has received no event about it since.
+    pub(super) requested: bool,
     /// Whether the current list of pods has contained the pod so far.
     pub(super) is_listed: bool,
 }
@@ -59,7 +59,7 @@ impl Slot {
             deletion: record.deletion,
             evicted: record.is_evicted && record.phase == PodPhase::Failed,
             excluded: record.is_excluded,
-            asked: false,
+            requested: false,
             is_listed: true,
         }
     }

@@ -38,7 +38,7 @@ impl Cache {
             finished: slot.finished(),
             order: place(slot, self.order, at).1,
             deletion: slot.deletion,
-            is_asked: slot.asked,
+            is_deletion_requested: slot.requested,
         }
     }
 }

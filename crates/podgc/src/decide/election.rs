@@ -10,7 +10,7 @@ use model::cluster::{Lease, LeaseRecord};
 pub struct ElectionPolicy {
     /// Our identity, which is unique.
     pub identity: String,
-    /// How long a lease is valid after a renewal.
+    /// The validity of a lease after a renewal.
     pub lease_duration: Duration,
     /// How long renewals are tried.
     pub renew_deadline: Duration,
@@ -67,11 +67,11 @@ impl Elector {
         Step::Update(self.record(Some(held), wall))
     }
 
-    /// Records a successful write of [`Elector::step`]. `asked` is the time of the request: the lease may have
+    /// Records a successful write of [`Elector::step`]. `requested` is the time of the request: the lease may have
     /// been written at any moment since, so it counts from the earliest.
-    pub fn wrote(&mut self, lease: &Lease, asked: Duration) {
-        self.seen = Some((lease.record.clone(), asked));
-        self.renewed = Some(asked);
+    pub fn wrote(&mut self, lease: &Lease, requested: Duration) {
+        self.seen = Some((lease.record.clone(), requested));
+        self.renewed = Some(requested);
     }
 
     /// How long this process still leads without another renewal; zero after the deadline, or if another
@@ -81,7 +81,8 @@ impl Elector {
         until.map_or(Duration::ZERO, |until| until.saturating_sub(now))
     }
 
-    /// Whether this process has missed the end of its lease by more than `grace`: something is wrong with it.
+    /// Whether this process has missed the end of its lease by more than `grace`, so that it counts as
+    /// unhealthy.
     pub fn is_overdue(&self, now: Duration, grace: Duration) -> bool {
         let last = self.policy.lease_duration + grace;
         self.renewed.is_some_and(|renewed| now.saturating_sub(renewed) > last)

@@ -5,8 +5,8 @@ use model::cluster::NodeRecord;
 use super::out_of_service::is_out_of_service;
 use crate::plan::{Pass, PodView};
 
-/// Whether the current pod and node still meet the rule of the pass. A node may have come back, or into
-/// service, since the server was asked about it.
+/// Whether the current pod and node still meet the rule of the pass. A node may have returned, or be in
+/// service again, since it was read from the server.
 pub fn holds(pod: &PodView<'_>, pass: Pass, node: Option<&NodeRecord>) -> bool {
     let has_node = !pod.node.is_empty();
     !pod.is_spent()
@@ -37,7 +37,7 @@ mod tests {
             finished: 0,
             order: 0,
             deletion,
-            is_asked: false,
+            is_deletion_requested: false,
         }
     }
 
@@ -68,7 +68,11 @@ mod tests {
             (pod(Running, Forced, ""), None, [false, false, false, true]),
             // It only waits for its finalizers.
             (pod(Failed, Forced, ""), None, [false; 4]),
-            (PodView { is_asked: true, ..pod(Failed, Graceful, "") }, None, [false; 4]),
+            (
+                PodView { is_deletion_requested: true, ..pod(Failed, Graceful, "") },
+                None,
+                [false; 4],
+            ),
         ];
         for (pod, node, expected) in rows {
             let seen = Pass::ALL.map(|pass| holds(&pod, pass, node.as_ref()));

@@ -11,7 +11,7 @@ pub fn is_out_of_service(node: &NodeRecord) -> bool {
     !node.is_ready && node.is_out_of_service
 }
 
-/// The nodes to read: those of pods that could be deleted.
+/// The nodes to read: the nodes of pods that could be deleted.
 pub fn nodes_to_ask<'a>(
     terminating: impl Iterator<Item = PodView<'a>>,
     node: impl Fn(&str) -> Option<NodeRecord>,

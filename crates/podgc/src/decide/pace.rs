@@ -10,14 +10,14 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// What a response says about the server.
+/// The load of the server, according to a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
     /// The server keeps up.
     Well,
     /// Nothing: the server was not called, or the response concerns one pod.
     Nothing,
-    /// The server fails, or does not answer.
+    /// The server fails or does not respond.
     Strained,
     /// The server throttles, perhaps with a duration.
     Throttled(Option<Duration>),
@@ -43,11 +43,11 @@ impl Sign {
 pub struct Pace {
     most: usize,
     limit: usize,
-    /// Successes since the limit last changed.
+    /// Successful requests since the limit last changed.
     well: usize,
-    /// Until then, throttled responses belong to requests sent before the last such response.
+    /// Throttled responses before this time belong to requests that were sent before the last one.
     paused_until: Duration,
-    /// The same for failures.
+    /// Like `paused_until`, for failures.
     lowered_until: Duration,
 }
 
@@ -88,7 +88,7 @@ impl Pace {
         }
     }
 
-    /// The server failed. Requests go on without a pause: the failure may concern one pod only.
+    /// The server failed. Requests continue without a pause: the failure may concern one pod only.
     fn strained(&mut self, now: Duration) {
         self.well = 0;
         if now >= self.lowered_until {
@@ -116,7 +116,7 @@ mod tests {
 
     // behaviour: PGC-75, PGC-81
     #[test]
-    fn answers_are_classified_by_server_load() {
+    fn responses_are_classified_by_server_load() {
         let refused = |code| ApiError::Refused { code, message: String::new() };
         let retry_after = Some(SECOND);
         let rows = [

@@ -14,7 +14,7 @@ pub struct KnownStatus {
     pub generation: i64,
     /// `status.observedGeneration`.
     pub observed_generation: i64,
-    /// Since when the condition `DisruptionTarget` is true.
+    /// The time since when the condition `DisruptionTarget` is true.
     pub disrupted_since: Option<i64>,
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The duration, from the first cycle that missed the name, as upstream.
+/// The duration, from the first cycle that missed the name, like upstream.
 pub const QUARANTINE: Duration = Duration::from_secs(40);
 
 /// Waiting node names, with start and end of their waits. Times count from any fixed moment.

@@ -46,7 +46,7 @@ fn due_node_name_waits_again() {
 
 // behaviour: PGC-132
 #[test]
-fn node_name_with_deferred_pods_is_due_again_at_once() {
+fn node_name_with_deferred_pods_is_immediately_due_again() {
     let mut quarantine = Quarantine::default();
     due(&mut quarantine, &["n", "m"], 0);
     assert_eq!(quarantine.waited(seconds(39)).count(), 0);
@@ -60,7 +60,7 @@ fn node_name_with_deferred_pods_is_due_again_at_once() {
 
 // behaviour: PGC-24
 #[test]
-fn node_name_that_came_back_waits_from_zero() {
+fn recreated_node_name_restarts_the_quarantine() {
     let mut quarantine = Quarantine::default();
     due(&mut quarantine, &["n"], 0);
     assert_eq!(due(&mut quarantine, &[], 20), [""; 0]);

@@ -20,8 +20,8 @@ pub struct Allowance(pub Option<usize>);
 
 impl Allowance {
     /// How many of the `wanted` pods a pass may delete while `waiting` pods wait for later passes. Half of the
-    /// rest, rounded up, is reserved for those as far as they need it: a pass that always has work must not
-    /// starve the others.
+    /// rest, rounded up, is reserved for those that need it: a pass that always has work must not starve the
+    /// others.
     pub fn take(&mut self, wanted: usize, waiting: usize) -> usize {
         let Some(left) = &mut self.0 else { return wanted };
         let kept = waiting.min(left.div_ceil(2));
@@ -38,7 +38,8 @@ mod tests {
     // behaviour: PGC-131
     #[test]
     fn pass_leaves_half_of_the_share_to_later_passes_that_need_it() {
-        // The rest, the wanted and the waiting pods; the granted number and the new rest.
+        // Columns: the remaining share, the wanted and the waiting pods; the granted number and the
+        // new remaining share.
         let rows = [
             (None, 500, 500, 500, None),
             (Some(10), 4, 0, 4, Some(6)),

@@ -156,14 +156,15 @@ proptest! {
 
 // behaviour: PGC-2
 #[test]
-fn no_rule_selects_no_pods() {
+fn policy_without_rules_selects_no_pods() {
     let pod = PodRecord { phase: PodPhase::Failed, uid: "u".into(), ..PodRecord::default() };
     for threshold in [0, -1, i64::MIN] {
         assert_eq!(chosen(&cache(std::slice::from_ref(&pod)), &policy(threshold)), []);
     }
 }
 
-/// As many terminated pods as may stay. The decision needs to read only the first that ended.
+/// A cluster with exactly as many terminated pods as may stay. The decision only needs to read the
+/// pod that ended first.
 struct Quiet;
 
 const ENDED_FIRST: PodView<'static> = PodView {
@@ -177,7 +178,7 @@ const ENDED_FIRST: PodView<'static> = PodView {
     finished: 1,
     order: 0,
     deletion: Deletion::None,
-    is_asked: false,
+    is_deletion_requested: false,
 };
 
 impl TerminatedPods for Quiet {

@@ -24,12 +24,12 @@ pub(crate) struct QueueMetrics {
     retries: IntCounter,
     waited: Histogram,
     worked: Histogram,
-    under_way: UnderWay,
+    under_way: CurrentName,
 }
 
 /// The name that is being processed, at most one: its duration so far is measured at each scrape.
 #[derive(Debug, Clone)]
-struct UnderWay {
+struct CurrentName {
     /// Written by the cycle, read by scrapes. Never held across an await.
     since: Arc<Mutex<Option<Instant>>>,
     unfinished: GaugeVec,
@@ -38,7 +38,7 @@ struct UnderWay {
 
 /// The processing of a name, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Looking<'a> {
+pub(crate) struct ProcessingGuard<'a> {
     queue: &'a QueueMetrics,
     since: Instant,
 }
@@ -73,7 +73,7 @@ impl QueueMetrics {
                 "workqueue_work_duration_seconds",
                 "How long the processing of a name took.",
             )?,
-            under_way: registered(registry, UnderWay::new())?,
+            under_way: registered(registry, CurrentName::new())?,
         })
     }
 
@@ -94,22 +94,22 @@ impl QueueMetrics {
     }
 
     /// Processing of one of them starts.
-    pub(crate) fn looking(&self) -> Looking<'_> {
+    pub(crate) fn looking(&self) -> ProcessingGuard<'_> {
         let since = Instant::now();
         self.depth.dec();
         self.under_way.set(Some(since));
-        Looking { queue: self, since }
+        ProcessingGuard { queue: self, since }
     }
 }
 
-impl Drop for Looking<'_> {
+impl Drop for ProcessingGuard<'_> {
     fn drop(&mut self) {
         self.queue.under_way.set(None);
         self.queue.worked.observe(self.since.elapsed().as_secs_f64());
     }
 }
 
-impl UnderWay {
+impl CurrentName {
     fn new() -> Result<Self, prometheus::Error> {
         let gauge = |name: &str, help: &str| GaugeVec::new(Opts::new(name, help), &["name"]);
         Ok(Self {
@@ -134,7 +134,7 @@ impl UnderWay {
     }
 }
 
-impl Collector for UnderWay {
+impl Collector for CurrentName {
     fn desc(&self) -> Vec<&Desc> {
         self.gauges().into_iter().flat_map(Collector::desc).collect()
     }

@@ -83,7 +83,7 @@ async fn pod_to_be_marked_is_not_deleted_before_its_event() {
     harness.cluster.create_pod(unscheduled("a"));
     harness.settle().await;
     harness.cluster.freeze(Feed::Pods, true);
-    // It got a node, and the cache does not have that change.
+    // The pod was bound to a node, and the cache does not have that change.
     harness.cluster.update_pod("a", |pod| "n1".clone_into(&mut pod.node));
     harness.cycle().await;
     assert_eq!(harness.tried("unscheduled"), (1, 1));
@@ -209,7 +209,7 @@ async fn stop_ends_a_pass_and_another_process_continues() {
 
 // behaviour: PGC-79
 #[tokio::test(start_paused = true)]
-async fn lost_answer_is_an_error_and_causes_no_second_deletion() {
+async fn lost_response_is_an_error_and_causes_no_second_deletion() {
     let mut harness = Harness::new(settings());
     harness.cluster.create_pod(unscheduled("a"));
     harness.cluster.inject_fault(ApiCall::RemovePod, CallFault::AnswerLost, 1);

@@ -93,7 +93,7 @@ async fn election_takes_a_released_lease_without_waiting() {
 
 // behaviour: PGC-69
 #[tokio::test(start_paused = true)]
-async fn lease_written_without_an_answer_is_released() {
+async fn lease_written_without_a_response_is_released() {
     for trouble in [CallFault::AnswerLost, CallFault::Late(SECOND * 60)] {
         let cluster = MemoryCluster::default();
         let (a, b) = (election(&cluster, "a"), election(&cluster, "b"));

@@ -26,7 +26,7 @@ fn harness(deletions: u32) -> Harness {
     harness
 }
 
-/// Writes the controller's events until it is stopped, and then those that are left.
+/// Writes the controller's events until it is stopped, and then the remaining events.
 fn writer(harness: &mut Harness, stop: &CancellationToken) -> impl Future<Output = ()> + use<> {
     let (_, nothing) = mpsc::channel(1);
     let coming = std::mem::replace(&mut harness.events, nothing);
@@ -55,7 +55,7 @@ async fn every_deletion_has_an_event_when_event_writes_are_slow() {
 
 // behaviour: PGC-134
 #[tokio::test(start_paused = true)]
-async fn deletions_go_on_when_events_cannot_be_written() {
+async fn deletions_continue_when_events_cannot_be_written() {
     let rows = [
         (CallFault::Refused(403), 3, 3, 0),
         (CallFault::Unreachable, 3, 9, 0),
@@ -108,7 +108,7 @@ async fn events_resume_after_a_successful_write() {
 
 // behaviour: PGC-134
 #[tokio::test(start_paused = true)]
-async fn event_with_a_lost_answer_is_written_once() {
+async fn event_with_a_lost_response_is_written_once() {
     let mut harness = harness(1);
     harness.cluster.inject_fault(ApiCall::Event, CallFault::AnswerLost, 1);
     let stop = CancellationToken::new();

@@ -38,13 +38,13 @@ pub(crate) struct Harness {
 }
 
 /// A view of the controller's cache.
-pub(crate) struct Looking {
+pub(crate) struct CacheView {
     cache: Arc<SharedCache>,
     reported: Arc<Reported>,
     clock: VirtualClock,
 }
 
-impl Looking {
+impl CacheView {
     /// Names of nodes that pods have and the cache lacks.
     pub(crate) fn missing(&self) -> BTreeSet<String> {
         self.cache.lock().missing_nodes().map(str::to_owned).collect()
@@ -123,9 +123,9 @@ impl Harness {
     }
 
     /// A view of the controller's cache.
-    pub(crate) fn looking(&self) -> Looking {
+    pub(crate) fn looking(&self) -> CacheView {
         let (cache, reported) = (Arc::clone(&self.cache), Arc::clone(&self.reported));
-        Looking { cache, reported, clock: self.cluster.clock() }
+        CacheView { cache, reported, clock: self.cluster.clock() }
     }
 
     /// Runs one cycle; does nothing before the first lists are complete.

@@ -13,7 +13,7 @@ use podgc::task::PERIOD;
 use testkit::cluster::{ApiCall, CallFault, Feed, MemoryCluster, RemovedPod, node, pod};
 use testkit::random::Random;
 
-use crate::harness::{Harness, Looking, aged, settle, threshold};
+use crate::harness::{CacheView, Harness, aged, settle, threshold};
 
 /// The threshold of terminated pods.
 const THRESHOLD: usize = 6;
@@ -25,10 +25,10 @@ const QUARANTINE: SignedDuration = SignedDuration::from_secs(40);
 
 /// The state of the history beyond the cluster.
 #[derive(Default)]
-struct Known {
+struct HistoryState {
     /// The nodes that exist.
     nodes: BTreeMap<String, NodeRecord>,
-    /// Since when the current controller may miss a node.
+    /// The time since when the current controller may miss a node.
     missing: BTreeMap<String, Timestamp>,
     /// The nodes that it may have missed since the last cycle began.
     missed: BTreeSet<String>,
@@ -36,7 +36,7 @@ struct Known {
     terminated: Vec<Uid>,
 }
 
-impl Known {
+impl HistoryState {
     /// A cycle begins.
     fn begin(&mut self) {
         self.missing.retain(|name, _| self.missed.contains(name));
@@ -44,7 +44,7 @@ impl Known {
     }
 
     /// Records what the controller misses now.
-    fn look(&mut self, harness: &Looking) {
+    fn look(&mut self, harness: &CacheView) {
         for name in harness.missing() {
             self.missing.entry(name.clone()).or_insert_with(|| harness.now());
             self.missed.insert(name);
@@ -94,7 +94,7 @@ fn life_of_pods(random: &mut Random, cluster: &MemoryCluster) {
 }
 
 /// Changes the cluster.
-fn life(random: &mut Random, cluster: &MemoryCluster, known: &mut Known) {
+fn life(random: &mut Random, cluster: &MemoryCluster, known: &mut HistoryState) {
     match random.below(12) {
         0..8 => life_of_pods(random, cluster),
         8 | 9 => {
@@ -128,7 +128,7 @@ fn trouble(random: &mut Random, cluster: &MemoryCluster) {
         }
         6 => cluster.hold_lists(feed, None),
         _ => {
-            let ask = random.pick(&[ApiCall::Node, ApiCall::FailPod, ApiCall::RemovePod]);
+            let call = random.pick(&[ApiCall::Node, ApiCall::FailPod, ApiCall::RemovePod]);
             let trouble = match random.below(6) {
                 0 => CallFault::Unreachable,
                 1 => CallFault::AnswerLost,
@@ -137,17 +137,21 @@ fn trouble(random: &mut Random, cluster: &MemoryCluster) {
                 4 => CallFault::Throttled(Some(Duration::from_secs(random.below(5)))),
                 _ => CallFault::Late(Duration::from_secs(random.below(30))),
             };
-            cluster.inject_fault(ask, trouble, 1 + u32::try_from(random.below(3)).unwrap());
+            cluster.inject_fault(call, trouble, 1 + u32::try_from(random.below(3)).unwrap());
         }
     }
 }
 
 /// The properties of every deletion.
-fn lawful(removed: &RemovedPod, known: &Known, seed: u64) {
+fn lawful(removed: &RemovedPod, known: &HistoryState, seed: u64) {
     let pod = &removed.record;
     let context = || format!("seed {seed}: {removed:?}");
-    let asked = (&removed.target.uid, removed.target.version);
-    assert!(pod.version.0.is_some() && asked == (&pod.uid, pod.version), "as seen: {}", context());
+    let requested = (&removed.target.uid, removed.target.version);
+    assert!(
+        pod.version.0.is_some() && requested == (&pod.uid, pod.version),
+        "as seen: {}",
+        context()
+    );
     assert!(pod.phase.is_final(), "marked as failed before: {}", context());
     match removed.verdict.rule {
         Rule::OVER_THRESHOLD => {
@@ -211,7 +215,7 @@ fn staying(cluster: &MemoryCluster, nodes: &BTreeMap<String, NodeRecord>) -> Vec
 }
 
 /// Runs a cycle with concurrent pod changes, and checks its deletions.
-async fn cycle(harness: &mut Harness, known: &mut Known, random: &mut Random, seed: u64) {
+async fn cycle(harness: &mut Harness, known: &mut HistoryState, random: &mut Random, seed: u64) {
     known.begin();
     settle().await;
     let looking = harness.looking();
@@ -236,7 +240,7 @@ async fn cycle(harness: &mut Harness, known: &mut Known, random: &mut Random, se
 async fn history(seed: u64) {
     let mut random = Random::new(seed);
     let cluster = MemoryCluster::default();
-    let mut known = Known::default();
+    let mut known = HistoryState::default();
     let settings = || threshold(i64::try_from(THRESHOLD).unwrap());
     let mut harness = Harness::on(cluster.clone(), settings(), Order::Creation);
     for _ in 0..STEPS {

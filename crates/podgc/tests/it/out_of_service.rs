@@ -74,7 +74,7 @@ async fn undeleted_pods_stay_on_an_out_of_service_node() {
 
 // behaviour: PGC-17
 #[tokio::test(start_paused = true)]
-async fn node_that_came_back_on_the_server_keeps_its_pods() {
+async fn recreated_node_keeps_its_pods() {
     let mut harness = Harness::new(settings());
     harness.cluster.put_node(out("n"));
     harness.settle().await;

@@ -15,12 +15,12 @@ async fn row(pods: impl IntoIterator<Item = PodRecord>, most: i64, gone: &[&str]
         harness.cluster.create_pod(pod);
     }
     harness.cycle().await;
-    let mut asked = harness.cluster.calls_of(ApiCall::RemovePod);
+    let mut requested = harness.cluster.calls_of(ApiCall::RemovePod);
     let mut expected: Vec<String> = gone.iter().map(|name| format!("default/{name}")).collect();
-    assert_eq!(asked.first(), expected.first(), "the first deletion");
-    asked.sort();
+    assert_eq!(requested.first(), expected.first(), "the first deletion");
+    requested.sort();
     expected.sort();
-    assert_eq!(asked, expected);
+    assert_eq!(requested, expected);
     harness
 }
 

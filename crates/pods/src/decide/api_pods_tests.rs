@@ -139,7 +139,7 @@ fn relist_replaces_known_pods_once_complete() {
 
 // behaviour: STW-36
 #[test]
-fn reused_resource_version_hides_no_change() {
+fn change_with_a_reused_resource_version_is_found() {
     let with = |phase: &str| {
         let mut pod = Arc::unwrap_or_clone(at("a", 7));
         pod.status = Some(PodStatus { phase: Some(phase.to_owned()), ..PodStatus::default() });
@@ -179,7 +179,7 @@ fn new_status_changes_the_pod_only_when_terminal() {
 
 // behaviour: API-4
 #[test]
-fn mirror_is_not_run_and_is_the_copy_of_its_static_pod() {
+fn mirror_pod_is_not_run_and_shows_its_static_pod() {
     let mut all = listed(&[at("a", 1), mirror("m", "static-uid", 2)]);
     assert_eq!(names(&all.wanted()), ["a"]);
     assert_eq!(names(&all.mirrors()), ["m"]);
@@ -258,7 +258,7 @@ fn api_pod_cannot_pose_as_a_manifest_pod() {
 
 // behaviour: API-4
 #[test]
-fn mirror_annotation_alone_makes_no_mirror() {
+fn mirror_annotation_without_node_owner_is_not_a_mirror_pod() {
     let unowned = |mut pod: Pod| {
         pod.metadata.owner_references = None;
         Arc::new(pod)

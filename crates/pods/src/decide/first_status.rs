@@ -2,9 +2,9 @@
 
 use model::observed::RuntimePodStatus;
 
-/// Whether a status from before the pod had a worker is reliable. It is if something of the pod runs, or if there
-/// is nothing. Remains alone may belong to an earlier pod of the same uid, and may have been removed since: they
-/// would make the pod look finished before it started.
+/// Whether a status from before the pod had a worker is reliable. It is reliable if a container or sandbox of the
+/// pod runs, or if there are none. Dead ones may belong to an earlier pod of the same uid, and may have been
+/// removed since: they would make the pod look finished before it started.
 pub fn is_reliable(status: &RuntimePodStatus) -> bool {
     let is_empty = status.sandboxes.is_empty() && status.containers.is_empty();
     is_empty || status.may_be_alive()
@@ -33,7 +33,7 @@ mod tests {
     }
 
     #[test]
-    fn status_with_only_remains_is_not_reliable() {
+    fn status_with_only_leftovers_is_not_reliable() {
         let rows = [
             ("nothing", vec![], true),
             ("alive", vec![SandboxState::Ready], true),

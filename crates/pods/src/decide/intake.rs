@@ -52,8 +52,8 @@ pub struct Intake {
 
 /// The state of the node around the intake.
 #[derive(Debug, Clone, Copy)]
-pub struct Surroundings<'a> {
-    /// Pods of which something may live in the runtime.
+pub struct IntakeContext<'a> {
+    /// Pods that may have live containers or sandboxes in the runtime.
     pub live: &'a BTreeMap<PodUid, PodName>,
     /// Stored manifest copies that are older than a running pod.
     pub outdated: &'a OutdatedCopies,
@@ -62,8 +62,8 @@ pub struct Surroundings<'a> {
 }
 
 impl Intake {
-    /// Processes an event; returns the commands in the order in which they are to be executed.
-    pub fn step(&mut self, event: IntakeEvent, around: &Surroundings<'_>) -> Vec<IntakeCommand> {
+    /// Processes an event; returns the commands in the order in which they must be executed.
+    pub fn step(&mut self, event: IntakeEvent, around: &IntakeContext<'_>) -> Vec<IntakeCommand> {
         let (mut commands, uid) = (Vec::new(), event.uid().cloned());
         match event {
             IntakeEvent::Sources { pods, undecodable, all_ready } => {
@@ -93,7 +93,8 @@ impl Intake {
         commands
     }
 
-    /// Drops entries that an event left unused: that of the pod it is about, or those of all pods.
+    /// Drops entries that are unused after an event: the entry of its pod, or the entries of all
+    /// pods.
     fn drop_unused(&mut self, uid: Option<&PodUid>) {
         match uid {
             Some(uid) if self.pods.get(uid).is_some_and(Entry::is_unused) => {
@@ -120,7 +121,7 @@ impl Intake {
         &mut self,
         uid: &PodUid,
         checks: PodChecks,
-        around: &Surroundings<'_>,
+        around: &IntakeContext<'_>,
         commands: &mut Vec<IntakeCommand>,
     ) {
         let Some(entry) = self.pods.get_mut(uid) else { return };
@@ -180,7 +181,8 @@ impl Intake {
             commands.push(IntakeCommand::Terminate { uid, pod });
             return;
         }
-        // Without a worker only a pod of an earlier agent can run, and the start finds all of those.
+        // Only a pod of an earlier agent can run without a worker, and the agent finds these when it
+        // starts.
         entry.state =
             if is_started { IntakeState::New } else { IntakeState::RemovedBeforeFirstList(pod) };
         commands.push(IntakeCommand::Forget(uid));
@@ -190,7 +192,7 @@ impl Intake {
         &mut self,
         uid: &PodUid,
         decision: AdmissionDecision,
-        around: &Surroundings<'_>,
+        around: &IntakeContext<'_>,
         commands: &mut Vec<IntakeCommand>,
     ) {
         let entry = self.pods.get_mut(uid);
@@ -242,7 +244,7 @@ impl Intake {
     fn room_made(
         &mut self,
         room: Option<&Room>,
-        around: &Surroundings<'_>,
+        around: &IntakeContext<'_>,
         commands: &mut Vec<IntakeCommand>,
     ) {
         for (uid, entry) in &mut self.pods {
@@ -262,7 +264,7 @@ impl Intake {
         &mut self,
         uid: &PodUid,
         needs_sync: bool,
-        around: &Surroundings<'_>,
+        around: &IntakeContext<'_>,
         commands: &mut Vec<IntakeCommand>,
     ) {
         self.terminate_if_orphaned(uid, around, commands);
@@ -278,7 +280,7 @@ impl Intake {
                 commands.push(IntakeCommand::SyncWorker(uid.clone()));
             }
         }
-        // It may have been in the way of a static pod of its name.
+        // It may have blocked a static pod of its name.
         self.start_all(around, commands);
     }
 
@@ -286,7 +288,7 @@ impl Intake {
         &mut self,
         uid: &PodUid,
         checks: PodChecks,
-        around: &Surroundings<'_>,
+        around: &IntakeContext<'_>,
         commands: &mut Vec<IntakeCommand>,
     ) {
         commands.push(IntakeCommand::Forget(uid.clone()));
@@ -299,12 +301,13 @@ impl Intake {
             self.changed(uid, checks, around, commands);
         } else {
             commands.push(IntakeCommand::CleanUp(uid.clone()));
-            // Something of it may have appeared after it was seen to have ended.
+            // Containers or sandboxes of the pod may have appeared after it was observed as
+            // terminated.
             self.terminate_if_orphaned(uid, around, commands);
         }
     }
 
-    fn reconcile(&mut self, around: &Surroundings<'_>, commands: &mut Vec<IntakeCommand>) {
+    fn reconcile(&mut self, around: &IntakeContext<'_>, commands: &mut Vec<IntakeCommand>) {
         if !self.relisted {
             return;
         }
@@ -326,7 +329,7 @@ impl Intake {
     fn terminate_if_orphaned(
         &mut self,
         uid: &PodUid,
-        around: &Surroundings<'_>,
+        around: &IntakeContext<'_>,
         commands: &mut Vec<IntakeCommand>,
     ) {
         let Some(name) = around.live.get(uid) else { return };
@@ -348,7 +351,7 @@ impl Intake {
         commands.push(IntakeCommand::TerminateOrphan { uid, name, spec });
     }
 
-    fn start_all(&mut self, around: &Surroundings<'_>, commands: &mut Vec<IntakeCommand>) {
+    fn start_all(&mut self, around: &IntakeContext<'_>, commands: &mut Vec<IntakeCommand>) {
         let mut waiting = std::mem::take(&mut self.awaiting_start);
         for uid in &waiting {
             self.start(uid, around, commands);
@@ -357,11 +360,11 @@ impl Intake {
         self.awaiting_start = waiting;
     }
 
-    /// Creates the worker of an admitted pod, unless something is in the way.
+    /// Creates the worker of an admitted pod, unless something blocks it.
     fn start(
         &mut self,
         uid: &PodUid,
-        around: &Surroundings<'_>,
+        around: &IntakeContext<'_>,
         commands: &mut Vec<IntakeCommand>,
     ) {
         let Some(entry) = self.pods.get(uid) else { return };
@@ -379,7 +382,7 @@ impl Intake {
 
     /// Whether a running pod without a worker has the name of a static pod: it may belong to a source that has not
     /// listed its pods, or must not be terminated. Workers of one name start in turn.
-    fn is_name_taken(&self, uid: &PodUid, entry: &Entry, around: &Surroundings<'_>) -> bool {
+    fn is_name_taken(&self, uid: &PodUid, entry: &Entry, around: &IntakeContext<'_>) -> bool {
         let Some(name) = entry.static_name() else { return false };
         let is_run = |other: &PodUid| {
             self.pods.get(other).is_some_and(|entry| {

@@ -16,7 +16,7 @@ pub struct StaticPods {
     pub wanted: Vec<Arc<Pod>>,
     /// Static pods that still have remains on the node, wanted or not.
     pub present: BTreeMap<PodUid, PodName>,
-    /// Whether every source has published a set. Before that, no mirror pod can be called left over.
+    /// Whether every source has published a set. Before that, no mirror pod counts as a leftover.
     pub all_sources_ready: bool,
 }
 

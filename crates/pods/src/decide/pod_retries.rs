@@ -134,7 +134,7 @@ mod tests {
         retries.panicked(&uid, Step::One(vec![1]), now);
         retries.keep(&uid, Step::Other);
         retries.keep(&uid, Step::One(vec![2]));
-        // The second panic of a pod that waits does not make it wait longer.
+        // A second panic does not extend the wait of a pod that already waits.
         retries.panicked(&uid, Step::Other, now + FIRST_WAIT / 2);
         let due = retries.take_due(now + FIRST_WAIT);
         assert_eq!(due, [(uid.clone(), vec![Step::One(vec![1, 2]), Step::Other])]);

@@ -116,7 +116,7 @@ impl Merged {
     }
 
     /// Takes the latest set of a source. The first set of a source is a change even if it is empty;
-    /// later, an equal set is none.
+    /// later, an equal set is not a change.
     pub fn set_latest(
         &mut self,
         source: SourceName,

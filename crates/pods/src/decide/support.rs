@@ -4,8 +4,9 @@
 use k8s_openapi::api::core::v1::Pod;
 use podspec::view;
 
-/// Why a new version of a file is held back, if it is. Without a last good version, or with one that is
-/// not supported either, the version is published, and the pod is rejected with its usual event.
+/// The reason why a new version of a file is held back, if there is one. Without a last good version,
+/// or with one that is not supported either, the version is published, and the pod is rejected with its
+/// usual event.
 pub fn held_back(
     new: &Pod,
     last_good: Option<&Pod>,
@@ -16,7 +17,7 @@ pub fn held_back(
     unsupported(last_good).is_none().then_some(message)
 }
 
-/// The same for a set of pods: the problem of the first pod that is held back. A set is replaced as a whole.
+/// Like `held_back`, for a set of pods: the problem of the first pod that is held back. A set is replaced as a whole.
 pub fn set_held_back(
     new: &[Pod],
     last_good: &[&Pod],
@@ -71,7 +72,7 @@ mod tests {
     fn set_is_held_back_for_a_pod_that_was_supported_under_the_same_name() {
         let before = [made("a", true), made("b", true), made("c", false)];
         let before: Vec<&Pod> = before.iter().collect();
-        // the new set, and the pod that holds it back
+        // Columns: the new set, and the pod because of which it is held back.
         let rows = [
             (vec![], None),
             (vec![("a", true), ("b", true)], None),

@@ -42,7 +42,7 @@ pub enum Target {
 
 impl Target {
     /// Whether the pod must be the only one of its name. A pod found in the runtime may be an earlier version of
-    /// a static pod, which must not run beside the next version.
+    /// a static pod, which must not run at the same time as the next version.
     fn holds_its_name(&self) -> bool {
         match self {
             Self::Pod(pod) => view::is_static(pod),
@@ -87,7 +87,8 @@ pub enum Event {
     Ended(PodUid, Outcome),
     /// The wait of a pod ended.
     Due(PodUid),
-    /// Something of a pod runs although its worker has finished: an abandoned call took effect late.
+    /// A container or sandbox of a pod runs although its worker has finished: a cancelled call took
+    /// effect late.
     Appeared(PodUid),
     /// Exactly these pods are desired.
     Desired(BTreeSet<PodUid>),
@@ -216,7 +217,7 @@ struct Worker {
     pending: bool,
     /// A pod with this uid was created again while this one terminates: start over afterwards.
     restart: bool,
-    /// Why the pod ends, as far as its remains depend on that.
+    /// The reason why the pod ends. It decides whether its containers and logs are kept.
     end_reason: Option<EndReason>,
     /// Why the pod fails, if the node evicts it.
     failure: Option<Arc<PodFailure>>,
@@ -245,7 +246,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Processes an event; returns the commands in the order in which they are to be executed.
+    /// Processes an event; returns the commands in the order in which they must be executed.
     pub fn step(&mut self, event: Event) -> Vec<Command> {
         let mut commands = Vec::new();
         match event {

@@ -1,4 +1,4 @@
-//! Remains that appear after a pod has finished.
+//! Containers and sandboxes that appear after a pod has finished.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn finishes(pod: &Pod) -> Vec<Event> {
 
 // behaviour: WRK-35
 #[test]
-fn remains_of_a_finished_pod_are_terminated_as_orphans() {
+fn leftovers_of_a_finished_pod_are_terminated_as_orphans() {
     let pod = api_pod("a");
     let appeared = || Event::Appeared("a".into());
     let mut workers = Workers::default();
@@ -32,7 +32,7 @@ fn remains_of_a_finished_pod_are_terminated_as_orphans() {
 
 // behaviour: WRK-10, WRK-35
 #[test]
-fn recreated_pod_waits_for_remains_of_its_earlier_life() {
+fn recreated_pod_waits_for_leftovers_of_its_earlier_instance() {
     let pod = static_pod("a");
     let mut workers = Workers::default();
     play(&mut workers, finishes(&pod));
@@ -46,7 +46,7 @@ fn recreated_pod_waits_for_remains_of_its_earlier_life() {
 
 // behaviour: WRK-18, WRK-35
 #[test]
-fn static_pod_waits_for_remains_of_another_of_its_name() {
+fn static_pod_waits_for_leftovers_of_another_pod_of_its_name() {
     let (old, new) = (static_pod("old"), static_pod("new"));
     let mut workers = Workers::default();
     play(&mut workers, finishes(&old));

@@ -76,7 +76,7 @@ fn finished_pod_that_is_deleted_keeps_its_state_until_forgotten() {
 
 // behaviour: GC-6
 #[test]
-fn pod_recreated_while_terminating_keeps_its_remains() {
+fn pod_recreated_while_terminating_keeps_its_leftovers() {
     let pod = static_pod("a");
     let mut workers = Workers::default();
     play(&mut workers, vec![create(&pod), ended("a", Outcome::Done), desired(&[])]);

@@ -42,7 +42,7 @@ struct ApiSink {
 /// The latest copies of the pods in the API server, with their statuses. Clones share the same state.
 #[derive(Debug, Clone)]
 pub struct ApiCopies {
-    /// Written by the source alone. Never held across an await.
+    /// Written only by the source. Never held across an await.
     state: Arc<Mutex<ApiPods>>,
     /// Closed when the source ends.
     changes: watch::Receiver<u64>,

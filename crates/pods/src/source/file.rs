@@ -52,7 +52,7 @@ pub struct FileSourceSettings {
     pub period: Duration,
     /// The name of this node, which becomes part of the pods' names.
     pub node_name: String,
-    /// The directory for the last good versions, for this source alone.
+    /// The directory for the last good versions, only for this source.
     pub last_good: PathBuf,
     /// The clock for the time at which a pod was first seen.
     pub clock: Arc<dyn WallClock>,
@@ -68,7 +68,7 @@ pub struct FileSource {
     last_good: LastGood,
     watching: Watching,
     /// The last content of each file: a file is decoded only when it changed, and a file that became unreadable
-    /// keeps its pod. Boxed: a map has room for more than it holds.
+    /// keeps its pod. Boxed, because a map reserves space for more entries than it has.
     known: BTreeMap<PathBuf, Box<Manifest>>,
     /// A problem with the path itself.
     problem: Problem,
@@ -181,7 +181,7 @@ impl FileSource {
     }
 
     /// Decides which pod gets a name that several manifests use, and stores the manifests of the winners. Returns all
-    /// pods in the order of their manifests, those that did not get their name after the others.
+    /// pods in the order of their manifests, with pods that did not get their name at the end.
     async fn settle(&mut self) -> Vec<Arc<Pod>> {
         let (wanting, claims): (Vec<&mut Manifest>, Vec<_>) = self
             .known
@@ -310,7 +310,7 @@ impl FileSource {
             .filter_map(|entry| {
                 let version = match entry.found {
                     Ok(found) if found.kind == FileKind::File => Some(found.version),
-                    // No recursion; an entry that vanished or is a dangling link is no manifest.
+                    // No recursion; an entry that vanished or is a dangling link is not a manifest.
                     Ok(_) => return None,
                     Err(error) if error.is_not_found() => return None,
                     // It may be a manifest: reading it reports the problem and keeps its pod.

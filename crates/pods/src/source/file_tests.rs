@@ -170,7 +170,7 @@ async fn removed_file_removes_its_pod_and_new_file_adds_one() {
     assert_eq!(bench.next_set().await, BOTH[1..]);
     bench.files.write("/manifests/c.yaml", manifest("c", "x:1"));
     assert_eq!(bench.next_set().await, ["default/b-node x:1", "default/c-node x:1"]);
-    // Rewriting the same content is no change; a renamed file is another pod.
+    // Rewriting the same content is not a change; a renamed file is another pod.
     bench.files.write("/manifests/b.yaml", manifest("b", "x:1"));
     bench.expect_no_set().await;
     let uid = |bench: &Bench| podspec::view::uid(&bench.pods.borrow().as_ref().unwrap()[0]);

@@ -42,7 +42,7 @@ pub struct HttpSourceSettings {
     pub period: Duration,
     /// The name of this node, which becomes part of the pods' names.
     pub node_name: String,
-    /// The directory for the last good version, for this source alone.
+    /// The directory for the last good version, only for this source.
     pub last_good: PathBuf,
     /// The clock for the time at which a pod was first seen.
     pub clock: Arc<dyn WallClock>,
@@ -77,7 +77,7 @@ pub struct HttpSource {
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
-enum AskError {
+enum FetchError {
     #[error("cannot get the manifest")]
     Http(#[source] HttpError),
     #[error("unexpected HTTP status {0}")]
@@ -121,7 +121,7 @@ pub fn http_source(
 impl HttpSource {
     /// Polls until `stop` is cancelled.
     pub async fn run(mut self, stop: CancellationToken) {
-        let asking = async {
+        let requesting = async {
             self.last_good.forget_others(std::slice::from_ref(&self.origin)).await;
             loop {
                 self.poll().await;
@@ -133,7 +133,7 @@ impl HttpSource {
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            () = asking => {}
+            () = requesting => {}
         }
     }
 
@@ -199,9 +199,9 @@ impl HttpSource {
         }
     }
 
-    async fn get(&self) -> Result<Vec<u8>, AskError> {
-        let answer = self.http.get(&self.request).await.map_err(AskError::Http)?;
-        if answer.status == 200 { Ok(answer.body) } else { Err(AskError::Status(answer.status)) }
+    async fn get(&self) -> Result<Vec<u8>, FetchError> {
+        let answer = self.http.get(&self.request).await.map_err(FetchError::Http)?;
+        if answer.status == 200 { Ok(answer.body) } else { Err(FetchError::Status(answer.status)) }
     }
 
     /// Decodes the pods of a response; logs its problems.

@@ -109,14 +109,14 @@ async fn headers_are_sent_with_each_request() {
     bench.web.put(URL, Page::ok(pod("a")));
     bench.next_set().await;
     bench.expect_no_set().await;
-    let asked = bench.web.request_headers(URL);
-    assert_eq!(asked.len(), 4);
-    assert!(asked.iter().all(|Headers(all)| all[0].1 == ["Bearer hidden"]), "{asked:?}");
+    let requested = bench.web.request_headers(URL);
+    assert_eq!(requested.len(), 4);
+    assert!(requested.iter().all(|Headers(all)| all[0].1 == ["Bearer hidden"]), "{requested:?}");
 }
 
 // behaviour: SRC-64
 #[tokio::test(start_paused = true)]
-async fn first_seen_annotation_is_set_and_is_no_change() {
+async fn first_seen_annotation_is_set_and_is_not_a_change() {
     let mut bench = Bench::new();
     let seen = |bench: &Bench, index: usize| {
         let pods = bench.pods.borrow().clone().unwrap();
@@ -233,7 +233,7 @@ async fn request_times_out_after_ten_seconds_and_is_retried() {
 
 // behaviour: SRC-66
 #[tokio::test(start_paused = true)]
-async fn set_that_cannot_be_stored_is_not_replaced_by_an_older_one_after_restart() {
+async fn unstored_set_is_not_replaced_by_an_older_one_after_restart() {
     let mut bench = Bench::new();
     bench.web.put(URL, Page::ok(pod("a")));
     bench.next_set().await;
@@ -272,7 +272,7 @@ fn half_supported() -> String {
 
 // behaviour: SRC-67
 #[tokio::test(start_paused = true)]
-async fn unsupported_version_of_a_pod_keeps_the_last_good_set_also_over_a_restart() {
+async fn unsupported_version_of_a_pod_keeps_the_last_good_set_across_restarts() {
     let mut bench = Bench::new();
     bench.web.put(URL, Page::ok(pods(&["a", "b"])));
     assert_eq!(bench.published().await.len(), 2);

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tracing::warn;
 
-/// The format of the files. A manifest grows when it is written as JSON, but not this much.
+/// The format of the files. A manifest is larger as JSON, but not by this much.
 const FORMAT: Format = Format { version: 2, limit: 4 * podspec::MAX_MANIFEST_BYTES as u64 };
 
 /// A hash that identifies content.

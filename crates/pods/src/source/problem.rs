@@ -7,25 +7,25 @@ use model::chain::Chain;
 /// The last reported problem.
 #[derive(Debug, Default)]
 pub(super) struct Problem {
-    said: Option<String>,
+    last_text: Option<String>,
 }
 
 impl Problem {
     /// Whether this problem was not reported yet; records it as reported.
     pub(super) fn is_new(&mut self, error: &(dyn Error + 'static)) -> bool {
         let text = Chain(error).to_string();
-        let is_new = self.said.as_ref() != Some(&text);
-        self.said = Some(text);
+        let is_new = self.last_text.as_ref() != Some(&text);
+        self.last_text = Some(text);
         is_new
     }
 
     /// The current problem, if any.
     pub(super) fn text(&self) -> Option<&str> {
-        self.said.as_deref()
+        self.last_text.as_deref()
     }
 
     /// Clears the problem. Returns whether there was one.
     pub(super) fn clear(&mut self) -> bool {
-        self.said.take().is_some()
+        self.last_text.take().is_some()
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 pub struct Refusal {
     /// The file, directory or URL.
     pub manifest: String,
-    /// What is wrong with it.
+    /// The problem.
     pub message: String,
     /// The pod of the manifest, if it is known.
     pub pod: Option<PodName>,

@@ -126,7 +126,7 @@ async fn end_of_a_source_is_returned_after_its_last_set() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_are_ready_without_sources() {
+async fn merge_of_no_sources_is_ready() {
     let mut sources = Sources::new(Vec::new());
     assert!(sources.all_ready());
     nothing(&mut sources).await;

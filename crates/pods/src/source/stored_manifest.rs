@@ -30,7 +30,8 @@ impl StoredManifest {
         Self { origin, on_disk: OnDisk::Unknown, problem: Problem::default() }
     }
 
-    /// How similar the stored copy is to a manifest: 2 for the same content, 1 for another, 0 for no copy.
+    /// The similarity of the stored copy to a manifest: 2 for the same content, 1 for other content, 0 for
+    /// no copy.
     pub(super) async fn likeness(&mut self, content: Digest, disk: &LastGood) -> u8 {
         if let OnDisk::Unknown = self.on_disk {
             self.look(disk).await;

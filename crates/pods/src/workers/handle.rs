@@ -54,8 +54,8 @@ impl WorkersHandle {
         self.send(Event::Desired(uids)).await;
     }
 
-    /// Evicts a pod with a grace period, and waits until nothing of it runs: 1.5 times the grace period, at least
-    /// 10 s. Its final status is that of the failure.
+    /// Evicts a pod with a grace period. Waits until none of its containers runs, for 1.5 times the grace period and at
+    /// least 10 s. The failure becomes its final status.
     pub async fn evict_and_wait(
         &self,
         uid: PodUid,

@@ -130,7 +130,7 @@ pub(super) struct Observations {
 }
 
 impl Observations {
-    /// Makes observations of a pod panic; of no pod with `None`.
+    /// Makes observations of a pod panic; `None` clears this.
     pub(super) fn panic_on(&self, uid: Option<&str>) {
         *lock(&self.panics) = uid.map(PodUid::from);
     }

@@ -8,7 +8,7 @@ use serde_saphyr::{Error as YamlError, MessageFormatter as _, UserMessageFormatt
 use super::node::{Limits, NodeSeed};
 use super::{DecodeError, Language};
 
-/// The maximum size of a manifest, as upstream.
+/// The maximum size of a manifest, like upstream.
 pub const MAX_MANIFEST_BYTES: usize = 10 << 20;
 
 /// The maximum nesting of lists and maps. A pod has about 15 levels.

@@ -115,7 +115,7 @@ impl<'de> Visitor<'de> for NodeSeed<'_> {
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
-        /// Up to here every whole number has an exact double.
+        /// Up to this number, a double represents every integer exactly.
         const EXACT: f64 = 9_007_199_254_740_992.0;
         if value.fract() == 0.0 && value.abs() <= EXACT {
             // `3.0` is accepted as the integer `3`.

@@ -33,8 +33,8 @@ pub(super) fn set_pod_defaults(spec: &mut PodSpec) {
     let ResourceRequirements { limits, requests, .. } = &mut resources;
     if !is_empty(limits.as_ref()) || !is_empty(requests.as_ref()) {
         for (name, amount) in aggregate(spec, |r| r.limits.as_ref()) {
-            let asked = requests.as_ref().is_some_and(|list| list.contains_key(&name));
-            if is_huge_pages(&name) && !asked {
+            let requested = requests.as_ref().is_some_and(|list| list.contains_key(&name));
+            if is_huge_pages(&name) && !requested {
                 set_missing(limits, name, amount.to_string());
             }
         }

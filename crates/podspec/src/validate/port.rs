@@ -52,7 +52,7 @@ pub(super) fn check_host_ports(
     }
 }
 
-/// The same for one container, given the host ports of the others.
+/// Like `check_host_ports`, for one container, given the host ports of the others.
 pub(super) fn check_host_ports_of(
     container: &Container,
     path: &FieldPath,

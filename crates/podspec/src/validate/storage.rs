@@ -10,7 +10,7 @@ use crate::names::{between, dns_subdomain};
 
 const MAX_LUN: i32 = 255;
 const CSI_DRIVER_MAX: usize = 63;
-/// Name and portal are joined to one name in the kernel.
+/// The kernel joins name and portal to one name.
 const ISCSI_NAME_MAX: usize = 64;
 
 pub(super) fn check(volume: &Volume, name: &str, path: &FieldPath, errors: &mut FieldErrors) {

@@ -1,4 +1,4 @@
-//! What people are shown of the output of an attempt.
+//! The part of the output of an attempt that is displayed.
 
 use model::probe::short_line;
 
@@ -41,7 +41,7 @@ mod tests {
 
     // behaviour: PRB-24
     #[test]
-    fn texts_of_servers_are_not_shown() {
+    fn response_bodies_are_not_shown() {
         let refused = "dial tcp 10.0.0.7:80: connect: connection refused";
         let status = "HTTP probe failed with statuscode: 500";
         let unhealthy = "service unhealthy (responded with \"NOT_SERVING\")";

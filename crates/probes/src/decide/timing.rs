@@ -17,7 +17,7 @@ pub struct Timing {
     pub initial_delay: Duration,
     /// The time from one attempt to the next.
     pub period: Duration,
-    /// The same until the probe passes for the first time, if the pod has the annotation.
+    /// Like `period`, until the probe passes for the first time, if the pod has the annotation.
     pub startup_period: Option<Duration>,
     /// How long an attempt may take.
     pub timeout: Duration,

@@ -31,7 +31,7 @@ pub struct Worker {
     timing: Timing,
     instance: Option<ContainerId>,
     counted: ProbeCount,
-    /// Equal verdicts in a row, for people.
+    /// Equal verdicts in a row, for display.
     run_length: u32,
     /// The due time of the last failure that counted while the period was shortened.
     counted_at: Option<Duration>,
@@ -112,8 +112,8 @@ impl Worker {
         }
     }
 
-    /// Begins with an instance, and with its state that an earlier agent saved. Whether it is started and ready is in its
-    /// status, which may be newer than the saved state.
+    /// Starts with an instance and its state that an earlier agent saved. The published status says whether the
+    /// instance is started and ready; it may be newer than the saved state.
     fn begin(&mut self, view: &ContainerView, saved: Option<ProbeCount>, start: AgentStart) {
         let saved = saved.filter(|_| !start.resets);
         let is_early = self.kind == ProbeKind::Startup && self.timing.initial_delay.is_zero();

@@ -65,7 +65,7 @@ fn probe_runs_after_the_initial_delay_while_its_gate_is_open() {
 #[test]
 fn first_result_is_that_of_the_published_status() {
     use ProbeKind::{Liveness, Readiness, Startup};
-    // Kind, whether the status has it as started and as ready, result, on hold.
+    // Columns: kind, `started` and `ready` in the status, result, and whether the probe is on hold.
     let rows = [
         (Readiness, true, false, Some(false), false),
         (Readiness, true, true, Some(true), false),
@@ -141,7 +141,7 @@ fn liveness_failure_holds_until_there_is_a_new_instance() {
 
 // behaviour: PRB-6
 #[test]
-fn any_startup_result_holds() {
+fn startup_probe_stops_after_any_result() {
     let mut passes = armed(ProbeKind::Startup, timing(1, 2));
     assert!(record(&mut passes, true, 0));
     assert!(passes.counted().on_hold);
@@ -153,7 +153,7 @@ fn any_startup_result_holds() {
 }
 
 #[test]
-fn saved_state_of_the_instance_goes_on() {
+fn saved_state_of_the_instance_is_continued() {
     let mut before = armed(ProbeKind::Readiness, timing(1, 3));
     record(&mut before, true, 0);
     record(&mut before, false, 0);
@@ -245,7 +245,7 @@ fn first_attempt_of_each_kind_kills_no_sooner_than_upstream() {
 proptest! {
     /// The result is the verdict of the last run of equal verdicts that reached its threshold.
     #[test]
-    fn result_follows_the_last_long_run(
+    fn result_follows_the_last_run_that_reached_the_threshold(
         verdicts in prop::collection::vec(any::<bool>(), 0..60),
         success in 1u32..4,
         failure in 1u32..4,

@@ -10,7 +10,7 @@ use crate::harness::{Harness, IP, pod, seconds, tcp};
 
 // behaviour: PRB-11
 #[tokio::test(start_paused = true)]
-async fn error_is_tried_three_times_and_counts_for_nothing() {
+async fn attempt_with_an_error_is_repeated_twice_then_ignored() {
     let harness = Harness::start().await;
     let pod = pod("web", |main| main.liveness_probe = Some(tcp(80)));
     harness.network.set(format!("{IP}:80"), ProbeScript::error("no network"));
@@ -41,12 +41,12 @@ async fn slow_probe_has_one_attempt_at_a_time() {
     harness.network.set(format!("{IP}:80"), slow);
     harness.run(&pod, "a");
     seconds(10.2).await;
-    // Each follows the one before at once: it was due long ago.
+    // Each attempt follows the previous one immediately, because it was overdue.
     assert_eq!(harness.calls(80), 5);
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_count_however_long_their_attempts_take() {
+async fn failures_count_for_attempts_of_any_duration() {
     let harness = Harness::start().await;
     let pod = pod("web", |main| main.startup_probe = Some(tcp(80)));
     let refused = ProbeScript::verdict(ProbeVerdict::Failure, "dial tcp: refused");

@@ -73,7 +73,7 @@ async fn other_probes_wait_for_the_startup_probe() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn liveness_failure_is_reported_once_and_the_next_instance_starts_anew() {
+async fn liveness_failure_is_reported_once_and_the_next_instance_is_probed() {
     let harness = Harness::start().await;
     let pod = pod("web", |main| main.liveness_probe = Some(tcp(80)));
     harness.port(80, false);
@@ -118,7 +118,7 @@ async fn next_instance_waits_for_its_own_delay() {
 
 // behaviour: PRB-14
 #[tokio::test(start_paused = true)]
-async fn readiness_goes_on_while_a_pod_terminates() {
+async fn readiness_probes_continue_while_a_pod_terminates() {
     let harness = Harness::start().await;
     let mut pod = pod("web", |main| {
         main.readiness_probe = Some(tcp(2));

@@ -17,7 +17,7 @@ pub enum CgroupFacts {
     },
     /// This agent has ensured it before.
     Ensured {
-        /// Whether it has the allocated values, as far as is known.
+        /// Whether it has the allocated values, if known.
         values_match: bool,
         /// Whether its class counts the allocated CPU request of the pod.
         share_matches: bool,

@@ -21,7 +21,7 @@ const UNLIMITED_HUGE_PAGES: u64 = 1 << 62;
 pub struct PodCgroupSettings {
     /// The cgroup of all pods.
     pub root: CgroupName,
-    /// The CFS quota period; none if CPU limits are not enforced.
+    /// The CFS quota period; `None` if CPU limits are not enforced.
     pub cpu_period: Option<Duration>,
     /// The PID limit of a pod, if there is one.
     pub pids_limit: Option<u64>,

@@ -8,7 +8,7 @@ use super::string_limits::{MOST_OF_STRING, MOST_OF_STRINGS};
 /// `CreateContainerConfigError`. The texts are upstream's, because users search for them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// Variables come from an API object, and there is no API.
+    /// Variables refer to an API object, and there is no API.
     #[error("couldn't get {kind} {namespace}/{name}, no kubeClient defined")]
     NoClient {
         /// `configMap` or `secret`.
@@ -34,7 +34,7 @@ pub enum ConfigError {
         name: String,
     },
     /// The value of a key is not text.
-    #[error("key {key} in {kind} {namespace}/{name} is no text")]
+    #[error("key {key} in {kind} {namespace}/{name} is not text")]
     NoText {
         /// The key.
         key: String,
@@ -113,10 +113,10 @@ pub enum ConfigError {
     /// The volume of an env file does not exist.
     #[error("cannot find the volume {0:?} referenced by FileKeyRef")]
     NoVolume(String),
-    /// A file that variables come from cannot be read, or is no list of variables.
+    /// A file with variables cannot be read, or is not a list of variables.
     #[error("couldn't parse env file")]
     EnvFile,
-    /// A file that a variable comes from has not the key.
+    /// The file of a variable does not contain the key.
     #[error("environment variable key {key:?} not found in file {path:?}")]
     NoEnvKey {
         /// The key.
@@ -124,7 +124,7 @@ pub enum ConfigError {
         /// The file on the host.
         path: String,
     },
-    /// The version of the API that a field is of is not known.
+    /// The API version of a field reference is unknown.
     #[error("unsupported pod version: {0}")]
     FieldVersion(String),
     /// There is no such field.

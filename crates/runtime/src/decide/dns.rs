@@ -19,7 +19,7 @@ pub struct NodeDns {
     pub cluster_servers: Vec<IpAddr>,
     /// The cluster domain; empty without one.
     pub cluster_domain: String,
-    /// The content of the node's `resolv.conf`; none if disabled.
+    /// The content of the node's `resolv.conf`; `None` if disabled.
     pub host: Option<DnsConfig>,
     /// The requested addresses of the node, which determine the IP families.
     pub node_ips: Vec<IpAddr>,

@@ -59,7 +59,7 @@ pub fn env_files(container: &Container) -> BTreeSet<EnvFile> {
     sources.filter_map(|source| source.file_key_ref.as_ref()).map(EnvFile::of).collect()
 }
 
-/// The value of a variable; none for an optional key that is missing.
+/// The value of a variable; `None` for an optional key that is missing.
 pub(super) fn file_value(
     selector: &FileKeySelector,
     files: &BTreeMap<EnvFile, EnvFileRead>,
@@ -104,8 +104,8 @@ pub enum EnvFileError {
     NotText(usize),
 }
 
-/// The value of a variable in a file of lines `NAME='value'`, where a value may span lines; none if it is missing or
-/// empty. The lines behind the variable are not checked.
+/// The value of a variable in a file of lines `NAME='value'`, where a value may span lines; `None` if it is missing or
+/// empty. The lines after the variable are not checked.
 pub fn env_value(content: &[u8], key: &str) -> Result<Option<String>, EnvFileError> {
     let mut lines = lines(content);
     while let Some((number, line)) = lines.next().transpose()? {

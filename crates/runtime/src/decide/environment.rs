@@ -31,9 +31,9 @@ pub struct EnvironmentSources<'a> {
     pub api: &'a ApiFacts,
 }
 
-/// The variables of a container: those of `envFrom`, those of `env` in order, and
-/// those of services. A later variable replaces an earlier one with the same name, but
-/// service variables never do. Values may refer to earlier variables and to those of services.
+/// The variables of a container: from `envFrom`, from `env` in order, and from services. A later
+/// variable replaces an earlier one with the same name, but service variables never do. Values may
+/// refer to earlier variables and to those of services.
 pub fn environment(
     pod: &Pod,
     container: &Container,
@@ -144,7 +144,7 @@ fn of_object(
     objects.all(&key, optional == Some(true))
 }
 
-/// The value of a variable from its source; none if an optional source is missing.
+/// The value of a variable from its source; `None` if an optional source is missing.
 fn referred(
     source: &EnvVarSource,
     pod: &Pod,

@@ -12,7 +12,7 @@ use super::env_file::{EnvFile, EnvFileRead};
 /// The API objects for a container.
 #[derive(Debug, Clone, Default)]
 pub struct ApiFacts {
-    /// The objects of its variables; none without an API.
+    /// The objects of its variables; `None` without an API.
     pub objects: Option<BTreeMap<ObjectKey, Result<Arc<DataObject>, ObjectError>>>,
     /// The variables of services.
     pub services: Vec<(String, String)>,
@@ -33,7 +33,7 @@ pub(super) struct Objects<'a> {
 }
 
 impl Objects<'_> {
-    /// An object; none if it is optional and missing.
+    /// An object; `None` if it is optional and missing.
     fn get(&self, key: &ObjectKey, optional: bool) -> Result<Option<&DataObject>, ConfigError> {
         let Some(found) = self.found else {
             let kind = match key.kind {

@@ -61,7 +61,7 @@ fn key_of(kind: &str, name: &str, key: &str, optional: bool) -> Value {
 
 // behaviour: OBJ-5, OBJ-6
 #[test]
-fn variable_takes_the_value_of_a_key() {
+fn variable_has_the_value_of_a_key() {
     let (cm, sec) = ("configMapKeyRef", "secretKeyRef");
     let there = || [(map("o"), object([("k", "v$(B)")])), (secret("o"), object([("k", "s")]))];
     let rows = [
@@ -121,7 +121,7 @@ fn binary_data_is_skipped_and_non_text_secret_is_an_error() {
     let mut no_text = object([]);
     no_text.data.insert("k".into(), [0xff].into());
     let made = of(&key_of("secretKeyRef", "s", "k", true), &json!([]), [(secret("s"), no_text)]);
-    assert_eq!(made.unwrap_err(), "key k in Secret default/s is no text");
+    assert_eq!(made.unwrap_err(), "key k in Secret default/s is not text");
 }
 
 // behaviour: OBJ-9
@@ -145,9 +145,9 @@ fn pod_ips_are_ordered_by_the_ip_family_of_the_node() {
     let field = json!({ "fieldRef": { "fieldPath": "status.podIPs" } });
     let container = container(&json!([{ "name": "IPS", "valueFrom": field }]), &json!([]));
     let ips = ["10.1.0.5", "fd00::5"].map(|ip| ip.parse().unwrap());
-    for (asked, expected) in [(None, "10.1.0.5,fd00::5"), (Some("::"), "fd00::5,10.1.0.5")] {
-        let asked_ips = asked.iter().map(|ip: &&str| ip.parse().unwrap()).collect();
-        let node = NodeSettings { asked_ips, ..NodeSettings::default() };
+    for (requested, expected) in [(None, "10.1.0.5,fd00::5"), (Some("::"), "fd00::5,10.1.0.5")] {
+        let requested_ips = requested.iter().map(|ip: &&str| ip.parse().unwrap()).collect();
+        let node = NodeSettings { requested_ips, ..NodeSettings::default() };
         let sources =
             EnvironmentSources { ips: &ips, node_ips: &[], node: &node, api: &ApiFacts::default() };
         let made = environment(&pods::pod("web").build(), &container, &sources).unwrap();

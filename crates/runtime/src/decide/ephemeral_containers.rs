@@ -7,8 +7,8 @@ use podspec::view;
 use super::actions::{ContainerStart, Role};
 use super::reasons::StartReason;
 
-/// Those without an instance, or with one that never started: the call may have been cancelled. They
-/// start whether or not the pod is initialized.
+/// The containers without an instance, or with one that never started: the call may have been
+/// cancelled. They start whether or not the pod is initialized.
 pub(super) fn ephemeral_starts(pod: &Pod, status: &RuntimePodStatus) -> Vec<ContainerStart> {
     let containers = view::spec(pod).and_then(|spec| spec.ephemeral_containers.as_deref());
     let containers = containers.unwrap_or_default().iter().enumerate();

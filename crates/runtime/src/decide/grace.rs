@@ -9,13 +9,13 @@ use super::reasons::KillReason;
 /// The shortest time between SIGTERM and SIGKILL, with any pod spec.
 pub const LEAST_GRACE: Duration = Duration::from_secs(2);
 
-/// The grace period of a container: that of the kill, else that of the pod's deletion, else
-/// that of the failed probe, else that of the pod spec.
+/// The grace period of a container: the first that is set of the kill, the pod's deletion, the
+/// failed probe and the pod spec.
 pub fn stop_grace(
     pod: &Pod,
     container: Option<&Container>,
     why: Option<KillReason>,
-    asked: Option<Duration>,
+    requested: Option<Duration>,
 ) -> Duration {
     let seconds = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
     let deletion = pod.metadata.deletion_grace_period_seconds.map(seconds);
@@ -26,9 +26,9 @@ pub fn stop_grace(
         _ => None,
     };
     let of_probe = |probe: &Probe| probe.termination_grace_period_seconds;
-    // As upstream: a probe's grace period replaces that of the pod, but not a missing one.
+    // Like upstream: a probe's grace period replaces that of the pod, but not a missing one.
     let specified = specified.map(|specified| probe.and_then(of_probe).unwrap_or(specified));
-    asked.or(deletion).or(specified.map(seconds)).unwrap_or(LEAST_GRACE)
+    requested.or(deletion).or(specified.map(seconds)).unwrap_or(LEAST_GRACE)
 }
 
 /// The rest of a grace period. Hooks and the wait of sidecars are subtracted, in whole
@@ -77,7 +77,7 @@ mod tests {
 
     // behaviour: ACT-60, WRK-25
     #[test]
-    fn most_specific_grace_counts_and_the_runtime_gets_at_least_two_seconds() {
+    fn most_specific_grace_is_used_and_the_runtime_gets_at_least_two_seconds() {
         let rows = [
             (None, None, None, 2),
             (None, None, Some(30), 30),
@@ -87,11 +87,15 @@ mod tests {
             (None, Some(0), Some(30), 2),
             (None, Some(-1), None, 2),
         ];
-        for (asked, deletion, specified, expected) in rows {
+        for (requested, deletion, specified, expected) in rows {
             let pod = with(deletion, specified);
-            let grace = stop_grace(&pod, None, None, asked.map(Duration::from_secs));
+            let grace = stop_grace(&pod, None, None, requested.map(Duration::from_secs));
             let sent = GraceBudget::new(grace).for_runtime();
-            assert_eq!(sent, Duration::from_secs(expected), "{asked:?} {deletion:?} {specified:?}");
+            assert_eq!(
+                sent,
+                Duration::from_secs(expected),
+                "{requested:?} {deletion:?} {specified:?}"
+            );
         }
     }
 

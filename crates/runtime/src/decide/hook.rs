@@ -220,7 +220,7 @@ mod tests {
 
     // behaviour: ACT-81
     #[test]
-    fn http_hook_goes_to_the_pod_unless_a_host_is_set() {
+    fn http_hook_is_sent_to_the_pod_unless_a_host_is_set() {
         let to = |port: IntOrString| HTTPGetAction { port, ..HTTPGetAction::default() };
         let port = || IntOrString::Int(80);
         let named = |name: &str| IntOrString::String(name.to_owned());

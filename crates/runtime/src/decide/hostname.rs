@@ -30,12 +30,12 @@ pub fn pod_hostname(pod: &Pod, node: &NodeSettings) -> PodHostname {
         return PodHostname { hostname: cut(whole), domain: String::new() };
     }
     let set = |field: Option<&String>| field.filter(|text| !text.is_empty()).cloned();
-    let asked = set(spec.and_then(|spec| spec.hostname.as_ref()));
+    let spec_hostname = set(spec.and_then(|spec| spec.hostname.as_ref()));
     let subdomain = set(spec.and_then(|spec| spec.subdomain.as_ref()));
     let domain = subdomain
         .map(|subdomain| format!("{subdomain}.{}.svc.{cluster_domain}", name.namespace))
         .unwrap_or_default();
-    PodHostname { hostname: cut(asked.as_deref().unwrap_or(&name.name)), domain }
+    PodHostname { hostname: cut(spec_hostname.as_deref().unwrap_or(&name.name)), domain }
 }
 
 /// The hostname for the kernel: without the domain, or with it if the pod sets `setHostnameAsFQDN`.

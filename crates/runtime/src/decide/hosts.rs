@@ -115,7 +115,7 @@ mod tests {
 
     // behaviour: CON-33
     #[test]
-    fn container_with_own_hosts_file_or_without_ip_gets_none() {
+    fn hosts_file_is_not_mounted_without_pod_ip_or_over_a_mount() {
         let pod = pods::pod("web").build();
         let host = pods::pod("web").host_network().build();
         let plain = Container::default();

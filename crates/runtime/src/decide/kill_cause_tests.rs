@@ -16,7 +16,7 @@ fn kill(why: KillReason, probe: Option<ProbeFailure>) -> ContainerKill {
 
 // behaviour: WHY-4, WHY-5
 #[test]
-fn kill_by_a_probe_says_which_probe_how_often_and_its_output() {
+fn kill_by_a_probe_reports_probe_failure_count_and_output() {
     let status_code = "HTTP probe failed with statuscode: 500";
     let rows = [
         (
@@ -56,7 +56,7 @@ fn kill_by_a_probe_says_which_probe_how_often_and_its_output() {
 
 // behaviour: WHY-5
 #[test]
-fn other_kills_have_a_status_message_where_nothing_else_shows_the_reason() {
+fn kills_for_a_change_or_resize_have_a_status_message() {
     let rows = [
         (KillReason::Changed, Some("container definition changed")),
         (KillReason::Resized, Some("resize requires restart")),

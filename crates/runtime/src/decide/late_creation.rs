@@ -16,8 +16,8 @@ pub enum TakenContainer {
     Remove(ContainerId),
     /// By another container that may run: the next sync decides.
     LookAgain,
-    /// By nothing that the runtime lists: it has not finished an earlier call, or has not
-    /// released the name. The next restart count is free.
+    /// By no listed object: the runtime has not finished an earlier call, or has not released the
+    /// name. The next restart count is free.
     NextNumber,
 }
 

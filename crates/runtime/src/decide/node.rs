@@ -25,12 +25,12 @@ pub struct NodeSettings {
     /// The pull settings.
     pub pulls: PullSettings,
     /// The value of `--node-ip`, if set.
-    pub asked_ips: Vec<IpAddr>,
+    pub requested_ips: Vec<IpAddr>,
     /// The cluster's DNS servers.
     pub cluster_dns: Vec<IpAddr>,
     /// The cluster domain; empty without one.
     pub cluster_domain: String,
-    /// The host's `resolv.conf` for pods; none if disabled.
+    /// The host's `resolv.conf` for pods; `None` if disabled.
     pub resolv_conf: Option<PathBuf>,
     /// Whether `RuntimeDefault` is the default seccomp profile.
     pub seccomp_default: bool,
@@ -57,6 +57,6 @@ impl NodeSettings {
     /// Whether IPv6 addresses come first in pod IPs. The detected addresses of the node have no
     /// influence.
     pub fn prefers_v6(&self) -> bool {
-        self.asked_ips.first().is_some_and(IpAddr::is_ipv6)
+        self.requested_ips.first().is_some_and(IpAddr::is_ipv6)
     }
 }

@@ -33,7 +33,7 @@ fn mapping(port: &ContainerPort) -> PortMapping {
     }
 }
 
-/// The identity of a port within its container: its name, or all of its fields.
+/// The identity of a port within its container: its name, or all its fields.
 fn identity(port: &ContainerPort) -> String {
     if let Some(name) = port.name.as_deref().filter(|name| !name.is_empty()) {
         return name.to_owned();

@@ -62,8 +62,8 @@ pub fn image_decision(policy: Option<&str>, presence: Presence) -> ImageDecision
     }
 }
 
-/// The name with `:latest` when it has neither tag nor digest. The name is otherwise left as the pod
-/// writes it: the runtime knows its own default registry.
+/// The name with `:latest` when it has neither tag nor digest. Otherwise the name is not changed:
+/// the runtime has its own default registry.
 pub fn with_default_tag(image: &str) -> String {
     let last = image.rsplit('/').next().unwrap_or(image);
     if image.contains('@') || last.contains(':') {

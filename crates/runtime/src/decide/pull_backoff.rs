@@ -31,9 +31,9 @@ struct Entry {
 /// A pull that must wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullWait {
-    /// When it may be tried.
+    /// The time of the next attempt.
     pub until: Timestamp,
-    /// Why the last one failed.
+    /// The failure of the last pull.
     pub last: PullFailure,
 }
 
@@ -49,8 +49,8 @@ impl<K> Default for PullBackoff<K> {
 }
 
 impl<K: Ord> PullBackoff<K> {
-    /// Until when a pull must wait. A failure further in the future than its delay was recorded before the clock was
-    /// set back; it does not count.
+    /// The time until which a pull must wait. A failure further in the future than its delay was recorded before the
+    /// clock was set back; it does not count.
     pub fn wait(&self, key: &K, now: Timestamp) -> Option<PullWait> {
         let Entry { delay, failed_at, why } = self.entries.get(key)?;
         let waits = between(*failed_at, now) < *delay && between(now, *failed_at) <= *delay;

@@ -17,7 +17,8 @@ pub enum PullSlots {
 }
 
 impl PullSlots {
-    /// The slots by `serializeImagePulls` and `maxParallelImagePulls`. Fewer than one is no limit, as upstream.
+    /// The slots by `serializeImagePulls` and `maxParallelImagePulls`. Fewer than one is not a limit, like
+    /// upstream.
     pub fn of_settings(is_serial: bool, most: Option<i32>) -> Self {
         let most = most.and_then(|most| usize::try_from(most).ok()).and_then(NonZeroUsize::new);
         match (is_serial, most) {

@@ -14,7 +14,7 @@ pub struct PullRate {
 /// A token bucket, full at first. It keeps the time at which it would be full again instead of a number of tokens.
 #[derive(Debug, Clone)]
 pub struct TokenBucket {
-    /// The time in which a token is added; none without a limit.
+    /// The time in which a token is added; `None` without a limit.
     period: Option<Duration>,
     /// The time in which it fills.
     capacity: Duration,
@@ -65,7 +65,7 @@ mod tests {
 
     // behaviour: PULL-6
     #[test]
-    fn rate_of_zero_is_no_limit() {
+    fn rate_of_zero_means_no_limit() {
         let mut bucket = TokenBucket::new(PullRate { per_second: 0, burst: 1 });
         assert_eq!(taken(&mut bucket, 1000, 0), 1000);
     }

@@ -113,7 +113,7 @@ pub enum KillReason {
     StartupProbe,
     /// Its resources changed, and its resize policy is `RestartContainer`.
     Resized,
-    /// A newer instance has taken its place.
+    /// A newer instance has replaced it.
     Superseded,
 }
 

@@ -110,7 +110,7 @@ pub fn smaller_memory_limit(before: &CgroupValues, after: &CgroupValues) -> Opti
 /// The memory usage of a container or pod whose limit decreases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// The container; none for the whole pod.
+    /// The container; `None` for the whole pod.
     pub container: Option<String>,
     /// The new limit in bytes.
     pub limit: u64,

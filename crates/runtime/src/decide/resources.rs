@@ -18,7 +18,7 @@ const BEST_EFFORT: i64 = 1000;
 /// The limit settings of the node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LimitSettings {
-    /// The CFS quota period; none if CPU limits are not enforced.
+    /// The CFS quota period; `None` if CPU limits are not enforced.
     pub cpu_period: Option<Duration>,
     /// Whether the kernel kills all processes of a container that is out of memory. Only
     /// cgroup v2 can.
@@ -52,7 +52,7 @@ pub fn container_resources(
     values
 }
 
-/// Drops zero amounts, which are no limits.
+/// Drops zero amounts, which are not limits.
 fn set(mut amounts: Amounts) -> Amounts {
     amounts.retain(|name, amount| !matches!(name.as_str(), CPU | MEMORY) || !amount.is_zero());
     amounts

@@ -7,8 +7,8 @@ use podspec::view;
 
 use super::actions::ContainerReset;
 
-/// Every instance, in the order of removal: regular containers, then init containers. Those
-/// that triggered the restart come last, so that the next agent can continue after a crash.
+/// All instances, in the order of removal: regular containers, then init containers. Those that
+/// triggered the restart come last, so that the next agent can continue after a crash.
 pub(super) fn resets(pod: &Pod, status: &RuntimePodStatus) -> Vec<ContainerReset> {
     let (regular, init) = (view::containers(pod), view::init_containers(pod));
     let (sources, targets) = split(regular, status);

@@ -184,8 +184,8 @@ fn seccomp(
     confinement: &Confinement<'_>,
 ) -> Result<SecurityProfile, ConfigError> {
     let of_pod = || pod.and_then(|pod| pod.seccomp_profile.as_ref());
-    let asked = own.and_then(|own| own.seccomp_profile.as_ref()).or_else(of_pod);
-    let Some(SeccompProfile { type_, localhost_profile }) = asked else {
+    let requested = own.and_then(|own| own.seccomp_profile.as_ref()).or_else(of_pod);
+    let Some(SeccompProfile { type_, localhost_profile }) = requested else {
         return Ok(if confinement.seccomp_default {
             SecurityProfile::RuntimeDefault
         } else {

@@ -165,7 +165,7 @@ fn run_as_non_root_is_enforced_with_the_texts_of_upstream() {
 
 // behaviour: CON-56, CON-57
 #[test]
-fn seccomp_profile_is_of_container_then_pod_then_node() {
+fn seccomp_profile_is_from_container_then_pod_then_node() {
     use SecurityProfile::{Localhost, RuntimeDefault, Unconfined};
     let local = "seccompProfile: {type: Localhost, localhostProfile: a/b.json}";
     let outside = "seccompProfile: {type: Localhost, localhostProfile: ../../x//y.json}";
@@ -192,7 +192,7 @@ fn seccomp_profile_is_of_container_then_pod_then_node() {
 
 // behaviour: CON-58
 #[test]
-fn apparmor_profile_is_of_container_then_annotation_then_pod() {
+fn apparmor_profile_is_from_container_then_annotation_then_pod() {
     use SecurityProfile::{Localhost, RuntimeDefault, Unconfined};
     let own = "appArmorProfile: {type: Localhost, localhostProfile: own}";
     let of_pod = "appArmorProfile: {type: RuntimeDefault}";

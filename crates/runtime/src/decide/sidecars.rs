@@ -1,4 +1,4 @@
-//! Sidecars: init containers that keep running beside the regular ones.
+//! Sidecars: init containers that keep running with the regular containers.
 
 use k8s_openapi::api::core::v1::Container;
 use model::observed::{ContainerState, ContainerStatus};
@@ -55,7 +55,7 @@ fn running(context: &SyncContext<'_>, container: &Container, latest: &ContainerS
     }
 }
 
-/// Killed and restarted, after later containers could start.
+/// Killed and restarted, after later containers were allowed to start.
 fn anew(latest: &ContainerStatus, why: KillReason, probe: Option<&ProbeFailure>) -> Finding {
     let kill = ContainerKill {
         id: latest.id.clone(),

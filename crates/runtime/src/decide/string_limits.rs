@@ -8,10 +8,10 @@ pub(super) use podspec::expansion::expand;
 
 use super::ConfigError;
 
-/// The most bytes of all names, values and arguments of a container.
+/// The maximum number of bytes of all names, values and arguments of a container.
 pub const MOST_OF_STRINGS: usize = 16 * 1024 * 1024;
 
-/// The most characters of a name in an error.
+/// The maximum number of characters of a name in an error.
 const MOST_OF_NAME: usize = 256;
 
 /// One string of a container.

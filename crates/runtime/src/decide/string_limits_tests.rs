@@ -29,7 +29,7 @@ fn variable(name: &str, value: &str) -> Value {
 // behaviour: CON-16
 #[test]
 fn nested_references_are_rejected_when_too_long() {
-    // Every variable is 16 times the one above: V5 would have 128 MiB.
+    // Every variable is 16 times longer than the previous one: V5 would have 128 MiB.
     let mut env = vec![variable("V0", &"x".repeat(128))];
     for level in 1..=5 {
         env.push(variable(&format!("V{level}"), &format!("$(V{})", level - 1).repeat(16)));

@@ -5,11 +5,11 @@ use model::observed::{ContainerState, ContainerStatus};
 
 use super::go_path::cleaned;
 
-/// The most bytes of the file in a message.
+/// The maximum number of bytes of the file in a message.
 pub const MOST_OF_FILE: u64 = 4096;
-/// The most lines from the end of the log.
+/// The maximum number of lines from the end of the log.
 pub const MOST_LINES: u64 = 80;
-/// The most bytes of these lines in a message.
+/// The maximum number of bytes of these lines in a message.
 pub const MOST_OF_LOG: usize = 2048;
 
 /// The sources of a message.
@@ -21,7 +21,7 @@ pub struct MessageSource {
     pub or_log: bool,
 }
 
-/// The sources of the termination message; none for a container that has not exited.
+/// The sources of the termination message; `None` for a container that has not exited.
 pub fn message_source(status: &ContainerStatus) -> Option<MessageSource> {
     if status.state != ContainerState::Exited {
         return None;
@@ -75,7 +75,7 @@ mod tests {
 
     // behaviour: ACT-90
     #[test]
-    fn termination_message_path_is_that_of_the_mounted_file() {
+    fn termination_message_path_is_the_path_of_the_mounted_file() {
         let source = message_source(&ended("File", 1, "Error")).unwrap();
         assert_eq!(source, MessageSource { file: Some("/words".to_owned()), or_log: false });
         let mut loosely = ended("File", 1, "Error");

@@ -22,7 +22,7 @@ pub struct IdSpan {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpanError {
     /// There is not exactly one line with a range.
-    #[error("{0:?} is not one range of ids")]
+    #[error("{0:?} is not a single range of ids")]
     Text(String),
     /// User and group IDs differ.
     #[error("its user ids and group ids are not the same")]
@@ -30,7 +30,7 @@ pub enum SpanError {
     /// They do not begin at a range of a pod.
     #[error("its first id {0} is not a multiple of {1}, or 0")]
     First(u32, u32),
-    /// Their number is not a multiple of the range length.
+    /// The number of ids is not a multiple of the range length.
     #[error("its {0} ids are not a multiple of {1}")]
     Length(u32, u32),
     /// There are too few.

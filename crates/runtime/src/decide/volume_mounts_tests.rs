@@ -32,7 +32,7 @@ fn planned(mount: &Value) -> Result<VolumeMountPlan, String> {
 
 // behaviour: VOL-20
 #[test]
-fn mount_takes_path_mode_and_propagation_of_its_volume() {
+fn mount_has_path_mode_and_propagation_of_its_volume() {
     let plan = planned(&json!({ "name": "data", "mountPath": "srv/data" })).unwrap();
     assert_eq!(plan.mount.container_path, "/srv/data");
     assert_eq!(plan.mount.host_path, "/pods/u/volumes/kubernetes.io~empty-dir/data");

@@ -1,4 +1,4 @@
-//! A lookup of an image that begins before its container's turn.
+//! A lookup of an image that begins before its container starts.
 
 use std::fmt;
 use std::pin::Pin;

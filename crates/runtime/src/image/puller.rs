@@ -27,11 +27,11 @@ pub(super) type PullOutcome = Result<Arc<Pulled>, PullError>;
 pub(super) struct Pulled {
     /// The runtime's reference.
     pub(super) image_ref: String,
-    /// The image; none if the runtime did not return it.
+    /// The image; `None` if the runtime did not return it.
     pub(super) image: Option<Image>,
     /// How long the pull took, without the wait for its slot.
     pub(super) took: Duration,
-    /// The position of the credential that it succeeded with; none for an anonymous pull.
+    /// The position of the credential that it succeeded with; `None` for an anonymous pull.
     pub(super) used: Option<usize>,
     /// Whether the pull is in the journal.
     is_recorded: AtomicBool,
@@ -79,7 +79,7 @@ struct PullerState {
 
 type PullFuture = BoxFuture<'static, PullOutcome>;
 
-/// A pull in the map. Its waiters alone hold it.
+/// A pull in the map. It is dropped with its last waiter.
 struct SharedPull {
     ticket: PullTicket,
     pull: WeakShared<PullFuture>,

@@ -63,7 +63,7 @@ impl Attempts {
     }
 
     /// The creation of a sandbox took this long.
-    pub(crate) fn asked_for_sandbox(&self, handler: &str, took: Duration, failed: bool) {
+    pub(crate) fn sandbox_requested(&self, handler: &str, took: Duration, failed: bool) {
         self.sandboxes.with_label_values(&[handler]).observe(took.as_secs_f64());
         if failed {
             self.sandbox_errors.with_label_values(&[handler]).inc();
@@ -80,7 +80,7 @@ impl Attempts {
         self.own_users_errors.inc();
     }
 
-    /// A container needs its image: whether it is present and must be pulled, as far as it is known.
+    /// A container needs its image: whether it is present and must be pulled, if known.
     pub(crate) fn image_requested(&self, policy: &str, present: Option<bool>, pull: Option<bool>) {
         let word = |known: Option<bool>| match known {
             Some(true) => "true",

@@ -15,7 +15,7 @@ use crate::report::Reporter;
 use crate::sandbox_config::{SandboxFacts, sandbox_config};
 use crate::user_namespaces::UserNamespaceError;
 
-/// The most bytes that are read of a `resolv.conf`.
+/// The maximum number of bytes that are read of a `resolv.conf`.
 const LONGEST_FILE: u64 = 10 << 20;
 
 impl Sandboxes {
@@ -50,8 +50,8 @@ impl Sandboxes {
         let node = &self.node;
         let Some(path) = &node.resolv_conf else { return };
         let wrong = match self.resolver_file().await {
-            Ok(said) => {
-                let searches = said.map(|said| said.searches).unwrap_or_default();
+            Ok(notice) => {
+                let searches = notice.map(|notice| notice.searches).unwrap_or_default();
                 over_limits(&path.display().to_string(), &searches, !node.cluster_domain.is_empty())
             }
             Err(SandboxConfigError::ResolvConfContent(error)) => Some(error.to_string()),
@@ -72,7 +72,7 @@ impl Sandboxes {
                 cluster_servers: node.cluster_dns.clone(),
                 cluster_domain: node.cluster_domain.clone(),
                 host,
-                node_ips: node.asked_ips.clone(),
+                node_ips: node.requested_ips.clone(),
             },
         );
         let report = Reporter::of_pod(&*self.events, pod);

@@ -31,7 +31,7 @@ fn name(path: &str) -> CgroupName {
 }
 
 /// A pod with a CPU request.
-fn asking(pod: &str, cpu: &str) -> Pod {
+fn requesting(pod: &str, cpu: &str) -> Pod {
     let mut pod = pods::pod(pod).container("main", IMAGE, ["sleep", "forever"]).build();
     let requests = BTreeMap::from([("cpu".to_owned(), Quantity(cpu.to_owned()))]);
     pod.spec.as_mut().unwrap().containers[0].resources =
@@ -105,7 +105,7 @@ async fn pod_running_without_its_cgroup_restarts_inside() {
 #[tokio::test(start_paused = true)]
 async fn failed_limits_of_a_new_cgroup_are_retried() {
     let (harness, cgroups) = harness(CgroupDriver::Cgroupfs);
-    let (pod, own) = (asking("web", "250m"), name("/kubepods/burstable/poduid-of-web"));
+    let (pod, own) = (requesting("web", "250m"), name("/kubepods/burstable/poduid-of-web"));
     harness.synced(&pod).await;
     // The machine reboots: only the pod's sandbox is left.
     let before = harness.running(&pod, "main").await;
@@ -139,7 +139,7 @@ async fn pod_continues_when_its_cgroup_cannot_be_read() {
 #[tokio::test(start_paused = true)]
 async fn qos_cgroup_has_the_cpu_requests_of_its_pods() {
     let (harness, cgroups) = harness(CgroupDriver::Cgroupfs);
-    let (a, b) = (asking("a", "250m"), asking("b", "500m"));
+    let (a, b) = (requesting("a", "250m"), requesting("b", "500m"));
     let shares = || cgroups.all()[&name("/kubepods/burstable")].cpu_shares;
     harness.synced(&a).await;
     assert_eq!(shares(), Some(256));
@@ -163,7 +163,7 @@ async fn qos_cgroup_has_the_cpu_requests_of_its_pods() {
 async fn qos_cgroup_counts_a_resized_pod_without_processes() {
     let (harness, cgroups) = harness(CgroupDriver::Cgroupfs);
     let once = |cpu: &str| {
-        let mut pod = asking("a", cpu);
+        let mut pod = requesting("a", cpu);
         pod.spec.as_mut().unwrap().restart_policy = Some("Never".to_owned());
         pod
     };
@@ -185,11 +185,11 @@ async fn qos_cgroup_keeps_its_shares_while_its_pods_are_unknown() {
     let before = CgroupValues { cpu_shares: Some(900), ..CgroupValues::default() };
     cgroups.update(&class, &before).await.unwrap();
     cgroups.hide(&class);
-    harness.synced(&asking("a", "250m")).await;
+    harness.synced(&requesting("a", "250m")).await;
     let shares = || cgroups.all()[&class].cpu_shares;
     assert_eq!(shares(), Some(900), "a pod of an earlier agent may have the rest");
     cgroups.show(&class);
-    harness.synced(&asking("b", "250m")).await;
+    harness.synced(&requesting("b", "250m")).await;
     assert_eq!(shares(), Some(900), "there is one");
     harness.cgroups.as_ref().unwrap().sweep_one(&"left".into(), &|_| Some("pod-is-gone")).await;
     assert_eq!(shares(), Some(512));
@@ -209,13 +209,13 @@ async fn qos_cgroup_waits_at_most_a_minute_for_pods_of_an_earlier_agent() {
     let values = |shares| CgroupValues { cpu_shares: Some(shares), ..CgroupValues::default() };
     cgroups.update(&drains, &values(1024)).await.unwrap();
     cgroups.update(&class, &values(1024)).await.unwrap();
-    harness.synced(&asking("a", "250m")).await;
+    harness.synced(&requesting("a", "250m")).await;
     sweep().await;
     assert_eq!(shares(), Some(1024), "this agent may still sync it");
     tokio::time::sleep(seconds(60)).await;
     sweep().await;
     assert_eq!(shares(), Some(1024 + 256), "it counts with the values of its cgroup");
-    harness.synced(&asking("b", "250m")).await;
+    harness.synced(&requesting("b", "250m")).await;
     assert_eq!(shares(), Some(1024 + 512));
     harness.cgroups.as_ref().unwrap().sweep_one(&"drains".into(), &|_| Some("pod-is-gone")).await;
     assert_eq!(shares(), Some(512));
@@ -230,13 +230,13 @@ async fn failed_qos_cgroup_update_is_retried_by_the_next_sweep() {
     let guard = PanicGuard::default();
     let sweep = || harness.cgroups.as_ref().unwrap().sweep(&|_| None, &guard);
     cgroups.hide(&class);
-    harness.synced(&asking("a", "250m")).await;
+    harness.synced(&requesting("a", "250m")).await;
     assert_eq!(shares(), None);
     cgroups.show(&class);
     sweep().await;
     assert_eq!(shares(), Some(256));
     cgroups.set_broken(&class, true);
-    harness.pods.release(&asking("a", "250m")).await.unwrap();
+    harness.pods.release(&requesting("a", "250m")).await.unwrap();
     assert_eq!(shares(), Some(256));
     cgroups.set_broken(&class, false);
     sweep().await;
@@ -250,7 +250,7 @@ async fn failed_qos_cgroup_update_is_retried_by_the_next_sweep() {
 #[tokio::test(start_paused = true)]
 async fn failed_qos_cgroup_write_invalidates_the_known_shares() {
     let (harness, cgroups) = harness(CgroupDriver::Cgroupfs);
-    let (class, pod) = (name("/kubepods/burstable"), asking("a", "250m"));
+    let (class, pod) = (name("/kubepods/burstable"), requesting("a", "250m"));
     let shares = || cgroups.all()[&class].cpu_shares;
     let of_pods = harness.cgroups.as_ref().unwrap();
     of_pods.ensure(&pod).await.unwrap();

@@ -91,8 +91,11 @@ async fn next_container_starts_after_the_post_start_hook() {
     let url = format!("http://{address}:8080/hook");
     harness.web.put(&url, Page::Answer(500, b"any answer will do".to_vec()));
     harness.synced(&pod).await;
-    let asked = harness.web.request_headers(&url);
-    assert!(asked[0].0.iter().any(|(_, value)| value == &["kube-lifecycle/1.36"]), "{asked:?}");
+    let requested = harness.web.request_headers(&url);
+    assert!(
+        requested[0].0.iter().any(|(_, value)| value == &["kube-lifecycle/1.36"]),
+        "{requested:?}"
+    );
 }
 
 // behaviour: ACT-83, ACT-126
@@ -284,7 +287,7 @@ async fn http_hook_succeeds_when_the_response_begins() {
 
 // behaviour: ACT-153
 #[tokio::test(start_paused = true)]
-async fn http_hook_goes_to_the_node_on_the_host_network() {
+async fn http_hook_is_sent_to_the_node_on_the_host_network() {
     let harness = Harness::new();
     let lifecycle = Lifecycle { post_start: Some(http("HTTP")), ..pre_stop(http("HTTP")) };
     let mut pod = with(lifecycle, &["sleep", "forever"]);
@@ -356,8 +359,9 @@ async fn sidecar_wait_and_hook_share_the_grace_period() {
     let rows = [
         // It ignores its signal: hook, wait and signal together take the grace period.
         (["ignore", "TERM"], 5, 12),
-        // It exits on its signal. The hook runs at once, in parallel, and its turn has come by then;
-        // a hook that waits for its turn would begin after 3 s.
+        // The sidecar exits on its signal. Its hook runs at once, in parallel to the stop of the
+        // other containers, and is done when they have ended. A hook that waits for them would begin
+        // after 3 s.
         (["sleep", "forever"], 5, 5),
         // It still waits for its turn.
         (["sleep", "forever"], 2, 3),

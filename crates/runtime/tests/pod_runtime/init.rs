@@ -156,7 +156,7 @@ async fn failed_start_ends_the_sync_for_init_containers_but_not_for_sidecars() {
 
 // behaviour: ACT-73
 #[tokio::test(start_paused = true)]
-async fn sidecar_starts_before_later_containers_and_restarts_beside_them() {
+async fn sidecar_starts_before_later_containers_and_restarts_while_they_run() {
     let harness = Harness::new();
     let pod = web()
         .restart_policy("Never")

@@ -14,17 +14,17 @@ use tokio::time::Instant;
 use crate::harness::{Harness, IMAGE, forever, seconds, web};
 
 #[tokio::test(start_paused = true)]
-async fn grace_period_is_of_the_kill_then_deletion_then_spec() {
+async fn grace_period_is_from_the_kill_then_deletion_then_spec() {
     let rows = [(Some(7), None, 7), (Some(1), None, 2), (None, Some(5), 5), (None, None, 30)];
-    for (asked, deletion, grace) in rows {
+    for (requested, deletion, grace) in rows {
         let harness = Harness::new();
         let mut pod = web().container("deaf", IMAGE, ["ignore", "TERM"]).build();
         harness.synced(&pod).await;
         pod.metadata.deletion_grace_period_seconds = deletion;
         let status = harness.status(&pod).await;
         let begun = Instant::now();
-        harness.pods.kill(&pod, &status, asked.map(seconds), PodEnd::Deleted).await.unwrap();
-        assert_eq!(begun.elapsed(), seconds(grace), "{asked:?} {deletion:?}");
+        harness.pods.kill(&pod, &status, requested.map(seconds), PodEnd::Deleted).await.unwrap();
+        assert_eq!(begun.elapsed(), seconds(grace), "{requested:?} {deletion:?}");
         assert_eq!(harness.instances("deaf"), [(0, Exited)]);
     }
 }
@@ -138,7 +138,7 @@ async fn orphaned_container_is_stopped_by_its_annotations() {
 
 // behaviour: GC-26
 #[tokio::test(start_paused = true)]
-async fn orphaned_container_grace_is_of_deletion_then_spec_and_at_least_2_s() {
+async fn orphaned_container_grace_is_from_deletion_then_spec_and_at_least_2_s() {
     let rows = [
         (Some("5"), Some("9"), 5),
         (Some("9"), Some("5"), 9),

@@ -240,7 +240,7 @@ async fn older_late_container_is_not_removed_while_running() {
 
 // behaviour: ACT-106
 #[tokio::test(start_paused = true)]
-async fn late_container_beside_its_successor_is_removed() {
+async fn late_container_with_a_successor_is_removed() {
     let (harness, pod) = (Harness::new(), forever());
     harness.synced(&pod).await;
     let status = harness.status(&pod).await;

@@ -157,7 +157,7 @@ fn restarting(first: &str, second: &str) -> Pod {
 #[tokio::test(start_paused = true)]
 async fn qos_cgroup_is_updated_for_a_resize_with_restart() {
     let (harness, cgroups) = harness();
-    let asking = |cpu: &str, memory: &str| {
+    let requesting = |cpu: &str, memory: &str| {
         let mut pod = restarting(memory, "8Ki");
         let resources = pod.spec.as_mut().unwrap().containers[0].resources.as_mut().unwrap();
         let requests = resources.requests.as_mut().unwrap();
@@ -165,9 +165,9 @@ async fn qos_cgroup_is_updated_for_a_resize_with_restart() {
         pod
     };
     let shares = || cgroups.all()[&name("/kubepods/burstable")].cpu_shares;
-    harness.synced(&asking("250m", "4Ki")).await;
+    harness.synced(&requesting("250m", "4Ki")).await;
     assert_eq!(shares(), Some(256));
-    let larger = asking("500m", "8Ki");
+    let larger = requesting("500m", "8Ki");
     harness.synced(&larger).await;
     // With the new container everything is converged, except the class.
     while harness.sync(&larger).await.unwrap() {}
@@ -228,7 +228,7 @@ async fn sandbox_update_precedes_the_cgroup_change_and_may_refuse_it() {
     assert_eq!((memory(&cgroups), sandbox_limit()), (Some(16 << 10), 12 << 10));
     harness.synced(&pod("16Ki", "8Ki")).await;
     assert_eq!((memory(&cgroups), sandbox_limit()), (Some(24 << 10), 24 << 10));
-    // It gets the actual values of the cgroup, not the desired ones.
+    // The runtime gets the actual values of the cgroup, not the desired ones.
     cgroups.set_broken(&name(OWN), true);
     harness.sync(&pod("32Ki", "8Ki")).await.unwrap_err();
     assert_eq!(sandbox_limit(), 24 << 10);

@@ -176,7 +176,7 @@ async fn replacement_waits_for_the_old_instance_to_end() {
     let error = harness.sync(&new).await.unwrap_err();
     let SyncError::KillContainer { name, .. } = &error else { panic!("{error}") };
     assert_eq!(name, "changed");
-    // Not even an unrelated one, as upstream.
+    // Not even an unrelated one, like upstream.
     assert_eq!(harness.calls(), [Method::StopContainer]);
     assert_eq!(harness.instances("ended"), [(0, Exited)]);
     assert_eq!(harness.instances("changed"), [(0, Running)]);

@@ -146,17 +146,17 @@ async fn missing_or_too_many_name_servers_have_events() {
 // behaviour: CON-44
 #[tokio::test(start_paused = true)]
 async fn default_name_server_has_the_ip_family_of_the_node() {
-    for (asked, server) in
+    for (requested, server) in
         [(None, "127.0.0.1"), (Some("192.0.2.1"), "127.0.0.1"), (Some("2001:db8::1"), "::1")]
     {
         let harness = Harness::with(NodeSettings {
             root_dir: "/var/lib/kubelet".into(),
-            asked_ips: asked.iter().map(|ip| ip.parse().unwrap()).collect(),
+            requested_ips: requested.iter().map(|ip| ip.parse().unwrap()).collect(),
             ..NodeSettings::default()
         });
         harness.synced(&forever()).await;
         let (sandbox, _) = made(&harness, &forever()).await;
-        assert_eq!(sandbox.dns.servers, [server], "{asked:?}");
+        assert_eq!(sandbox.dns.servers, [server], "{requested:?}");
     }
 }
 

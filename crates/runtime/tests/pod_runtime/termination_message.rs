@@ -55,7 +55,7 @@ async fn each_instance_gets_its_own_world_writable_message_file() {
 
 // behaviour: ACT-92
 #[tokio::test(start_paused = true)]
-async fn termination_message_is_the_file_or_by_policy_the_end_of_the_log() {
+async fn termination_message_is_from_the_file_or_the_log_by_policy() {
     let log = format!("{WEB_LOGS}/main/0.log");
     let lines: Vec<String> = (0..200).map(|line| format!("line {line}\n")).collect();
     let last_lines = lines[120..].concat();

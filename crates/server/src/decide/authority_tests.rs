@@ -50,7 +50,7 @@ fn only_the_authority_header_changes() {
 
 // behaviour: PRS-9
 #[test]
-fn padding_and_priority_stay_around_the_headers() {
+fn padding_and_priority_of_headers_are_kept() {
     let around = |block: &[u8]| {
         let payload = [[3, 0, 0, 0, 0, 16].as_slice(), block, &[0; 3]].concat();
         frame(HEADERS, ALL | PADDED | PRIORITY, &payload)

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use model::ids::PodName;
 
-/// The timeout of a checkpoint request in seconds, 0 if there is none; of several the last one counts. `None` if it is no
-/// number.
+/// The timeout of a checkpoint request in seconds, 0 if there is none; of several the last one counts. `None` if it is
+/// not a number.
 pub fn checkpoint_timeout(query: Option<&str>) -> Option<i64> {
     let parameters = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
     let timeout = parameters.filter(|(name, _)| name == "timeout").last();
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timeout_is_the_last_one() {
+    fn last_timeout_is_used() {
         let rows = [
             (None, Some(0)),
             (Some("x=1"), Some(0)),

@@ -55,7 +55,7 @@ fn service_and_options_are_single_arguments() {
 
 // behaviour: SRV-24
 #[test]
-fn values_that_cannot_be_read_are_errors_with_upstreams_texts() {
+fn unreadable_values_are_errors_with_upstream_texts() {
     let rows = [
         ("query=%20", r#"query: Invalid value: [" "]: may not be empty"#),
         ("query=a&sinceTime=today", r#"sinceTime: Invalid value: "today": invalid time format"#),

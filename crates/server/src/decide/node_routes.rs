@@ -101,9 +101,9 @@ pub enum Endpoint {
     Disabled(&'static str),
     /// 405: it takes these methods only.
     OtherMethod(&'static str),
-    /// 404: no such path below a served root.
+    /// 404: there is no such path below a served root.
     Unknown,
-    /// The same below a root with a fixed set of paths, for which upstream has another text.
+    /// 404 below a root with a fixed set of paths, for which upstream has another text.
     NoPage,
 }
 
@@ -123,7 +123,7 @@ pub enum Route {
     Undecodable,
     /// 404 without authentication: this root is not served.
     NotFound,
-    /// 307 to this path: that of the request is not clean, or lacks its trailing slash.
+    /// A redirect (307) to this path: the requested path is not clean, or lacks its trailing slash.
     Moved(String),
     /// The endpoint, for clients with the permission.
     Guarded(Rule, Endpoint),
@@ -332,9 +332,9 @@ const PATHS: [&str; 13] = [
     "containerLogs",
     "runningpods",
 ];
-/// Those of a port with debugging endpoints in addition.
+/// The additional routes of a port with debugging endpoints.
 const DEBUGGING_PATHS: [&str; 6] = ["logs", "configz", "checkpoint", "debug", "statusz", "flagz"];
-/// Those that a port without them has.
+/// The routes of a port without debugging endpoints.
 const OTHER_PATHS: [&str; 2] = ["logs", "pprof"];
 
 /// The labels of a request: its method, and its path as it was sent.

@@ -80,7 +80,7 @@ fn endpoints_are_found_by_method_and_path() {
 
 // behaviour: SRV-2
 #[test]
-fn only_unknown_roots_are_answered_without_authentication() {
+fn only_unknown_roots_get_a_response_without_authentication() {
     let not_found = ["/", "", "*", "/foo", "/metricsfoo", "/portforward/ns/p", "/healthz%20"];
     for path in not_found {
         assert_eq!(route("GET", path, ALL), Route::NotFound, "{path}");
@@ -141,7 +141,7 @@ fn rules_are_upstreams_and_streams_need_create() {
 
 // behaviour: SRV-4
 #[test]
-fn switched_off_endpoints_answer_405_or_404() {
+fn disabled_endpoints_return_405_or_404() {
     let off = Some(Endpoint::Disabled(DEBUGGING_OFF));
     let paths = ["/run/ns/p/c", "/exec/ns/p/c", "/attach/x", "/portForward/ns/p", "/logs/x"];
     for path in paths.into_iter().chain(["/containerLogs/x", "/runningpods/", "/debug/pprof/x"]) {

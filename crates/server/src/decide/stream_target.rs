@@ -77,7 +77,7 @@ mod tests {
 
     // behaviour: STR-3
     #[test]
-    fn stream_leads_into_the_newest_running_container() {
+    fn stream_is_connected_to_the_newest_running_container() {
         use ContainerState::{Created, Exited, Running, Unknown};
         let all = [
             container("new-exited", Exited, 9),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn terminal_is_that_of_the_specification() {
+    fn terminal_follows_the_container_specification() {
         let of =
             |name: &str, tty| ContainerSpec { name: name.to_owned(), tty, ..Default::default() };
         let debugger = EphemeralContainer {

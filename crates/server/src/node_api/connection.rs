@@ -140,12 +140,12 @@ where
             served.as_mut().graceful_shutdown();
             match timeout(END, served).await {
                 Ok(ended) => ended,
-                Err(_) => return debug!("closing an idle connection"),
+                Err(_) => return debug!("Closing idle connection"),
             }
         }
     };
     if let Err(error) = ended {
-        debug!(%error, "connection ended");
+        debug!(%error, "Connection ended");
     }
 }
 

@@ -108,7 +108,7 @@ async fn rapid_resets_end_the_connection() {
 
 // behaviour: SRV-25
 #[tokio::test]
-async fn endless_headers_end_the_connection() {
+async fn endless_headers_close_the_connection() {
     let port = Port::open(Options::default()).await;
     // A header of 16 KiB in each frame; the last one never comes.
     let mut header = b"\x00\x01x\x7f\x81\x7e".to_vec();

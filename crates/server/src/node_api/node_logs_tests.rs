@@ -160,7 +160,7 @@ async fn service_logs(query: &str) -> ServiceLogs {
 
 // behaviour: SRV-24
 #[tokio::test(start_paused = true)]
-async fn answer_ends_after_thirty_seconds() {
+async fn response_ends_after_thirty_seconds() {
     let mut logs = service_logs("query=slow&query=kubelet").await;
     let next = logs.next();
     tokio::pin!(next);
@@ -171,7 +171,7 @@ async fn answer_ends_after_thirty_seconds() {
 
 // behaviour: SRV-23
 #[tokio::test]
-async fn answer_is_compressed_on_request() {
+async fn response_is_compressed_on_request() {
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
     let answer = served(service_logs("query=kubelet&query=syslog").await, &headers);

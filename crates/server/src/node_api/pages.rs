@@ -25,7 +25,7 @@ const METRICS: HeaderValue =
 /// The start of the agent in Unix time, with metrics.
 const START_TIME: HeaderName = HeaderName::from_static("process-start-time-unix");
 
-/// The content type of responses without a declared character set, as upstream's.
+/// The content type of responses without a declared character set, like upstream's.
 const PLAIN: HeaderValue = HeaderValue::from_static("text/plain");
 
 /// The largest body of a request: a number.
@@ -33,7 +33,7 @@ const LARGEST_BODY: usize = 64;
 /// The time limit of a request body.
 const BODY_TIME: Duration = Duration::from_secs(10);
 
-/// The beginning of pages for people, after the name of the page.
+/// The beginning of text pages, after the name of the page.
 const WARNING: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting \
                        compatibility guarantees and is for debugging purposes only.";
 

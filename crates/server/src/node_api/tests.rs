@@ -77,7 +77,7 @@ async fn refusals_have_upstreams_texts() {
 
 // behaviour: SRV-12
 #[tokio::test]
-async fn nothing_is_served_while_the_api_server_is_away() {
+async fn nothing_is_served_while_the_api_server_is_unavailable() {
     let mut options = Options::default();
     options.reviewer.is_away = true;
     let port = Port::open(options).await;
@@ -126,7 +126,7 @@ async fn token_of_a_websocket_is_accepted() {
 
 // behaviour: SRV-20
 #[tokio::test]
-async fn endpoints_answer_as_upstreams() {
+async fn endpoints_respond_like_upstream() {
     let port = Port::open(Options::default()).await;
     let json = "content-type: application/json\r\n";
     let text = "content-type: text/plain; charset=utf-8\r\n";

@@ -62,7 +62,7 @@ impl Lister {
             biased;
             ended = &mut served => ended,
             () = &mut idle => {
-                debug!("closing an idle connection");
+                debug!("Closing idle connection");
                 // Clients are asked to reconnect; the connection is dropped if they do not close it.
                 served.as_mut().graceful_shutdown();
                 timeout(GOODBYE, served).await.unwrap_or(Ok(()))

@@ -24,7 +24,7 @@ const ONE_IN: Duration = Duration::from_millis(10);
 /// The pods of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listed {
-    /// Those that use resources of the node, or will.
+    /// The pods that use resources of the node, or will.
     Active,
     /// All pods of the node.
     All,

@@ -47,7 +47,7 @@ async fn checkpoint_names_its_archive() {
 
 // behaviour: STR-22
 #[tokio::test]
-async fn checkpoint_is_refused_when_there_are_too_many() {
+async fn checkpoint_request_is_refused_when_too_many_are_in_progress() {
     let (harness, files) = (Harness::new().await, Arc::new(MemoryFiles::new()));
     for number in 0..64 {
         files.write(format!("/checkpoints/{number}.tar"), "");

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn client_that_closed_its_direction_receives_the_rest() {
+    async fn half_closed_client_receives_remaining_output() {
         with_copy(|mut client, mut runtime| async move {
             client.write_all(b"question").await.unwrap();
             client.shutdown().await.unwrap();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn both_end_when_the_runtime_ends() {
+    async fn connection_ends_when_the_runtime_ends() {
         let (mut client, near) = duplex(64);
         let (far, mut runtime) = duplex(64);
         let copy = copy_both(near, far);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn both_end_when_the_client_ends() {
+    async fn connection_ends_when_the_client_ends() {
         let (client, near) = duplex(64);
         let (far, runtime) = duplex(64);
         drop(client);

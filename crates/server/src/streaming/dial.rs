@@ -89,7 +89,7 @@ pub(crate) async fn dial(
     let server = || url.authority().to_owned();
     let connect = |source| DialError::Connect { server: server(), source };
     let stream = TcpStream::connect((url.host(), url.port())).await.map_err(connect)?;
-    // Key strokes must be sent without delay.
+    // Terminal input must be sent without delay.
     stream.set_nodelay(true).map_err(connect)?;
     if !url.secure {
         return Ok(Box::new(stream));

@@ -344,7 +344,7 @@ async fn bytes_sent_right_behind_the_101_arrive() {
 
 // behaviour: STR-9
 #[tokio::test]
-async fn client_that_closed_its_direction_receives_the_rest() {
+async fn half_closed_client_receives_remaining_output() {
     let harness = Harness::new().await;
     let (mut client, mut runtime, _) = harness.upgrade(SWITCHING).await;
     read_head(&mut client).await;
@@ -399,7 +399,7 @@ async fn refused_upgrade_is_forwarded_and_the_connection_closed() {
 
 // behaviour: STR-11
 #[tokio::test]
-async fn answer_without_upgrade_is_an_error_and_redirects_are_not_followed() {
+async fn response_without_upgrade_is_an_error_and_redirects_are_not_followed() {
     let elsewhere = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let location = format!("http://{}/stolen", elsewhere.local_addr().unwrap());
     let rows = [
@@ -424,7 +424,7 @@ async fn answer_without_upgrade_is_an_error_and_redirects_are_not_followed() {
 
 // behaviour: STR-12
 #[tokio::test]
-async fn streaming_server_that_is_gone_is_an_error() {
+async fn unreachable_streaming_server_is_an_error() {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let harness = Harness::with(|_| Ok(format!("http://{closed}/exec/token"))).await;
     let answer = harness.answer(&upgrade("/exec/shop/web/main?output=1")).await;
@@ -477,7 +477,7 @@ async fn bad_requests_are_refused_before_the_runtime_is_called() {
 
 // behaviour: STR-5
 #[tokio::test]
-async fn runtime_errors_are_answered_by_their_code() {
+async fn runtime_errors_are_mapped_by_their_code() {
     let rows = [
         (Code::NotFound, "404", "rpc error: code = NotFound desc = no"),
         (Code::ResourceExhausted, "429", "rpc error: code = ResourceExhausted desc = no"),

@@ -65,11 +65,11 @@ async fn metrics_version_and_verbosity_are_those_of_the_agent() {
     assert_eq!(harness.get("/metrics").await.1, "up 1\n");
     let version: Version = serde_json::from_str(&harness.get("/version").await.1).unwrap();
     assert_eq!((&*version.kubernetes, &*version.ferrolet), ("v1.36.3", "0.1.0"));
-    let (status, _) = harness.ask("PUT", "/debug/flags/v", "4\n").await;
+    let (status, _) = harness.send_text("PUT", "/debug/flags/v", "4\n").await;
     assert_eq!((status, *harness.agent.level.lock().unwrap()), (StatusCode::OK, 4));
     let long = "1".repeat(100_000);
     for body in ["", "-1", "much", &long] {
-        let (status, _) = harness.ask("PUT", "/debug/flags/v", body).await;
+        let (status, _) = harness.send_text("PUT", "/debug/flags/v", body).await;
         assert_eq!(status, StatusCode::BAD_REQUEST);
     }
     assert_eq!(*harness.agent.level.lock().unwrap(), 4);

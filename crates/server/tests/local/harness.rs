@@ -12,7 +12,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use journal::{DiskJournal, Found, Inputs, Query, SMALLEST, find_incidents};
+use journal::{DiskJournal, Inputs, Query, SMALLEST, SearchResult, find_incidents};
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStatus, PodStatus,
 };
@@ -189,7 +189,7 @@ impl Verbosity for Agent {
 
 #[async_trait]
 impl Removals for Agent {
-    async fn why(&self, query: Query, limit: usize) -> Result<Found, String> {
+    async fn why(&self, query: Query, limit: usize) -> Result<SearchResult, String> {
         if let Some(problem) = self.problem.lock().unwrap().clone() {
             return Err(problem);
         }
@@ -198,7 +198,7 @@ impl Removals for Agent {
         journal.find(&query, limit).map_err(|error| error.to_string())
     }
 
-    async fn history(&self, query: Query, limit: usize) -> Result<Found, String> {
+    async fn history(&self, query: Query, limit: usize) -> Result<SearchResult, String> {
         let found = self.why(query.clone(), limit).await?;
         let incidents = find_incidents(&self.journal, &query, limit);
         Ok(found.merged_with(incidents.map_err(|error| error.to_string())?))
@@ -310,7 +310,12 @@ impl Harness {
     }
 
     /// Status and content of a finite response.
-    pub(crate) async fn ask(&self, method: &str, path: &str, body: &str) -> (StatusCode, String) {
+    pub(crate) async fn send_text(
+        &self,
+        method: &str,
+        path: &str,
+        body: &str,
+    ) -> (StatusCode, String) {
         let answer = self.send(method, path, body).await;
         let status = answer.status();
         let content = tokio::time::timeout(PATIENCE, answer.into_body().collect()).await;
@@ -319,12 +324,12 @@ impl Harness {
     }
 
     pub(crate) async fn get(&self, path: &str) -> (StatusCode, String) {
-        self.ask("GET", path, "").await
+        self.send_text("GET", path, "").await
     }
 
     /// Status and message of an error response.
     pub(crate) async fn problem(&self, method: &str, path: &str) -> (u16, String) {
-        let (status, content) = self.ask(method, path, "").await;
+        let (status, content) = self.send_text(method, path, "").await;
         let problem: Problem = serde_json::from_str(&content)
             .unwrap_or_else(|error| panic!("{path}: {error}: {content}"));
         (status.as_u16(), problem.message)

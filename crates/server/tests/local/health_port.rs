@@ -27,7 +27,7 @@ impl Port {
     }
 
     async fn get(&self, path: &str) -> String {
-        let asking = async {
+        let requesting = async {
             let mut stream = TcpStream::connect(self.address).await.unwrap();
             let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
             stream.write_all(request.as_bytes()).await.unwrap();
@@ -35,7 +35,7 @@ impl Port {
             stream.read_to_string(&mut answer).await.unwrap();
             answer
         };
-        timeout(PATIENCE, asking).await.expect("an answer in time")
+        timeout(PATIENCE, requesting).await.expect("an answer in time")
     }
 }
 
@@ -57,7 +57,7 @@ async fn health_port_has_ping_and_nothing_else() {
 
 // behaviour: NODE-62
 #[tokio::test]
-async fn health_is_answered_while_idle_connections_hold_all_slots() {
+async fn health_is_served_while_idle_connections_hold_all_slots() {
     let port = Port::open().await;
     let mut idle = Vec::new();
     for _ in 0..2 * server::MOST_CONNECTIONS {

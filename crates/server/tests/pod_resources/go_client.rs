@@ -86,7 +86,7 @@ async fn call(stream: &mut DuplexStream, id: u32, headers: &[u8]) -> Vec<String>
 
 // behaviour: PRS-9
 #[tokio::test]
-async fn go_client_with_a_socket_path_authority_is_answered() {
+async fn go_client_with_a_socket_path_authority_is_served() {
     let node = Node::new(Listed::Active);
     let (mut client, server) = tokio::io::duplex(1024);
     let mut tasks = JoinSet::new();

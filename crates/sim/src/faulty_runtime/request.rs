@@ -14,9 +14,9 @@ use crate::outside::Outside;
 
 /// The deadline of a call, as in the real adapter.
 const DEADLINE: Duration = Duration::from_mins(2);
-/// The same for a pull; the real adapter has an hour.
+/// Like `DEADLINE`, for a pull; the real adapter has an hour.
 const PULL_DEADLINE: Duration = Duration::from_mins(6);
-/// The same for a command without a timeout.
+/// Like `PULL_DEADLINE`, for a command without a timeout.
 pub(super) const COMMAND_DEADLINE: Duration = Duration::from_hours(25_000);
 
 /// A call.

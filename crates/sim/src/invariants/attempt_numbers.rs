@@ -34,7 +34,7 @@ impl AttemptNumbersAdvance {
         let key = (reserved.uid.clone(), Arc::clone(name));
         let is_alone = self.there.get(&key).is_none_or(BTreeMap::is_empty);
         if is_alone && logs.as_ref().is_none_or(|(_, logged)| logged.is_none()) {
-            // No number is left: they begin at zero again.
+            // No instance is left, so numbers start at zero again.
             self.started.remove(&key);
         }
         let Some((directory, logged)) = logs else { return Ok(()) };
@@ -134,7 +134,7 @@ mod tests {
         let rows = [
             (vec![again(4)], None),
             (vec![again(3)], SENTENCE),
-            // A number that is gone may be reused, an existing one may not.
+            // The number of a removed instance may be reused, an existing number may not.
             (vec![gone(3), again(3)], None),
             (vec![gone(2), again(3)], SENTENCE),
             (vec![gone(3), again(2)], SENTENCE),

@@ -13,7 +13,7 @@ use crate::history::{Event, Instance, Record};
 /// The first and the longest back-off.
 const FIRST_DELAY: Duration = Duration::from_secs(10);
 const LONGEST_DELAY: Duration = Duration::from_mins(5);
-/// How much shorter it may be, because timers are coarse.
+/// How much shorter the back-off may be, because timers are coarse.
 const COARSENESS: Duration = Duration::from_millis(100);
 /// A container that ran longer than this before it failed starts with the first back-off again; a back-off is
 /// not remembered longer either.
@@ -44,7 +44,7 @@ struct Restarted {
     id: ContainerId,
     /// The time of that failure: the restart was allowed after it.
     after: Duration,
-    /// The least back-off for it.
+    /// The minimum back-off.
     delay: Duration,
 }
 

@@ -19,8 +19,9 @@ const NODE_OLDEST: &str = "node-cap-oldest";
 /// How long a removed object may still count in the removal of older ones.
 const REMEMBERED: Duration = Duration::from_mins(10);
 
-/// A container removed by a cap is older than as many as the cap keeps: of its own container, or of the node;
-/// and it has the minimum age. The removal at a container's death needs neither a minimum age nor the node cap.
+/// A container removed by a cap is older than the instances that the cap keeps, of its container or of the
+/// node, and has the minimum age. The removal at a container's death needs neither a minimum age nor the node
+/// cap.
 #[derive(Debug)]
 pub(super) struct OldestBeyondCaps {
     policy: ContainerPolicy,

@@ -30,7 +30,7 @@ pub(super) struct EndedOrphans {
 struct Seen {
     uid: PodUid,
     ready: bool,
-    /// Whether it was never ready beside another one.
+    /// Whether it was never ready at the same time as another one.
     alone: bool,
 }
 
@@ -159,7 +159,7 @@ mod tests {
         Event::Unwanted("u".into())
     }
 
-    fn ask() -> Event {
+    fn stop_requested() -> Event {
         Event::SandboxStopRequested("s".into())
     }
 
@@ -170,14 +170,14 @@ mod tests {
     /// A pod runs, is orphaned, and its sandbox is stopped.
     fn ended() -> Vec<Event> {
         let runs = [again(), sandbox("s", Ready), container("x", 0, Created, Created)];
-        let ends = [gone(), ask(), sandbox("s", NotReady), stop_answered()];
+        let ends = [gone(), stop_requested(), sandbox("s", NotReady), stop_answered()];
         runs.into_iter().chain(ends).collect()
     }
 
     #[test]
     fn finds_any_work_for_an_ended_orphan() {
         let start = || Event::StartRequested("x0".into());
-        assert_eq!(broken(ended().into_iter().chain([ask()])), None, "stopped again");
+        assert_eq!(broken(ended().into_iter().chain([stop_requested()])), None, "stopped again");
         for deed in [make(None), make(Some("x")), start()] {
             assert_eq!(broken(ended().into_iter().chain([deed.clone()])), SENTENCE, "{deed:?}");
             let excuses = [
@@ -198,25 +198,38 @@ mod tests {
     fn only_stopping_the_current_sandbox_ends_the_pod() {
         let made = |events: Vec<Event>| broken(events.into_iter().chain([make(None)]));
         assert_eq!(
-            made(vec![again(), sandbox("s", Ready), ask(), stop_answered()]),
+            made(vec![again(), sandbox("s", Ready), stop_requested(), stop_answered()]),
             None,
             "it is wanted"
         );
         let dead = vec![again(), sandbox("s", Ready), sandbox("s", NotReady), gone()];
-        let dead = dead.into_iter().chain([ask(), stop_answered()]).collect();
+        let dead = dead.into_iter().chain([stop_requested(), stop_answered()]).collect();
         assert_eq!(made(dead), None, "replaced by an agent that has not observed the removal");
-        let two =
-            vec![again(), sandbox("t", Ready), sandbox("s", Ready), gone(), ask(), stop_answered()];
+        let two = vec![
+            again(),
+            sandbox("t", Ready),
+            sandbox("s", Ready),
+            gone(),
+            stop_requested(),
+            stop_answered(),
+        ];
         assert_eq!(made(two), None, "it may be a surplus sandbox");
         let next = vec![again(), sandbox("t", Ready), sandbox("t", NotReady), sandbox("s", Ready)];
-        let next = next.into_iter().chain([gone(), ask(), stop_answered()]).collect();
+        let next = next.into_iter().chain([gone(), stop_requested(), stop_answered()]).collect();
         assert_eq!(made(next), SENTENCE, "the other one had stopped");
     }
 
     #[test]
     fn returned_pod_starts_over() {
-        let first =
-            vec![again(), sandbox("s", Ready), gone(), again(), gone(), ask(), stop_answered()];
+        let first = vec![
+            again(),
+            sandbox("s", Ready),
+            gone(),
+            again(),
+            gone(),
+            stop_requested(),
+            stop_answered(),
+        ];
         assert_eq!(broken(first.iter().cloned().chain([make(None)])), None);
         // It has started over, and is terminated for good.
         let second = [

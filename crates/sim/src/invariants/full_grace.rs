@@ -15,7 +15,7 @@ use crate::plan::{ContainerPlan, Hook, PodPlan};
 /// The minimum grace of stop requests.
 const LEAST: Duration = Duration::from_secs(2);
 
-/// How long after the end of a grace an action may still count for it.
+/// How long after the end of a grace period an action may still belong to it.
 const SLACK: Duration = Duration::from_secs(1);
 
 /// A container gets the grace of its pod, less the time of its hook and of the wait for its turn, at every
@@ -59,7 +59,7 @@ impl FullGrace {
         }
     }
 
-    /// The least grace of an instance by a version of its pod.
+    /// The minimum grace period of an instance, from a version of its pod.
     fn least(&self, pod: &PodPlan, one: &Instance, at: Duration) -> Option<Duration> {
         let plan = pod.container(&one.name)?;
         let grace = Duration::from_secs(pod.grace);
@@ -90,7 +90,7 @@ impl FullGrace {
         }
     }
 
-    /// The same of its hook and of the wait for the others.
+    /// How long the hook of a sidecar and its wait for the other containers took.
     fn sidecar_took(
         &self,
         pod: &PodPlan,

@@ -17,12 +17,12 @@ const LEAST: Duration = Duration::from_secs(2);
 /// How much of a second each a hook and the wait for the turn may leave uncounted, together.
 const UNCOUNTED: Duration = Duration::from_secs(2);
 
-/// How soon after the end of the others it is a sidecar's turn.
+/// The maximum delay between the end of the other containers and the stop of a sidecar.
 const NEXT: Duration = Duration::from_secs(1);
 
 /// A sidecar gets what the others leave of the grace, and a container with a hook what the hook leaves, which
 /// may be more at the next attempt: then the full grace counts again. A restart of the whole pod has no grace,
-/// whatever its containers get at their end.
+/// regardless of its containers get at their end.
 #[derive(Debug, Default)]
 pub(super) struct GraceShrinks {
     pods: BTreeMap<PodUid, Arc<PodPlan>>,
@@ -99,7 +99,7 @@ impl GraceShrinks {
     }
 }
 
-/// The maximum for a container: the rest after its hook.
+/// The maximum grace period of a container: the time left after its hook.
 fn most(pod: &PodPlan, plan: &ContainerPlan, one: &Instance) -> Duration {
     let runs = one.state == Some(ContainerState::Running);
     let hook = match plan.extras.pre_stop {
@@ -136,7 +136,7 @@ impl Invariant for GraceShrinks {
                     containers.get(id).is_none_or(|one| unwanted.contains(&one.uid))
                 });
             }
-            // Then it is another attempt.
+            // A stop after that belongs to another attempt.
             Event::StopFailed(_) | Event::ReadFaultBegan => {
                 self.before_sidecars.clear();
             }
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_sidecar_grace_longer_than_what_the_others_left() {
+    fn finds_sidecar_grace_longer_than_the_remaining_grace() {
         let runs = |name| container(name, 0, Running, Created);
         let gone = || Event::Unwanted("u".into());
         let ends = |at| {

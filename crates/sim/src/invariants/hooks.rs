@@ -30,7 +30,8 @@ pub(super) struct HooksRun {
     commands: BTreeMap<ContainerId, BTreeSet<Vec<String>>>,
     /// When it last sent an HTTP request to a pod.
     requested: Option<Duration>,
-    /// Pods that were not wanted at some time of this agent, so that it cancels their work.
+    /// Pods that were not wanted at some time during the life of this agent, so that it cancels
+    /// their work.
     gone: BTreeSet<PodUid>,
     /// The deadlines of postStart hooks of just started containers.
     started: BTreeMap<ContainerId, Duration>,
@@ -39,13 +40,13 @@ pub(super) struct HooksRun {
 }
 
 impl HooksRun {
-    /// Its container in the versions of its pod.
+    /// The container of an instance in the versions of its pod.
     fn plans(&self, one: &Instance) -> impl Iterator<Item = (&Arc<PodPlan>, &ContainerPlan)> {
         let versions = self.pods.get(&one.uid).into_iter().flatten();
         versions.filter_map(|pod| Some((pod, pod.container(&one.name)?)))
     }
 
-    /// The same if it has this command as its `postStart` hook, or any.
+    /// Like `plans`, but only versions with this command as `postStart` hook, or with any hook.
     fn hooked(
         &self,
         one: &Instance,

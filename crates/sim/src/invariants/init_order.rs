@@ -107,7 +107,7 @@ impl InitOrder {
         let is_plain = !pod.restarts_all() && pod.all().all(|one| one.extras.pre_stop.is_none());
         let goes_as_known = self.unwanted.contains(&one.uid) && !self.orphans.contains(&one.uid);
         let is_early = has_grace || (in_time && is_plain && goes_as_known);
-        // It may have run for a moment only.
+        // It may have run only briefly.
         let failed = pod.container(&one.name).is_some_and(|one| one.extras.post_start.is_some());
         if !is_sidecar || is_lost || failed || !is_early {
             return Ok(());
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_end_excuses_an_agent_from_restarting_the_whole_pod() {
+    fn unobserved_exit_exempts_agent_from_restarting_the_pod() {
         let removed = |id: &str, rule| Event::RemovalRequested(Removed::Container(id.into()), rule);
         let over = || removed("i0", START_OVER);
         let capped = |id| removed(id, "node-cap-oldest");
@@ -238,7 +238,7 @@ mod tests {
                     .collect(),
                 Some(IN_ORDER),
             ),
-            // The end that restarts the whole pod exists.
+            // The terminated container that restarts the whole pod still exists.
             (ran_again().chain([capped("a0"), gone(0), over(), again()]).collect(), Some(IN_ORDER)),
         ];
         for (row, (events, expected)) in rows.into_iter().enumerate() {

@@ -27,7 +27,7 @@ pub(super) struct JournalEntries {
     failed: BTreeSet<(ObjectRef, String)>,
     /// A removal whose result the agent has just got.
     answered: Option<ObjectRef>,
-    /// Since when an agent lives.
+    /// The time since when an agent lives.
     since: Option<Duration>,
 }
 
@@ -40,7 +40,7 @@ impl Removals {
         *self.0.entry((object.clone(), rule.to_owned())).or_default() += count;
     }
 
-    /// Removes one; returns whether there was one.
+    /// Removes one entry; returns whether there was one.
     fn take(&mut self, object: &ObjectRef, rule: &str) -> bool {
         let count = self.0.get_mut(&(object.clone(), rule.to_owned()));
         let count = count.filter(|count| **count > 0);

@@ -1,4 +1,4 @@
-//! Containers of calls that were given up.
+//! Containers of calls that the agent cancelled.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,13 +21,13 @@ pub(super) struct LateCreationsAreUsed {
     seen: BTreeSet<ContainerId>,
     /// Instances whose removal was requested.
     removal_requested: BTreeSet<ContainerId>,
-    /// Calls in progress for pods: observations of the pod meanwhile count when the call is over. Its decisions
-    /// were made before.
+    /// Calls in progress for pods. Observations of the pod during a call count only after its end: the agent
+    /// decided before.
     acting: Vec<ActionTarget>,
     /// Reads with a fault in progress: the agent may be within such work.
     faulty_reads: usize,
-    /// When the last of them was over: a worker that waited for it decides by it, whatever is observed in that
-    /// moment.
+    /// The end of the last of these calls. A worker that waited for it decides by its result, whatever is
+    /// observed at that time.
     read_fault_until: Option<Duration>,
     pods: BTreeMap<ContainerId, PodUid>,
 }
@@ -120,7 +120,7 @@ mod tests {
     use crate::invariants::tests::{broken, container, with};
 
     #[test]
-    fn finds_second_instance_beside_a_created_one() {
+    fn finds_second_instance_in_addition_to_a_created_one() {
         let sentence =
             Some("a created container is started or removed before another one is created");
         let make = |number| {
@@ -149,7 +149,8 @@ mod tests {
             // Another agent has not observed it yet.
             (vec![again(), make(4)], None),
             (vec![again(), observed(), make(4)], sentence),
-            // Nor one that has decided, and just starts another container of the pod, or pulls an image.
+            // Nor an agent that has decided, and is starting another container of the pod or pulling an
+            // image.
             (vec![again(), other(), starts_other(), observed(), make(4)], None),
             (vec![again(), other(), starts_other(), runs(), observed(), make(4)], None),
             (

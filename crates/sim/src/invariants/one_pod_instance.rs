@@ -7,7 +7,7 @@ use model::ids::{ContainerId, PodUid};
 use super::Invariant;
 use crate::history::{Event, Record};
 
-/// A static pod does not start beside an earlier pod of its name.
+/// A static pod does not start while an earlier pod of its name runs.
 #[derive(Debug, Default)]
 pub(super) struct OnePodInstance {
     names: BTreeMap<PodUid, String>,

@@ -63,7 +63,7 @@ mod tests {
     use crate::plan::Policy;
 
     #[test]
-    fn agent_knows_pods_that_it_read_while_they_were_wanted() {
+    fn read_pods_are_recorded_with_the_times_of_their_reads() {
         let read = || Event::OriginRead(pod(Policy::Never).origin());
         let other = || Event::OriginRead(podspec::Origin::File(PodPlan::path_of("other")));
         let again = || wanted(Policy::Never);

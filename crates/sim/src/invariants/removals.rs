@@ -46,7 +46,7 @@ impl OnlyDeadAndOld {
         Self { caps_take_the_last, ..Self::default() }
     }
 
-    /// Since when a pod is wanted, in any version; `None` if it is not.
+    /// The time since when a pod is wanted, in any version; `None` if it is not.
     fn is_wanted(&self, uid: &PodUid, now: Duration) -> Option<&PodPlan> {
         let (since, plan) = self.wanted.get(uid)?;
         (now >= *since + PATIENCE).then_some(plan)

@@ -16,7 +16,7 @@ use crate::plan::PodPlan;
 /// How long after a pod was last wanted it may still be removed for an earlier time at which it was not.
 const OBSERVED_AFTER: Duration = Duration::from_mins(1);
 
-/// How long after its end a pod is read, to observe that it has ended.
+/// The maximum delay after the end of a pod until the agent reads its status.
 const SEEN_AFTER: Duration = Duration::from_secs(30);
 
 /// A pod has terminated once none of its containers will run again and the agent got the response that its

@@ -25,13 +25,13 @@ fn make(name: Option<&str>) -> Event {
     })
 }
 
-fn ask() -> Event {
+fn stop_requested() -> Event {
     Event::SandboxStopRequested("s".into())
 }
 
 /// The sandbox is stopped, and the agent gets the response.
 fn stopped() -> [Event; 3] {
-    [ask(), sandbox("s", false), Event::SandboxStopped("s".into())]
+    [stop_requested(), sandbox("s", false), Event::SandboxStopped("s".into())]
 }
 
 /// All containers have run in the sandbox; the container ends with this code.
@@ -128,7 +128,7 @@ fn pod_whose_end_a_cap_removed_may_run_again_with_a_new_agent() {
 #[test]
 fn finds_second_termination_of_a_pod() {
     let ended = || ran(Policy::Never, [container("a", 0, Exited, Running)]).into_iter();
-    assert_eq!(broken(ended().chain(stopped()).chain([ask()])), SENTENCE);
+    assert_eq!(broken(ended().chain(stopped()).chain([stop_requested()])), SENTENCE);
     let excuses = [
         // It does not know the actions of the agent before.
         Event::AgentStarted(2),
@@ -141,7 +141,7 @@ fn finds_second_termination_of_a_pod() {
         Event::ReadFaultBegan,
     ];
     for excuse in excuses {
-        let all = ended().chain(stopped()).chain([excuse.clone(), ask()]);
+        let all = ended().chain(stopped()).chain([excuse.clone(), stop_requested()]);
         assert_eq!(broken(all), None, "{excuse:?}");
     }
     for (number, expected) in [(0, None), (2, SENTENCE)] {
@@ -152,21 +152,22 @@ fn finds_second_termination_of_a_pod() {
         let all = numbered.into_iter().chain(ended()).chain(stopped()).chain(ended_too);
         assert_eq!(broken(all.chain([stop()])), expected, "{number}");
     }
-    let under_way = ended().chain([Event::ReadFaultBegan]).chain(stopped()).chain([ask()]);
+    let under_way =
+        ended().chain([Event::ReadFaultBegan]).chain(stopped()).chain([stop_requested()]);
     assert_eq!(broken(under_way), None);
     let over = [Event::ReadFaultBegan, Event::ReadFaultEnded];
-    assert_eq!(broken(ended().chain(over).chain(stopped()).chain([ask()])), SENTENCE);
-    let long_ago =
-        std::iter::repeat_n(Event::ClockJumped, 40).chain([Event::ReadFaultBegan, ask()]);
+    assert_eq!(broken(ended().chain(over).chain(stopped()).chain([stop_requested()])), SENTENCE);
+    let long_ago = std::iter::repeat_n(Event::ClockJumped, 40)
+        .chain([Event::ReadFaultBegan, stop_requested()]);
     assert_eq!(broken(ended().chain(stopped()).chain(long_ago)), SENTENCE);
-    let tried = [ask(), Event::StopFailed("s".to_owned())];
+    let tried = [stop_requested(), Event::StopFailed("s".to_owned())];
     assert_eq!(
         broken(ended().chain(tried).chain(stopped())),
         None,
         "it was not terminated at once"
     );
     let elsewhere = ran(Policy::Always, [container("a", 0, Exited, Running)]).into_iter();
-    assert_eq!(broken(elsewhere.chain(stopped()).chain([ask()])), None, "it continues");
+    assert_eq!(broken(elsewhere.chain(stopped()).chain([stop_requested()])), None, "it continues");
 }
 
 #[test]
@@ -177,7 +178,7 @@ fn finds_work_for_an_orphan_that_is_being_removed() {
         (60, "pod-is-gone", SENTENCE),
         (60, "pod-deleted", SENTENCE),
         (60, "sandbox-older", None),
-        // The agent may have begun before, and observed since that it is wanted again.
+        // The agent may have begun the removal before it observed that the pod is wanted again.
         (10, "pod-is-gone", None),
     ] {
         let history = || {
@@ -198,14 +199,20 @@ fn late_sandbox_must_be_stopped_too_before_the_pod_has_terminated() {
     let late = |ready| sandbox("late", ready);
     let stop_answered = || Event::SandboxStopped("s".into());
     let rows = [
-        (vec![ask(), sandbox("s", false), stop_answered()], SENTENCE),
-        (vec![ask(), sandbox("s", false), late(true), stop_answered()], None),
-        (vec![late(true), ask(), sandbox("s", false), stop_answered()], None),
-        (vec![late(true), late(false), ask(), sandbox("s", false), stop_answered()], SENTENCE),
+        (vec![stop_requested(), sandbox("s", false), stop_answered()], SENTENCE),
+        (vec![stop_requested(), sandbox("s", false), late(true), stop_answered()], None),
+        (vec![late(true), stop_requested(), sandbox("s", false), stop_answered()], None),
+        (
+            vec![late(true), late(false), stop_requested(), sandbox("s", false), stop_answered()],
+            SENTENCE,
+        ),
     ];
     for (events, expected) in rows {
         let first = [numbered("s", 1), numbered("late", 0)].into_iter();
-        let all = first.chain(ran(Policy::Never, [ended()])).chain(events.clone()).chain([ask()]);
+        let all = first
+            .chain(ran(Policy::Never, [ended()]))
+            .chain(events.clone())
+            .chain([stop_requested()]);
         assert_eq!(broken(all), expected, "{events:?}");
     }
 }

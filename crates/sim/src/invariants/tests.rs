@@ -82,7 +82,7 @@ pub(super) fn broken(events: impl IntoIterator<Item = Event>) -> Option<&'static
     broken_on(&Collecting::default(), events)
 }
 
-/// The same with these GC settings.
+/// Like `broken`, with these GC settings.
 pub(super) fn broken_on(
     collecting: &Collecting,
     events: impl IntoIterator<Item = Event>,
@@ -144,7 +144,7 @@ fn finds_two_live_containers_of_one_name() {
 }
 
 #[test]
-fn finds_pod_running_beside_its_earlier_instance() {
+fn finds_pod_running_with_its_earlier_instance() {
     let other = || Event::Wanted("other".into(), pod(Policy::Always));
     let of_other = |event| with(event, |one| (one.uid, one.id) = ("other".into(), "o".into()));
     let first = || [wanted(Policy::Always), other(), container("x", 0, Running, Created)];
@@ -296,7 +296,7 @@ fn finds_removal_of_a_running_container() {
         // The read was before its start, and was answered late.
         (vec![observed(true), observed(false), removed()], None),
         (vec![observed(true), Event::StopRequested("x0".into(), seconds(2)), removed()], None),
-        // Stopping its sandbox is not stopping it.
+        // A stop of its sandbox is not a stop of the container.
         (
             vec![
                 observed(false),
@@ -419,18 +419,22 @@ fn finds_restart_without_back_off() {
     assert_eq!(fourth([0, 1, 12, 33]), None);
     assert_eq!(fourth([0, 1, 12, 32]), sentence);
     assert_eq!(fourth([0, 1, 700, 702]), None);
-    let asks = |revision| {
-        let asking = PodPlan { keeps_uid: true, revision, ..(*pod(Policy::Always)).clone() };
-        Event::Wanted("u".into(), Arc::new(asking))
+    let wanted_event = |revision| {
+        let requesting = PodPlan { keeps_uid: true, revision, ..(*pod(Policy::Always)).clone() };
+        Event::Wanted("u".into(), Arc::new(requesting))
     };
     let resized = |first, then| {
         let done = initialized().into_iter().chain(life(0, 0));
-        let lives = [asks(first)].into_iter().chain(done).chain(life(1, 1)).chain([asks(then)]);
+        let lives = [wanted_event(first)]
+            .into_iter()
+            .chain(done)
+            .chain(life(1, 1))
+            .chain([wanted_event(then)]);
         broken(lives.chain(life(2, 3)))
     };
     assert_eq!(resized(0, 1), None, "a resize resets the back-off");
     assert_eq!(resized(1, 1), sentence);
-    // Another agent knows of no failure; a stopped container did not fail.
+    // Another agent has no record of a failure; a stopped container did not fail.
     assert_eq!(lives([0, 1, 3], Some(Event::AgentStarted(2))), None);
     assert_eq!(lives([0, 1, 3], Some(Event::ClockJumped)), None);
     // It was to be replaced, and ended just before.
@@ -473,7 +477,7 @@ fn finds_creation_of_an_object_known_to_exist() {
 }
 
 #[test]
-fn finds_removal_of_live_objects_or_of_a_wanted_pods_last_ones() {
+fn finds_removal_of_live_objects_or_of_last_objects_of_a_wanted_pod() {
     let sentence = "no live object is removed, nor the last instance of a wanted pod's container";
     let remove = |id: &str| Event::RemovalRequested(Removed::Container(id.into()), "pod-is-gone");
     let first = || initialized().into_iter().chain([container("a", 0, Running, Created)]);
@@ -525,7 +529,7 @@ fn finds_removal_of_a_kept_image() {
 fn finds_removal_of_logs_of_a_wanted_pod() {
     let late = 600;
     let rows = [
-        // When, what, by which rule; whether it is allowed.
+        // The time, the removed object, the rule, and whether the removal is allowed.
         (late, "default_p-node_u", "pod-is-gone", false),
         (late, "default_p-node_u", "per-container-cap", false),
         (late, "default_p-node_u/a/0.log", "pod-is-gone", false),

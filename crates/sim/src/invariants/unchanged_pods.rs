@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn stop_is_allowed_for_the_pods_own_reasons() {
+    fn stop_is_allowed_for_reasons_of_the_pod() {
         let rule = RestartRule { policy: Policy::Never, action: Action::RestartAll };
         for (first, expected) in [
             (version(|pod| pod.deadline = Some(30)), false),

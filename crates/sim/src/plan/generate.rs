@@ -7,8 +7,8 @@ use testkit::random::Random;
 use testkit::runtime::Method;
 
 use super::{
-    Action, Collecting, ContainerPlan, Extras, Fault, Hook, Plan, PlannedDeath, PodPlan, Policy,
-    ProcessFault, Program, RestartRule, Rule, Step, Target, What,
+    Action, ActionKind, Collecting, ContainerPlan, Extras, Fault, Hook, Plan, PlannedDeath,
+    PodPlan, Policy, ProcessFault, Program, RestartRule, Rule, Step, Target,
 };
 
 /// How long a container lives that must be observed running.
@@ -74,12 +74,13 @@ impl Plan {
 
 pub(super) struct PlanBuilder {
     random: Random,
-    /// Random numbers of their own for everything about the URL: histories without one stay unchanged.
+    /// Separate random numbers for everything about the URL, so that histories without a URL stay
+    /// unchanged.
     web: Random,
-    /// The same for the environment of containers (cgroups, disks, logs, servers in pods), and for their
+    /// Like `web`, for the environment of containers (cgroups, disks, logs, servers in pods), and for their
     /// optional features.
     around: Random,
-    /// The same for actions that were added later, in histories that have them.
+    /// Like `around`, for actions that were added later, in histories that have them.
     pub(super) later: Option<Random>,
     /// Whether a URL serves manifests in this history.
     url: bool,
@@ -92,7 +93,7 @@ pub(super) struct PlanBuilder {
 }
 
 impl PlanBuilder {
-    pub(super) fn push(&mut self, at: Duration, what: What) {
+    pub(super) fn push(&mut self, at: Duration, what: ActionKind) {
         self.steps.push(Step { at, what });
     }
 
@@ -110,7 +111,7 @@ impl PlanBuilder {
             let pod = self.pod(format!("p{number}"));
             self.pods.push(pod.clone());
             let at = if self.random.chance(70) { Duration::ZERO } else { self.moment() / 4 };
-            self.push(at, What::Write(pod));
+            self.push(at, ActionKind::Write(pod));
         }
     }
 
@@ -166,7 +167,7 @@ impl PlanBuilder {
         for sidecar in pod.init.iter_mut().filter(|init| init.sidecar) {
             sidecar.extras = self.extras(pod.grace);
             sidecar.extras.rule = None;
-            // A sidecar that never comes up would block its pod.
+            // A sidecar that never starts would block its pod.
             if sidecar.may_not_come_up() {
                 sidecar.extras.post_start = None;
             }
@@ -254,46 +255,46 @@ impl PlanBuilder {
     fn faults(&mut self) {
         // At least one agent dies while pods start, and every history has enough faults.
         let early = self.random.millis(0, 5000);
-        let planned_death = What::KillAgent(self.planned_death());
+        let planned_death = ActionKind::KillAgent(self.planned_death());
         self.push(early, planned_death);
         for _ in 0..self.random.between(35, 60) {
             let at = self.moment();
             match self.random.between(0, 99) {
                 0..40 => {
                     let rule = self.call_rule();
-                    self.push(at, What::Arm(rule));
+                    self.push(at, ActionKind::Arm(rule));
                 }
                 40..50 => {
                     let rule = self.hint_rule();
-                    self.push(at, What::Arm(rule));
+                    self.push(at, ActionKind::Arm(rule));
                 }
                 50..57 => {
                     let rule = self.file_rule();
-                    self.push(at, What::Arm(rule));
+                    self.push(at, ActionKind::Arm(rule));
                 }
                 57..75 => self.manifest_action(at),
                 75..87 => {
                     let process_fault = self.process_fault();
                     let which = self.random.between(0, 1000);
-                    self.push(at, What::ProcessFault(process_fault, which));
+                    self.push(at, ActionKind::ProcessFault(process_fault, which));
                 }
                 87..92 => {
                     let planned_death = self.planned_death();
-                    self.push(at, What::KillAgent(planned_death));
+                    self.push(at, ActionKind::KillAgent(planned_death));
                 }
                 92..95 => {
                     let away = self.random.millis(200, 40_000);
-                    self.push(at, What::RestartRuntime(away));
+                    self.push(at, ActionKind::RestartRuntime(away));
                 }
-                95..97 => self.push(at, What::RestartAgent),
+                95..97 => self.push(at, ActionKind::RestartAgent),
                 _ if self.jumps => {
                     let jumps = [-86_400, -3600, -120, -5, 5, 120, 3600, 86_400];
                     let by = self.random.pick(&jumps);
-                    self.push(at, What::JumpClock(by));
+                    self.push(at, ActionKind::JumpClock(by));
                 }
                 _ => {
                     let rule = self.call_rule();
-                    self.push(at, What::Arm(rule));
+                    self.push(at, ActionKind::Arm(rule));
                 }
             }
         }
@@ -384,7 +385,7 @@ impl PlanBuilder {
             let fault = self.web.pick(&[slow, refused, error, Fault::Hang]);
             let rule = Rule { on: Target::Web, skip: self.web.between(0, 4), fault };
             let at = self.web.seconds(0, self.length.as_secs());
-            self.push(at, What::Arm(rule));
+            self.push(at, ActionKind::Arm(rule));
         }
     }
 
@@ -407,21 +408,21 @@ impl PlanBuilder {
                 _ => random.pick(&[error, slow]),
             };
             let rule = Rule { on, skip: random.between(0, 6), fault };
-            steps.push((random.seconds(0, self.length.as_secs()), What::Arm(rule)));
+            steps.push((random.seconds(0, self.length.as_secs()), ActionKind::Arm(rule)));
         }
         for (at, what) in steps {
             self.push(at, what);
         }
     }
 
-    /// An action on a manifest. Steps are not built in the order of time, so the effect of an action is
-    /// determined when it is executed.
+    /// An action on a manifest. Steps are not built in chronological order, so the effect of an action
+    /// is determined when it is executed.
     fn manifest_action(&mut self, at: Duration) {
         let count = u64::try_from(self.pods.len()).unwrap_or(1);
         if count < 10 && self.random.chance(15) {
             let pod = self.pod(format!("p{count}"));
             self.pods.push(pod.clone());
-            self.push(at, What::Write(pod));
+            self.push(at, ActionKind::Write(pod));
             return;
         }
         let index = usize::try_from(self.random.between(0, count - 1)).unwrap_or(0);
@@ -429,17 +430,17 @@ impl PlanBuilder {
         match self.random.between(0, 99) {
             0..45 => {
                 let pod = self.edited(index);
-                self.push(at, What::Write(pod));
+                self.push(at, ActionKind::Write(pod));
             }
             45..60 => {
                 // Unchanged: its UID comes back.
                 let again = at + self.random.millis(50, 60_000);
                 let pod = self.pods[index].clone();
-                self.push(at, What::Remove(name));
-                self.push(again, What::Write(pod));
+                self.push(at, ActionKind::Remove(name));
+                self.push(again, ActionKind::Write(pod));
             }
-            60..75 => self.push(at, What::Invalidate(name)),
-            _ => self.push(at, What::Remove(name)),
+            60..75 => self.push(at, ActionKind::Invalidate(name)),
+            _ => self.push(at, ActionKind::Remove(name)),
         }
     }
 
@@ -465,8 +466,8 @@ impl PlanBuilder {
         for index in 0..self.pods.len() {
             let pod = self.pods[index].clone();
             let what = match self.random.between(0, 99) {
-                0..20 => What::Remove(pod.name),
-                _ => What::Write(pod),
+                0..20 => ActionKind::Remove(pod.name),
+                _ => ActionKind::Write(pod),
             };
             let before = self.random.seconds(0, 30);
             let at = self.length.saturating_sub(before);
@@ -525,7 +526,7 @@ mod tests {
         let plans = (0..200).map(Plan::new).collect::<Vec<_>>();
         let written =
             plans.iter().flat_map(|plan| &plan.steps).filter_map(|step| match &step.what {
-                What::Write(pod) => Some(pod),
+                ActionKind::Write(pod) => Some(pod),
                 _ => None,
             });
         let pods: Vec<&PodPlan> = written.collect();
@@ -552,11 +553,11 @@ mod tests {
         for seed in 0..200 {
             let plan = Plan::new(seed);
             let pods = plan.steps.iter().filter_map(|step| match &step.what {
-                What::Write(pod) => Some(&pod.name),
+                ActionKind::Write(pod) => Some(&pod.name),
                 _ => None,
             });
             assert!(pods.collect::<std::collections::BTreeSet<_>>().len() >= 5);
-            assert!(plan.steps.iter().any(|step| matches!(step.what, What::KillAgent(_))));
+            assert!(plan.steps.iter().any(|step| matches!(step.what, ActionKind::KillAgent(_))));
             assert!(plan.steps.is_sorted_by_key(|step| step.at));
         }
     }

@@ -1,5 +1,5 @@
-//! Actions that were added later. They use random numbers of their own, and only some histories have them: the
-//! others stay unchanged.
+//! Actions that were added later. They use separate random numbers, and only some histories have them, so that
+//! the others stay unchanged.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use testkit::random::Random;
 use testkit::runtime::Method;
 
 use super::generate::PlanBuilder;
-use super::{Action, Fault, PodPlan, Policy, RestartRule, Rule, Target, What};
+use super::{Action, ActionKind, Fault, PodPlan, Policy, RestartRule, Rule, Target};
 
 impl PlanBuilder {
     /// Restart rules for codes that are not listed, and rules of init containers.
@@ -44,7 +44,7 @@ impl PlanBuilder {
         for _ in 0..random.between(2, 6) {
             let rule = not_found(&mut random);
             let at = random.seconds(0, self.length.as_secs());
-            self.push(at, What::Arm(rule));
+            self.push(at, ActionKind::Arm(rule));
         }
         for _ in 0..random.between(1, 3) {
             self.comes_back(&mut random);
@@ -56,7 +56,7 @@ impl PlanBuilder {
     fn comes_back(&mut self, random: &mut Random) {
         let pod = self.pods[random.place(self.pods.len())].clone();
         let at = random.seconds(0, self.length.as_secs());
-        self.push(at, What::Remove(pod.name.clone()));
+        self.push(at, ActionKind::Remove(pod.name.clone()));
         let slow = [
             (Method::StopPodSandbox, random.between(0, 1)),
             (Method::RemoveContainer, 0),
@@ -65,12 +65,12 @@ impl PlanBuilder {
         for (method, skip) in slow {
             if random.chance(50) {
                 let fault = Fault::LateAnswer(random.seconds(20, 60));
-                self.push(at, What::Arm(Rule { on: Target::Method(method), skip, fault }));
+                self.push(at, ActionKind::Arm(Rule { on: Target::Method(method), skip, fault }));
             }
         }
         let ends = Duration::from_secs(if random.chance(50) { pod.grace } else { 0 });
         let again = at + ends + random.millis(500, 15_000);
-        self.push(again, What::Write(pod));
+        self.push(again, ActionKind::Write(pod));
     }
 }
 

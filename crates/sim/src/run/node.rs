@@ -31,7 +31,7 @@ use crate::invariants::{Broken, Invariants};
 use crate::late_removals::{Capped, LateRemovalExemption};
 use crate::life::{AGENT_KILLED, Life};
 use crate::outside::{FaultPoint, Outside};
-use crate::plan::{Collecting, Plan, PodPlan, ProcessFault, URL, What};
+use crate::plan::{ActionKind, Collecting, Plan, PodPlan, ProcessFault, URL};
 use crate::restart_survivors::RestartSurvivors;
 use crate::run::journal_check::JournalCheck;
 use crate::run::page;
@@ -48,7 +48,7 @@ const CANNOT_READ: &str = "task sync loop: read ";
 const STARTED_AGAIN: Duration = Duration::from_secs(5);
 /// The directory of the last valid version of every manifest.
 const LAST_GOOD: &str = "/ferrolet/state/manifests";
-/// The same for the page of the URL.
+/// Like `LAST_GOOD`, for the page of the URL.
 const LAST_GOOD_PAGE: &str = "/ferrolet/state/manifest-url";
 
 /// A later action.
@@ -274,7 +274,7 @@ impl Node {
                 LaterAction::StartAgent => self.start_agent(),
                 LaterAction::RuntimeIsBack => {
                     self.outside.say("         the runtime is back");
-                    // A new process of the runtime has none of the old one's unread events.
+                    // A new process of the runtime does not have the unread events of the old one.
                     self.outside.runtime.forget_events();
                     self.outside.away.set(false);
                 }
@@ -319,42 +319,42 @@ impl Node {
     }
 
     /// Executes a step of the plan.
-    pub(super) async fn step(&mut self, what: &What) {
+    pub(super) async fn step(&mut self, what: &ActionKind) {
         self.outside.say(format!("PLAN     {what}"));
         match what {
-            What::Write(pod) => self.write(pod),
-            What::Invalidate(name) => self.invalidate(name),
-            What::Remove(name) => self.remove(name),
-            What::Arm(rule) => self.outside.arm(*rule),
-            What::RestartRuntime(away) => {
+            ActionKind::Write(pod) => self.write(pod),
+            ActionKind::Invalidate(name) => self.invalidate(name),
+            ActionKind::Remove(name) => self.remove(name),
+            ActionKind::Arm(rule) => self.outside.arm(*rule),
+            ActionKind::RestartRuntime(away) => {
                 self.outside.happened("runtime restart");
                 self.outside.away.set(true);
                 self.outside.runtime.end_event_streams(Some(Code::Unavailable));
                 self.later_actions.retain(|(_, chore)| *chore != LaterAction::RuntimeIsBack);
                 self.later_actions.push((Instant::now() + *away, LaterAction::RuntimeIsBack));
             }
-            What::KillAgent(death) => {
+            ActionKind::KillAgent(death) => {
                 if let Some((_, life)) = &self.agent {
                     life.plan_death(*death);
                 }
             }
-            What::RestartAgent => {
+            ActionKind::RestartAgent => {
                 if let Some((agent, life)) = self.agent.take() {
                     agent.stop().await;
                     drop(life);
                     self.start_agent();
                 }
             }
-            What::JumpClock(seconds) => {
+            ActionKind::JumpClock(seconds) => {
                 self.outside.happened("clock jump");
                 self.outside.clock.jump(*seconds);
                 self.outside.record(Event::ClockJumped);
             }
-            What::ProcessFault(fault, which) => self.process_fault(*fault, *which),
+            ActionKind::ProcessFault(fault, which) => self.process_fault(*fault, *which),
         }
     }
 
-    /// Ends all faults: planned ones are dropped, and the runtime comes back.
+    /// Ends all faults: planned faults are dropped, and the runtime runs again.
     pub(super) async fn calm(&mut self) -> Result<(), Broken> {
         self.outside.disarm();
         let is_planned = self.agent.as_ref().is_some_and(|(_, life)| life.death().is_some());

@@ -9,9 +9,9 @@ use model::ids::{PodUid, SandboxId};
 use crate::history::{Event, Record};
 use crate::outside::Outside;
 
-/// Since when each pod is wanted, and when its sandboxes were created. The first sandbox may be removed long
-/// before its pod; and if the clock was set back, the start time may be that of a later sandbox, of a later
-/// life.
+/// The time since when each pod is wanted, and when its sandboxes were created. The first sandbox may be
+/// removed long before its pod; and if the clock was set back, the start time may be that of a later
+/// sandbox, of a later life.
 #[derive(Debug, Default)]
 pub(super) struct PodStarts {
     wanted: BTreeMap<PodUid, Duration>,
@@ -46,7 +46,7 @@ impl PodStarts {
         self.made.iter().map(|(uid, made)| (uid.clone(), longest(made))).collect()
     }
 
-    /// The same for the time since each pod is wanted.
+    /// The time since each pod was first wanted.
     pub(super) fn wanted_for(&self, outside: &Outside) -> BTreeMap<PodUid, SignedDuration> {
         let age = |since: &Duration| outside.longest_age(*since);
         self.wanted.iter().map(|(uid, since)| (uid.clone(), age(since))).collect()

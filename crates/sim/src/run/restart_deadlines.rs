@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn agent_waits_before_it_restarts_what_ended_under_it() {
+    fn back_off_counts_only_exits_since_the_agent_started() {
         let rows = [
             (vec![400], 500),
             (vec![300, 400], 500),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn container_waits_for_the_others_of_its_pod() {
+    fn container_stop_waits_for_other_containers_of_the_pod() {
         let sidecar = |program| ContainerPlan { sidecar: true, program, ..container("i") };
         let with = |program| PodPlan { init: vec![sidecar(program)], ..pod(Policy::Always) };
         assert_eq!(by(with(Program::Forever), &[510]), Some(520 + 30 + 30));

@@ -8,7 +8,7 @@ use model::ids::ContainerId;
 use crate::history::{Event, Record};
 use crate::settled::Snapshot;
 
-/// Until when each container may live that the current agent requested to stop.
+/// The deadlines of containers that the current agent requested to stop.
 #[derive(Debug, Default)]
 pub(super) struct StopDeadlines(BTreeMap<ContainerId, Duration>);
 

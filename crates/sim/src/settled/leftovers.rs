@@ -11,7 +11,7 @@ use model::observed::ContainerState;
 use super::{Snapshot, Wanted};
 use crate::history::Instance;
 
-/// How long an object that may be removed waits for a pass, and for the pass before.
+/// The maximum time until a removable object is removed: the next pass, and the pass in progress.
 const PASS: Duration = Duration::from_secs(150);
 
 /// An object of a pod that is not wanted.
@@ -97,7 +97,8 @@ mod tests {
     #[test]
     fn finds_more_dead_containers_than_the_cap() {
         let rows = [
-            // Dead instances of each container, their age, the caps, the problem.
+            // For each case: dead instances of each container, their age, the caps, and the
+            // expected problem.
             ([1, 1], 600, (Some(1), None), None),
             (
                 [1, 2],

@@ -141,8 +141,7 @@ fn add_memory(series: &mut Series<'_, '_>, memory: &MemorySample, machine: Optio
     let kills = counter("container_oom_events_total", "Processes killed at the memory limit.");
     series.maybe(kills, memory.oom_kills);
     let faults = counter("container_memory_failures_total", "Page faults.");
-    for (kind, value) in
-        [("pgfault", memory.page_faults), ("pgmajfault", memory.major_page_faults)]
+    for (kind, value) in [("pgfault", memory.page_faults), ("pgmajfault", memory.major_page_faults)]
     {
         // The kernel has one number, which upstream shows in both scopes.
         for scope in ["container", "hierarchy"] {
@@ -154,10 +153,7 @@ fn add_memory(series: &mut Series<'_, '_>, memory: &MemorySample, machine: Optio
     let limit = machine.or(memory.limit);
     let limits = [
         (gauge("container_spec_memory_limit_bytes", "Memory limit; 0 for none."), limit),
-        (
-            gauge("container_spec_memory_swap_limit_bytes", "Swap limit; 0 for none."),
-            swap.limit,
-        ),
+        (gauge("container_spec_memory_swap_limit_bytes", "Swap limit; 0 for none."), swap.limit),
         (
             gauge("container_spec_memory_reservation_limit_bytes", "Protected memory; 0 for none."),
             memory.soft_limit,
@@ -207,7 +203,7 @@ fn add_pressure(series: &mut Series<'_, '_>, psi: Option<PsiStats>, metrics: Pre
     series.seconds(metrics.waiting, psi.some.total.saturating_mul(1000));
 }
 
-/// Adds disk I/O, by device. A device without a name has an empty label, as upstream.
+/// Adds disk I/O, by device. A device without a name has an empty label, like upstream.
 pub(super) fn add_io(
     page: &mut Page,
     owner: &Owner<'_>,

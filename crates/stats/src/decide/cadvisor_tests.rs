@@ -6,7 +6,9 @@ use model::cgroup::usage::{
     CpuLimits, CpuSample, DeviceIo, IoSample, MemorySample, ProcessSample, Throttling,
 };
 use model::ids::PodName;
-use model::observed::{ContainerState, ContainerStatus, RuntimePodStatus, SandboxState, SandboxStatus};
+use model::observed::{
+    ContainerState, ContainerStatus, RuntimePodStatus, SandboxState, SandboxStatus,
+};
 use model::ports::node_usage::TrafficCounters;
 use testkit::observed::{container_status, sandbox_status};
 
@@ -89,7 +91,8 @@ const CONTAINER: &str = "container=\"main\",id=\"/kubepods/podu1/c1\",image=\"re
                          name=\"c1\",namespace=\"shop\",pod=\"web\"";
 const SANDBOX: &str = "container=\"\",id=\"/kubepods/podu1/s1\",image=\"pause:3\",name=\"s1\",\
                        namespace=\"shop\",pod=\"web\"";
-const POD: &str = "container=\"\",id=\"/kubepods/podu1\",image=\"\",name=\"\",namespace=\"shop\",pod=\"web\"";
+const POD: &str =
+    "container=\"\",id=\"/kubepods/podu1\",image=\"\",name=\"\",namespace=\"shop\",pod=\"web\"";
 const PODS: &str = "container=\"\",id=\"/kubepods\",image=\"\",name=\"\",namespace=\"\",pod=\"\"";
 const MACHINE: &str = "container=\"\",id=\"/\",image=\"\",name=\"\",namespace=\"\",pod=\"\"";
 

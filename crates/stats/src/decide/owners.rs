@@ -14,8 +14,7 @@ const POD: &str = "pod";
 
 /// The pod with this cgroup: `/kubepods/burstable/podUID`, or a slice.
 pub fn pod_of(path: &str) -> Option<PodUid> {
-    let driver =
-        if path.ends_with(SLICE) { CgroupDriver::Systemd } else { CgroupDriver::Cgroupfs };
+    let driver = if path.ends_with(SLICE) { CgroupDriver::Systemd } else { CgroupDriver::Cgroupfs };
     let name = CgroupName::at(driver, path).ok()?;
     let uid = name.last().strip_prefix(POD)?;
     (!uid.is_empty() && uid != "s").then(|| uid.into())

@@ -57,7 +57,7 @@ impl Rates {
         }
     }
 
-    /// The last rate of a cgroup; none without two measurements within two minutes.
+    /// The last rate of a cgroup; `None` without two measurements within two minutes.
     pub fn rate(&self, path: &str, now: Timestamp) -> Option<u64> {
         let (at, rate) = self.0.get(path)?.rate?;
         (now.duration_since(at) <= LONGEST).then_some(rate)
@@ -97,7 +97,11 @@ mod tests {
         assert_eq!(rate(&[(0, 5), (200, 105)]), None, "too short");
         assert_eq!(rate(&[(0, 5), (1000, 505)]), Some(500));
         assert_eq!(rate(&[(0, 5), (1000, 505), (1100, 600)]), Some(540), "since the first");
-        assert_eq!(rate(&[(0, 0), (12_000, 12_000), (13_000, 12_000)]), Some(0), "since the second");
+        assert_eq!(
+            rate(&[(0, 0), (12_000, 12_000), (13_000, 12_000)]),
+            Some(0),
+            "since the second"
+        );
     }
 
     #[test]

@@ -35,8 +35,7 @@ const CONTAINER: Set = Set {
     memory: gauge("container_memory_working_set_bytes", "Working set of the container."),
     swap: gauge("container_swap_usage_bytes", "Swap that the container uses."),
 };
-const SWAP_LIMIT: Metric =
-    gauge("container_swap_limit_bytes", "Swap that the container may use.");
+const SWAP_LIMIT: Metric = gauge("container_swap_limit_bytes", "Swap that the container may use.");
 const STARTED: Metric =
     gauge("container_start_time_seconds", "Start of the container in Unix time.");
 const ERROR: Metric =

@@ -8,9 +8,9 @@ use model::stats::{ContainerStats, FsStats, VolumeStats};
 /// What the pod uses beside its containers and volumes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodFiles {
-    /// The directory of its logs; none if it does not exist or cannot be read.
+    /// The directory of its logs; `None` if it does not exist or cannot be read.
     pub logs: Option<ListedUsage>,
-    /// Its managed hosts file; none without one.
+    /// Its managed hosts file; `None` without one.
     pub etc_hosts: Option<FileUsage>,
 }
 

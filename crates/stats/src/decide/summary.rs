@@ -234,8 +234,7 @@ impl<'a> Assembly<'a> {
             stats.rootfs =
                 of_pods.layers.get(&container.id).map(|layer| rootfs(layer, &measured.spaces));
             let logs = own.logs.as_ref().and_then(|logs| logs.directories.get(&*container.name));
-            stats.logs =
-                logs.zip(space).map(|(usage, space)| storage::files(time, space, *usage));
+            stats.logs = logs.zip(space).map(|(usage, space)| storage::files(time, space, *usage));
         }
         let volumes = of_pods.volumes.get(&pod.uid).cloned().unwrap_or_default();
         stats.ephemeral_storage = space.map(|space| {
@@ -261,15 +260,15 @@ fn rootfs(layer: &ImageFilesystem, spaces: &BTreeMap<PathBuf, DiskSpace>) -> FsS
     }
 }
 
-/// The file systems of the runtime. If both are on one device, they are the same, as upstream.
+/// The file systems of the runtime. If both are on one device, they are the same, like upstream.
 fn runtime_file_systems(measured: &NodeMeasurement) -> Option<RuntimeFsStats> {
     let images = measured.runtime.images.first()?;
     let containers = measured.runtime.containers.first();
-    let device = |found: &ImageFilesystem| {
-        measured.spaces.get(&found.mount_point).map(|space| space.device)
-    };
+    let device =
+        |found: &ImageFilesystem| measured.spaces.get(&found.mount_point).map(|space| space.device);
     let image_fs = rootfs(images, &measured.spaces);
-    let split = containers.filter(|found| device(found).is_some() && device(found) != device(images));
+    let split =
+        containers.filter(|found| device(found).is_some() && device(found) != device(images));
     let container_fs = split.map_or(image_fs, |found| rootfs(found, &measured.spaces));
     Some(RuntimeFsStats { image_fs: Some(image_fs), container_fs: Some(container_fs) })
 }

@@ -43,8 +43,17 @@ pub type Labels<'a> = [(&'a str, &'a str)];
 
 impl Page {
     /// Adds a sample; `time` is when it was measured.
-    #[expect(clippy::cast_precision_loss, reason = "values of the format are floating-point numbers")]
-    pub fn add(&mut self, metric: Metric, labels: &Labels<'_>, value: u64, time: Option<Timestamp>) {
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "values of the format are floating-point numbers"
+    )]
+    pub fn add(
+        &mut self,
+        metric: Metric,
+        labels: &Labels<'_>,
+        value: u64,
+        time: Option<Timestamp>,
+    ) {
         self.add_number(metric, labels, value as f64, time);
     }
 

@@ -57,7 +57,7 @@ pub fn io(sample: &CgroupSample) -> Option<IoStats> {
     Some(IoStats { time: sample.time, psi: Some(psi) })
 }
 
-/// The sum of the processes of containers; none if none was counted.
+/// The sum of the processes of containers; `None` if none was counted.
 pub fn processes<'a>(containers: impl Iterator<Item = &'a CgroupSample>) -> Option<ProcessStats> {
     let counts: Vec<u64> =
         containers.filter_map(|sample| sample.processes.map(|found| found.count)).collect();
@@ -132,7 +132,8 @@ mod tests {
             received: TrafficCounters { bytes, ..TrafficCounters::default() },
             ..InterfaceCounters::default()
         };
-        let all = [interface("lo", 1), interface("net1", 2), interface("eth0", 3), interface("veth7", 4)];
+        let all =
+            [interface("lo", 1), interface("net1", 2), interface("eth0", 3), interface("veth7", 4)];
         let found = network(Timestamp::UNIX_EPOCH, &all);
         assert_eq!((found.default.name.as_str(), found.default.rx_bytes), ("eth0", Some(3)));
         let names: Vec<_> = found.interfaces.iter().map(|one| one.name.as_str()).collect();

@@ -13,7 +13,8 @@ pub(crate) fn set(input: &StatusInput<'_>, status: &mut PodStatus) {
     let v6_first = hosts.first().is_some_and(IpAddr::is_ipv6);
     let mut ips = one_of_each_family(&input.observed.ips, input.node.prefers_v6);
     if view::host_network(input.pod) {
-        // A family that the node gains later is added; an address that the pod has stays.
+        // An address of a family that the node gets later is added; existing addresses of the pod
+        // stay.
         for host in one_of_each_family(hosts, v6_first) {
             if ips.iter().all(|ip| ip.is_ipv6() != host.is_ipv6()) {
                 ips.push(host);

@@ -16,7 +16,7 @@ use crate::decide::test_pods::{
 use crate::decide::{Phase, conditions};
 
 /// A condition as text: `True`, `False REASON`, `False REASON: MESSAGE`, or `-` without one.
-fn says(status: &PodStatus, type_: &str) -> String {
+fn condition_text(status: &PodStatus, type_: &str) -> String {
     let Some(found) = find(status, type_) else { return "-".to_owned() };
     let mut text = found.status.clone();
     if let Some(reason) = &found.reason {
@@ -41,7 +41,7 @@ fn pod_with_usable_sandbox_is_ready_to_start_containers() {
     let harness = |change: &dyn Fn(&mut Harness)| {
         let mut harness = Harness::new(pod("Always", &["a"]), vec![]);
         change(&mut harness);
-        says(&harness.status(), "PodReadyToStartContainers")
+        condition_text(&harness.status(), "PodReadyToStartContainers")
     };
     let host_network = |harness: &mut Harness| {
         harness.pod.spec.as_mut().unwrap().host_network = Some(true);
@@ -110,19 +110,19 @@ fn pod_is_initialized_when_init_containers_completed() {
     for (what, instances, expected) in rows {
         let pod = with_init(pod("Never", &["main"]), inits());
         let status = Harness::new(pod, instances).status();
-        assert_eq!(says(&status, "Initialized"), expected, "{what}");
+        assert_eq!(condition_text(&status, "Initialized"), expected, "{what}");
     }
     let without = Harness::new(pod("Always", &["main"]), vec![]).status();
-    assert_eq!(says(&without, "Initialized"), "True");
+    assert_eq!(condition_text(&without, "Initialized"), "True");
 }
 
 #[test]
 fn initialized_pod_stays_initialized() {
     let pod = with_init(pod("Always", &["main"]), vec![container("first")]);
     let harness = Harness::new(pod, vec![]);
-    assert_eq!(says(&harness.status(), "Initialized").split(' ').next(), Some("False"));
+    assert_eq!(condition_text(&harness.status(), "Initialized").split(' ').next(), Some("False"));
     let harness = harness.with_previous(old_condition("True"));
-    assert_eq!(says(&harness.status(), "Initialized"), "True");
+    assert_eq!(condition_text(&harness.status(), "Initialized"), "True");
 }
 
 #[test]
@@ -162,8 +162,8 @@ fn containers_are_ready_when_all_regular_containers_and_sidecars_are() {
     for (policy, instances, expected) in rows {
         let pod = with_init(pod(policy, &["a", "b"]), vec![sidecar("beside")]);
         let status = Harness::new(pod, instances).status();
-        assert_eq!(says(&status, "ContainersReady"), expected);
-        assert_eq!(says(&status, "Ready"), expected);
+        assert_eq!(condition_text(&status, "ContainersReady"), expected);
+        assert_eq!(condition_text(&status, "Ready"), expected);
     }
 }
 
@@ -171,7 +171,7 @@ fn containers_are_ready_when_all_regular_containers_and_sidecars_are() {
 fn failed_pod_is_not_ready_while_containers_still_run() {
     let harness = Harness::new(pod("Always", &["a"]), vec![instance("a-0", Running, 0)])
         .with_previous(PodStatus { phase: Some("Failed".to_owned()), ..PodStatus::default() });
-    assert_eq!(says(&harness.status(), "Ready"), "False PodFailed");
+    assert_eq!(condition_text(&harness.status(), "Ready"), "False PodFailed");
 }
 
 #[test]
@@ -183,17 +183,17 @@ fn unknown_container_statuses_are_not_ready_and_not_initialized() {
     };
     let nothing = with(&Containers::default());
     for type_ in ["Initialized", "ContainersReady", "Ready"] {
-        assert_eq!(says(&nothing, type_), "False UnknownContainerStatuses", "{type_}");
+        assert_eq!(condition_text(&nothing, type_), "False UnknownContainerStatuses", "{type_}");
     }
     let waits = crate::decide::test_pods::waiting("PodInitializing");
     let one = crate::decide::test_pods::status("another", waits);
     let alien = with(&Containers { regular: vec![one], ..Containers::default() });
     assert_eq!(
-        says(&alien, "Initialized"),
+        condition_text(&alien, "Initialized"),
         "False ContainersNotInitialized: containers with unknown status: [first]"
     );
     assert_eq!(
-        says(&alien, "ContainersReady"),
+        condition_text(&alien, "ContainersReady"),
         "False ContainersNotReady: containers with unknown status: [a]"
     );
 }
@@ -216,23 +216,23 @@ fn readiness_gates_affect_the_pod_and_not_its_containers() {
         let mut harness = Harness::new(pod("Always", &["a"]), vec![instance("a-0", Running, 0)]);
         harness.pod.spec.as_mut().unwrap().readiness_gates = Some(vec![gate("ex.io/up")]);
         harness.pod.status = Some(PodStatus {
-            conditions: says_gate.map(|says| vec![condition("ex.io/up", says)]),
+            conditions: says_gate.map(|condition_text| vec![condition("ex.io/up", condition_text)]),
             ..PodStatus::default()
         });
         let status = harness.status();
-        assert_eq!(says(&status, "Ready"), expected);
-        assert_eq!(says(&status, "ContainersReady"), "True");
+        assert_eq!(condition_text(&status, "Ready"), expected);
+        assert_eq!(condition_text(&status, "ContainersReady"), "True");
     }
 }
 
 #[test]
 fn pod_on_a_node_is_scheduled() {
     let harness = Harness::new(pod("Always", &["a"]), vec![]);
-    assert_eq!(says(&harness.status(), "PodScheduled"), "True");
+    assert_eq!(condition_text(&harness.status(), "PodScheduled"), "True");
 }
 
 /// A container whose exit with 7 restarts all containers.
-fn asking(name: &str) -> Container {
+fn requesting(name: &str) -> Container {
     let rule = ContainerRestartRule {
         action: "RestartAllContainers".to_owned(),
         exit_codes: Some(ContainerRestartRuleOnExitCodes {
@@ -254,7 +254,7 @@ const RESTARTING: &str =
 fn restart_of_all_lasts_from_the_matching_exit_until_no_instance_is_left() {
     let ruled = || {
         let mut pod = pod("Never", &["a", "b"]);
-        pod.spec.as_mut().unwrap().containers[0] = asking("a");
+        pod.spec.as_mut().unwrap().containers[0] = requesting("a");
         pod
     };
     let b = || instance("b-0", Running, 0);
@@ -283,11 +283,11 @@ fn restart_of_all_lasts_from_the_matching_exit_until_no_instance_is_left() {
         let mut harness = Harness::new(ruled(), instances).with_previous(previous.clone());
         harness.pod.metadata.generation = Some(3);
         let status = harness.status();
-        assert_eq!(says(&status, "AllContainersRestarting"), expected, "{what}");
+        assert_eq!(condition_text(&status, "AllContainersRestarting"), expected, "{what}");
         let found = find(&status, "AllContainersRestarting").unwrap();
         assert_eq!(found.observed_generation, None);
         let unruled = Harness::new(pod("Never", &["a", "b"]), vec![b()]).with_previous(previous);
-        assert_eq!(says(&unruled.status(), "AllContainersRestarting"), "-");
+        assert_eq!(condition_text(&unruled.status(), "AllContainersRestarting"), "-");
     }
 }
 
@@ -309,11 +309,11 @@ fn init_container_exit_may_restart_all() {
         ),
     ];
     for (what, instances, before, expected) in rows {
-        let pod = with_init(pod("Never", &["a"]), vec![sidecar("beside"), asking("first")]);
+        let pod = with_init(pod("Never", &["a"]), vec![sidecar("beside"), requesting("first")]);
         let conditions = Some(vec![condition("AllContainersRestarting", before)]);
         let previous = PodStatus { conditions, ..PodStatus::default() };
         let status = Harness::new(pod, instances).with_previous(previous).status();
-        assert_eq!(says(&status, "AllContainersRestarting"), expected, "{what}");
+        assert_eq!(condition_text(&status, "AllContainersRestarting"), expected, "{what}");
     }
 }
 
@@ -377,7 +377,7 @@ fn foreign_conditions_are_kept_and_come_first() {
     harness.pod.status = of_status(vec![foreign(), condition("DisruptionTarget", "False")]);
     let found = harness.status();
     assert_eq!(types(&found), [&["ex.io/up", "DisruptionTarget"], &own[..]].concat());
-    assert_eq!(says(&found, "DisruptionTarget"), "True");
+    assert_eq!(condition_text(&found, "DisruptionTarget"), "True");
 }
 
 // behaviour: ADM-19

@@ -22,7 +22,7 @@ fn linux(uid: i64, gid: i64, groups: &[i64]) -> observed::ContainerUser {
 
 // behaviour: STW-40
 #[test]
-fn container_user_is_that_of_the_runtime() {
+fn container_user_is_reported_by_the_runtime() {
     let rows = [
         (None, json!(null)),
         (Some(observed::ContainerUser::default()), json!({})),

@@ -22,7 +22,7 @@ pub(super) const UNSEEN_EXIT_CODE: i32 = 137;
 /// The message of a container whose end was not observed, in upstream's words.
 pub(super) const UNSEEN_END: &str =
     "The container could not be located when the pod was terminated";
-/// The same if the runtime has no instance of it any more.
+/// Like `UNSEEN_END`, if the runtime has no instance of it any more.
 const UNSEEN_END_OF_GONE: &str = "The container could not be located when the pod was deleted.  \
                                   The container used to be Running";
 /// The message of an init container that the runtime no longer has, while it has instances of later
@@ -217,8 +217,7 @@ fn state(
     }
 }
 
-/// The restart count: that of the newest instance, unless more restarts are
-/// known.
+/// The restart count of the newest instance, unless more restarts are known.
 fn restart_count(
     newest: &observed::ContainerStatus,
     id: &str,
@@ -231,7 +230,7 @@ fn restart_count(
     let happened = match newest.state {
         // Its end was not observed, and not counted.
         observed::ContainerState::Unknown if was_running(old) => 1,
-        // The instances before it were removed, and with them their count.
+        // Earlier instances were removed, and their count is lost.
         observed::ContainerState::Running
             if is_another
                 && ended(old.state.as_ref()).is_some()

@@ -9,11 +9,11 @@ use crate::decide::input::StatusInput;
 /// The statuses of a pod's containers, one for each container of the specification.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Containers {
-    /// Those of `initContainers`, in the order of the specification.
+    /// The statuses of `initContainers`, in the order of the specification.
     pub init: Vec<ContainerStatus>,
-    /// Those of `containers`, by name.
+    /// The statuses of `containers`, by name.
     pub regular: Vec<ContainerStatus>,
-    /// Those of `ephemeralContainers`, by name.
+    /// The statuses of `ephemeralContainers`, by name.
     pub ephemeral: Vec<ContainerStatus>,
 }
 

@@ -1,4 +1,4 @@
-//! Durations for people.
+//! Durations for display.
 
 use jiff::SignedDuration;
 

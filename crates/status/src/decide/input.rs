@@ -59,8 +59,8 @@ pub struct Resizing<'a> {
     pub error: Option<&'a str>,
     /// The values of the pod's cgroup, if they are known.
     pub cgroup: Option<&'a CgroupValues>,
-    /// Memory requests last applied to containers in bytes, by name, as far
-    /// as they are known: the kernel does not report them.
+    /// Memory requests last applied to containers in bytes, by name, if known: the kernel does not
+    /// report them.
     pub memory_requests: Option<&'a BTreeMap<String, i64>>,
 }
 

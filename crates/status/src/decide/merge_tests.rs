@@ -118,7 +118,7 @@ fn terminal_pod_keeps_its_addresses() {
 
 // behaviour: STW-6
 #[test]
-fn irrelevant_fields_are_no_difference() {
+fn irrelevant_fields_are_not_differences() {
     let one = status("Running", vec![condition("Ready", "True"), condition("Gate", "True")]);
     let mut same = one.clone();
     let conditions = same.conditions.as_mut().unwrap();

@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn runtime_support_is_checked_only_when_needed() {
-        let asking = |mode: &str| {
+        let requesting = |mode: &str| {
             mounted(VolumeMount {
                 read_only: Some(true),
                 recursive_read_only: Some(mode.to_owned()),
@@ -83,7 +83,7 @@ mod tests {
         let plain = || pod("Always", &["main"]);
         assert!(!requests_recursive_read_only(&plain()));
         for (mode, expected) in [("Disabled", false), ("IfPossible", true), ("Enabled", true)] {
-            let pod = with_init(plain(), vec![asking(mode)]);
+            let pod = with_init(plain(), vec![requesting(mode)]);
             assert_eq!(requests_recursive_read_only(&pod), expected, "{mode}");
         }
     }

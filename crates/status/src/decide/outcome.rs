@@ -27,7 +27,7 @@ mod tests {
 
     // behaviour: STW-32, STW-33, STW-34, STW-39
     #[test]
-    fn error_concerns_the_pod_or_the_server() {
+    fn error_is_classified_as_pod_or_server_error() {
         let refused = |code| ApiError::Refused { code, message: String::new() };
         let second = Duration::from_secs(1);
         let rows = [

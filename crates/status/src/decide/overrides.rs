@@ -10,7 +10,7 @@ use model::probe::PodProbes;
 
 use crate::decide::input::{Resizing, Waiting};
 
-/// Facts about a pod in addition to the observed runtime status. The default has none of them.
+/// Facts about a pod in addition to the observed runtime status. The default is empty.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StatusOverrides {
     /// Why containers did not start at the last attempt, by container name.

@@ -23,11 +23,11 @@ pub(crate) fn status_patch(uid: &PodUid, from: &PodStatus, to: &PodStatus) -> Op
         let value = match name.as_str() {
             CONDITIONS => {
                 changes.insert(CONDITIONS_ORDER.to_owned(), order(to.get(CONDITIONS)));
-                let said = conditions(from.get(CONDITIONS), to.get(CONDITIONS));
-                if said.as_array().is_some_and(Vec::is_empty) {
+                let patch_between = conditions(from.get(CONDITIONS), to.get(CONDITIONS));
+                if patch_between.as_array().is_some_and(Vec::is_empty) {
                     continue;
                 }
-                said
+                patch_between
             }
             name if REPLACED.contains(&name) => replaced(value),
             name => changed(from.get(name), value),
@@ -119,18 +119,18 @@ fn conditions(from: Option<&Value>, to: Option<&Value>) -> Value {
     let before: BTreeMap<&str, &Map<String, Value>> = typed(from).collect();
     let after: BTreeSet<&str> = typed(to).map(|(kind, _)| kind).collect();
     let none = Map::new();
-    let mut said = Vec::new();
+    let mut patch_between = Vec::new();
     for (kind, condition) in typed(to) {
         let members = differing(before.get(kind).unwrap_or(&&none), condition);
         if !members.is_empty() {
             let mut members: Map<String, Value> = members.into_iter().collect();
             members.insert("type".to_owned(), kind.into());
-            said.push(Value::Object(members));
+            patch_between.push(Value::Object(members));
         }
     }
     let gone = before.keys().filter(|kind| !after.contains(*kind));
-    said.extend(gone.map(|kind| json!({ "$patch": "delete", "type": kind })));
-    Value::Array(said)
+    patch_between.extend(gone.map(|kind| json!({ "$patch": "delete", "type": kind })));
+    Value::Array(patch_between)
 }
 
 #[cfg(test)]
@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    fn said(from: &PodStatus, to: &PodStatus) -> Option<Value> {
+    fn patch_between(from: &PodStatus, to: &PodStatus) -> Option<Value> {
         let patch = status_patch(&"u1".into(), from, to)?;
         let mut patch: Value = serde_json::from_str(&patch).unwrap();
         assert_eq!(patch["metadata"], json!({ "uid": "u1" }));
@@ -174,7 +174,7 @@ mod tests {
             ]),
             ..PodStatus::default()
         };
-        assert_eq!(said(&before, &before), None);
+        assert_eq!(patch_between(&before, &before), None);
         let after = PodStatus {
             phase: Some("Running".to_owned()),
             reason: None,
@@ -198,7 +198,7 @@ mod tests {
                 { "$patch": "delete", "type": "PodResizePending" },
             ],
         });
-        assert_eq!(said(&before, &after), Some(expected));
+        assert_eq!(patch_between(&before, &after), Some(expected));
     }
 
     #[test]
@@ -210,13 +210,14 @@ mod tests {
         let expected = json!({
             "$setElementOrder/conditions": [{ "type": "Initialized" }, { "type": "Ready" }],
         });
-        let said = said(&of(&["Ready", "Initialized"]), &of(&["Initialized", "Ready"]));
-        assert_eq!(said, Some(expected));
+        let patch_between =
+            patch_between(&of(&["Ready", "Initialized"]), &of(&["Initialized", "Ready"]));
+        assert_eq!(patch_between, Some(expected));
     }
 
     // behaviour: STW-7
     #[test]
-    fn fields_defaulted_or_dropped_by_the_server_are_no_difference() {
+    fn fields_defaulted_or_dropped_by_the_server_are_not_differences() {
         let main = |last_state| ContainerStatus {
             name: "main".to_owned(),
             last_state,
@@ -233,7 +234,7 @@ mod tests {
             ..PodStatus::default()
         };
         assert!(is_equal_in_api(&ours, &theirs) && is_equal_in_api(&theirs, &ours));
-        assert_eq!(said(&theirs, &ours), None);
+        assert_eq!(patch_between(&theirs, &ours), None);
         let waits = ContainerState {
             waiting: Some(ContainerStateWaiting::default()),
             ..ContainerState::default()

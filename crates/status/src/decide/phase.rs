@@ -10,7 +10,7 @@ use crate::decide::restart_all;
 /// The phase of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Something of the pod has not run yet.
+    /// Some container of the pod has not run yet.
     Pending,
     /// Everything has run, and something still runs or will run again.
     Running,

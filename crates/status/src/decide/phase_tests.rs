@@ -74,7 +74,7 @@ fn regular_containers_determine_the_phase() {
         ("OnFailure", "01", Phase::Running),
         ("Never", "00", Phase::Succeeded),
         ("Never", "01", Phase::Failed),
-        // A waiting container has not succeeded, whatever its last exit code.
+        // A waiting container has not succeeded, regardless of its last exit code.
         ("Never", "0s", Phase::Failed),
     ];
     for (policy, letters, expected) in rows {

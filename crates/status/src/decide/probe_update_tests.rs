@@ -78,7 +78,7 @@ fn container_that_does_not_run_is_neither_started_nor_ready() {
 }
 
 #[test]
-fn probe_result_changes_readiness_and_nothing_else() {
+fn probe_result_changes_only_readiness() {
     let mut before = harness(false, true);
     before.probes = probes("main-0", None, Some(false));
     let status = before.status();

@@ -14,7 +14,8 @@ const AT_A_TIME: usize = 8;
 /// them every 10 s.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// The first and the maximum pause of all while the API server is unreachable, unless it sends a retry-after.
+/// The first and the maximum pause of all writes while the API server is unreachable, unless it sends a
+/// Retry-After header.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 

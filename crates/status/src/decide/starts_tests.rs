@@ -129,7 +129,7 @@ fn image_pulls_and_init_containers_are_excluded() {
 
 // behaviour: STW-38
 #[test]
-fn pods_with_external_volumes_have_no_own_time() {
+fn start_time_excludes_pods_with_external_volumes() {
     let with = |volume: Volume, host_network: bool| {
         let mut pod = runs(made());
         let spec = pod.spec.as_mut().unwrap();

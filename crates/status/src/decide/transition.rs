@@ -6,8 +6,8 @@ use podspec::{restart, view};
 type Statuses<'a> = Option<&'a Vec<ContainerStatus>>;
 
 /// The violation, if a container that terminated for good is not terminated any more; upstream's
-/// `checkContainerStateTransition`. A new instance is no violation here: it was observed, and hiding it would make
-/// the status wrong for as long as it runs.
+/// `checkContainerStateTransition`. A new instance is not a violation here: it was observed, and hiding it would
+/// make the status wrong for as long as it runs.
 pub(crate) fn illegal_transition(
     pod: &Pod,
     before: &PodStatus,
@@ -95,7 +95,7 @@ mod tests {
             ("Never", ended(0), ("1", waiting()), true),
             ("Never", ended(0), ("1", ended(0)), false),
             ("Never", running(), ("1", waiting()), false),
-            // What the runtime shows is published.
+            // The observed state is published.
             ("Never", ended(1), ("2", running()), false),
             ("OnFailure", ended(0), ("1", waiting()), true),
             ("OnFailure", ended(1), ("1", waiting()), false),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn own_restart_policy_of_a_container_counts() {
+    fn container_restart_policy_is_used() {
         let mut pod = pod("Never", &["main"]);
         pod.spec.as_mut().unwrap().containers[0].restart_policy = Some("OnFailure".to_owned());
         let of = |state: ContainerState| PodStatus {

@@ -30,7 +30,7 @@ pub struct WriteInput<'a> {
     pub finished: bool,
     /// Whether exactly this was written to exactly this copy.
     pub written: bool,
-    /// For how long its status has differed from the API server's.
+    /// How long its status has differed from the API server's.
     pub waited: Duration,
     /// The time now.
     pub now: Timestamp,

@@ -67,7 +67,7 @@ fn name_of(metadata: &ObjectMeta) -> String {
 }
 
 impl State {
-    /// Gives an object a new version, and a UID if it is new.
+    /// Sets a new version on an object, and a UID if it is new.
     fn stamp(&mut self, metadata: &mut ObjectMeta, is_new: bool) {
         self.version += 1;
         metadata.resource_version = Some(self.version.to_string());

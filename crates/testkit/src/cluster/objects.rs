@@ -93,7 +93,7 @@ impl MemoryCluster {
         });
     }
 
-    /// Puts a service account there.
+    /// Adds a service account.
     pub fn put_service_account(&self, namespace: &str, name: &str, account: ServiceAccountRecord) {
         let key = (namespace.to_owned(), name.to_owned());
         self.shared.change(|state| {

@@ -1,4 +1,4 @@
-//! Strategic merge patches, as far as pod and node statuses need them.
+//! Strategic merge patches, limited to the features that pod and node statuses need.
 
 use model::ports::cluster::ApiError;
 use serde::Serialize;

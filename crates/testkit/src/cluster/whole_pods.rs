@@ -238,7 +238,7 @@ impl PodApi for MemoryPods {
             state.watches += 1;
             state.watches
         };
-        let mut sent: Option<(u64, There)> = None;
+        let mut sent: Option<(u64, WatchedPods)> = None;
         loop {
             changed.mark_unchanged();
             let (receives, expired, there) = {
@@ -247,7 +247,7 @@ impl PodApi for MemoryPods {
                     pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node)
                 };
                 let there = state.pods.iter().filter(|(_, pod)| of_node(pod));
-                let there: There = there
+                let there: WatchedPods = there
                     .map(|(name, pod)| {
                         let understood = !state.undecodable.contains(name);
                         (uid_of(pod), understood.then(|| Arc::clone(pod)))
@@ -296,10 +296,14 @@ impl PodApi for MemoryPods {
 }
 
 /// The pods of a watch; `None` for one that cannot be decoded.
-type There = BTreeMap<PodUid, Option<Arc<Pod>>>;
+type WatchedPods = BTreeMap<PodUid, Option<Arc<Pod>>>;
 
 /// Sends the differences between the last sent pods and the current ones.
-fn send_changes(sent: Option<&There>, there: &There, sink: &dyn Sink<Arc<Pod>, PodUid>) {
+fn send_changes(
+    sent: Option<&WatchedPods>,
+    there: &WatchedPods,
+    sink: &dyn Sink<Arc<Pod>, PodUid>,
+) {
     let apply = |(uid, pod): (&PodUid, &Option<Arc<Pod>>)| {
         let unread = || Change::Unread(uid.clone());
         sink.receive(pod.as_ref().map_or_else(unread, |pod| Change::Applied(Arc::clone(pod))));

@@ -12,14 +12,14 @@ use model::verdict::Subject;
 use super::{Play, Report};
 use crate::wanted::removal;
 
-/// The cgroups under test, with access beside the port.
+/// The cgroups under test, with direct access that bypasses the port.
 #[async_trait]
 pub trait Harness: Send + Sync {
     /// The port under test.
     fn cgroups(&self) -> &dyn Cgroups;
     /// The parent of all cgroups of the cases. It exists and is empty.
     fn base(&self) -> CgroupName;
-    /// Checks that a cgroup has these values, as far as they are set.
+    /// Checks that a cgroup has these values; unset values are ignored.
     async fn has(&self, name: &CgroupName, values: &CgroupValues) -> Result<()>;
     /// Puts a process into a cgroup that runs until it is killed.
     async fn enter(&self, name: &CgroupName) -> Result<()>;

@@ -15,7 +15,7 @@ use model::verdict::Subject;
 use super::{Play, Report};
 use crate::wanted::removal;
 
-/// The API server under test, with access beside the port.
+/// The API server under test, with direct access that bypasses the port.
 #[async_trait]
 pub trait Harness: Send + Sync {
     /// Writes pods.

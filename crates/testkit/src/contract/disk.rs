@@ -1,9 +1,11 @@
 //! The contract of disk measurements.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use anyhow::{Result, ensure};
-use model::ports::disk::Disks;
+use anyhow::{Context as _, Result, ensure};
+use model::ports::disk::{Disks, WalkBudget};
+use model::volume::Place;
 
 /// Checks a disk: `there` exists, `nowhere` does not.
 pub async fn disks_contract(disks: &dyn Disks, there: &Path, nowhere: &Path) -> Result<()> {
@@ -15,5 +17,18 @@ pub async fn disks_contract(disks: &dyn Disks, there: &Path, nowhere: &Path) -> 
         anyhow::bail!("missing {} was measured", nowhere.display());
     };
     ensure!(error.is_not_found() && error.path == nowhere, "{error:?}");
+    let (root, name) = (nowhere.parent(), nowhere.file_name());
+    let below = PathBuf::from(name.context("a path has a name")?);
+    let place = Place { root: root.context("a path has a parent")?.to_owned(), below };
+    let budget = WalkBudget { entries: 100, time: Duration::from_secs(10) };
+    let missing = [
+        disks.listed_usage(nowhere).await.err(),
+        disks.file_usage(nowhere).await.err(),
+        disks.walked_usage(&place, budget).await.err(),
+    ];
+    for error in missing {
+        let error = error.context("missing files were measured")?;
+        ensure!(error.is_not_found(), "{error:?}");
+    }
     Ok(())
 }

@@ -76,10 +76,10 @@ impl Case {
 }
 
 /// Runs all cases, each in a new harness.
-pub async fn run<W: Harness>(mut new_world: impl FnMut() -> W) -> Vec<Report> {
+pub async fn run<W: Harness>(mut new_harness: impl FnMut() -> W) -> Vec<Report> {
     let mut reports = Vec::new();
     for case in CASES {
-        reports.push(case.run(&new_world()).await);
+        reports.push(case.run(&new_harness()).await);
     }
     reports
 }

@@ -37,10 +37,10 @@ pub struct Case {
 }
 
 /// Runs all cases, each in a new harness.
-pub async fn run<W: Harness>(mut new_world: impl AsyncFnMut() -> W) -> Vec<Report> {
+pub async fn run<W: Harness>(mut new_harness: impl AsyncFnMut() -> W) -> Vec<Report> {
     let mut reports = Vec::new();
     for case in CASES {
-        let harness = new_world().await;
+        let harness = new_harness().await;
         reports.push(Report::of(case.name, (case.play)(&harness).await));
     }
     reports

@@ -52,10 +52,10 @@ pub struct Case {
 }
 
 /// Runs all cases, each in a new harness.
-pub async fn run<W: Harness>(mut new_world: impl FnMut() -> W) -> Vec<Report> {
+pub async fn run<W: Harness>(mut new_harness: impl FnMut() -> W) -> Vec<Report> {
     let mut reports = Vec::new();
     for case in CASES {
-        let harness = new_world();
+        let harness = new_harness();
         reports.push(Report::of(case.name, (case.play)(&harness).await));
     }
     reports

@@ -82,7 +82,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Runs the case in a harness and removes its objects, whatever the result.
+    /// Runs the case in a harness and removes its objects, regardless of the result.
     pub async fn run(&self, harness: &dyn Harness) -> Report {
         let bench = Bench::new(harness);
         let late = || format!("not done after {PATIENCE:?}");

@@ -54,7 +54,7 @@ pub trait Harness: Debug + Send + Sync {
     /// The files of the same host.
     fn files(&self) -> Arc<dyn HostFiles>;
 
-    /// An empty directory of this case, with a path without links.
+    /// An empty directory for this case; its path has no links.
     fn directory(&self) -> PathBuf;
 
     /// Writes a file, and creates its directories.
@@ -85,10 +85,10 @@ pub struct Case {
 }
 
 /// Runs all cases, each in a new harness.
-pub async fn run<W: Harness>(mut new_world: impl FnMut() -> W) -> Vec<Report> {
+pub async fn run<W: Harness>(mut new_harness: impl FnMut() -> W) -> Vec<Report> {
     let mut reports = Vec::new();
     for case in CASES {
-        let harness = new_world();
+        let harness = new_harness();
         reports.push(Report::of(case.name, (case.play)(&harness).await));
     }
     reports
@@ -137,7 +137,7 @@ fn place(harness: &dyn Harness, below: &str) -> Place {
     Place { root: harness.directory(), below: below.into() }
 }
 
-/// The same, with its directory created.
+/// Like `place`, with its directory created.
 async fn made(harness: &dyn Harness, below: &str) -> Result<Place> {
     let place = place(harness, below);
     harness.volumes().make_directory(&place, 0o755).await?;

@@ -23,13 +23,13 @@ const GZIP: &[u8] = b"gzip:";
 const NAMES_OF_A_LOG: usize = 3;
 
 /// A log file that was found.
-struct Found {
+struct FoundLog {
     content: Vec<u8>,
     mode: u32,
 }
 
 impl MemoryFiles {
-    /// The inode of a file: a writer that has it open writes there, whatever its name.
+    /// The inode of a file: a writer that has it open writes there, regardless of its name.
     pub fn inode(&self, path: impl AsRef<Path>) -> Option<u64> {
         self.tree().placed(path.as_ref()).map(|placed| placed.inode)
     }
@@ -82,7 +82,7 @@ fn error(operation: &'static str, path: &Path, kind: ErrorKind) -> FileError {
 }
 
 /// A regular log file, reached without following a link.
-fn found(tree: &Tree, file: &Path) -> Result<Found, ErrorKind> {
+fn found(tree: &Tree, file: &Path) -> Result<FoundLog, ErrorKind> {
     if let Some(kind) = tree.broken.get(file) {
         return Err(*kind);
     }
@@ -92,7 +92,9 @@ fn found(tree: &Tree, file: &Path) -> Result<Found, ErrorKind> {
         return Err(ErrorKind::InvalidInput);
     }
     match tree.at(&tree.beneath(root, below)?) {
-        Some(Node::File { content, mode }) => Ok(Found { content: content.clone(), mode: *mode }),
+        Some(Node::File { content, mode }) => {
+            Ok(FoundLog { content: content.clone(), mode: *mode })
+        }
         Some(_) => Err(ErrorKind::InvalidInput),
         None => Err(ErrorKind::NotFound),
     }
@@ -137,7 +139,7 @@ impl LogFiles for MemoryFiles {
         // A caller can cancel the call here.
         tokio::task::yield_now().await;
         let mut tree = self.tree();
-        let Found { content, mode } = found(&tree, file).map_err(failed)?;
+        let FoundLog { content, mode } = found(&tree, file).map_err(failed)?;
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let gzip = file.with_file_name(compressed_name(&name));
         if cancel.is_cancelled() {

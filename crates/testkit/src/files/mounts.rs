@@ -15,14 +15,15 @@ const MEMORY_MODE: u32 = 0o1777;
 #[derive(Debug, Clone)]
 pub(crate) struct MemoryMount {
     pub(crate) mount: MountPoint,
-    /// The mounted path; `None` for a file system of its own.
+    /// The bind-mounted path; `None` for a separate file system.
     pub(crate) source: Option<PathBuf>,
     /// The covered nodes by path.
     covered: Vec<(PathBuf, Placed)>,
 }
 
 impl Tree {
-    /// Where the node of a path is stored: bind mounts show that of their source.
+    /// The path under which the node of a path is stored: a bind mount shows the node of its
+    /// source.
     pub(crate) fn stored<'a>(&self, path: &'a Path) -> Cow<'a, Path> {
         for mount in self.mounts.iter().rev() {
             let Some(source) = &mount.source else { continue };
@@ -39,7 +40,7 @@ impl Tree {
         self.nodes.get(&*self.stored(path))
     }
 
-    /// The same, mutable.
+    /// Like `placed`, mutable.
     pub(crate) fn placed_mut(&mut self, path: &Path) -> Option<&mut Placed> {
         let path = self.stored(path).into_owned();
         self.nodes.get_mut(&path)

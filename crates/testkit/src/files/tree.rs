@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
-use model::ports::files::{DirectoryChange, FileKind, FileVersion, Found, Removed, draft_of};
+use model::ports::files::{DirectoryChange, FileKind, FileVersion, FoundFile, Removed, draft_of};
 use model::rotated_log::is_rotated_name;
 use tokio::sync::mpsc;
 
@@ -113,7 +113,7 @@ impl Tree {
         self.notify_watches(path);
     }
 
-    /// Replaces the content of a file by as many other bytes within one clock tick.
+    /// Replaces the content of a file by the same number of other bytes within one clock tick.
     pub(crate) fn swap_content(&mut self, path: &Path, new: Vec<u8>) {
         match self.placed_mut(path).map(|placed| &mut placed.node) {
             Some(Node::File { content, .. }) if content.len() == new.len() => *content = new,
@@ -191,7 +191,7 @@ impl Tree {
         Ok(receiver)
     }
 
-    pub(crate) fn found(&self, path: &Path) -> Result<Found, ErrorKind> {
+    pub(crate) fn found(&self, path: &Path) -> Result<FoundFile, ErrorKind> {
         let (path, node) = self.node(path)?;
         let (kind, size) = match node {
             Node::File { content, .. } => (FileKind::File, content.len()),
@@ -203,7 +203,7 @@ impl Tree {
         let size = size as u64;
         let version =
             FileVersion { device: 1, inode: placed.inode, size, modified: changed, changed };
-        Ok(Found { kind, version })
+        Ok(FoundFile { kind, version })
     }
 
     pub(crate) fn write_durably(&mut self, path: &Path, content: &[u8]) -> Result<(), ErrorKind> {
@@ -293,8 +293,8 @@ impl Tree {
         }
     }
 
-    /// Resolves a path through its links. Where a component is missing, `missing` decides whether to go on as
-    /// if there were a directory.
+    /// Resolves a path through its links. Where a component is missing, `missing` decides whether to continue
+    /// as if it were a directory.
     pub(crate) fn walk(
         &self,
         start: Start<'_>,
@@ -553,7 +553,7 @@ impl Tree {
     }
 }
 
-/// The components of a path, the first one last.
+/// The components of a path in reverse order.
 fn parts(path: &Path) -> Vec<OsString> {
     let parts = path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(name.to_owned()),

@@ -1,4 +1,4 @@
-//! The control socket: returns the counts of calls, and does what no client can.
+//! The control socket: returns the counts of calls, and offers actions that the CRI does not have.
 
 use std::collections::BTreeMap;
 

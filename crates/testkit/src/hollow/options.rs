@@ -57,7 +57,7 @@ pub struct Options {
 
 /// The options as given.
 #[derive(Debug, Default)]
-struct Given {
+struct ParsedOptions {
     socket: Option<PathBuf>,
     counters: Option<PathBuf>,
     pods: Option<usize>,
@@ -77,7 +77,7 @@ struct Given {
 impl Options {
     /// Parses the arguments after the program's name; `None` for `--help`.
     pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Option<Self>> {
-        let mut given = Given::default();
+        let mut given = ParsedOptions::default();
         let mut parser = lexopt::Parser::from_args(args);
         while let Some(arg) = parser.next()? {
             match arg {
@@ -106,7 +106,7 @@ impl Options {
     }
 }
 
-impl Given {
+impl ParsedOptions {
     fn finish(self) -> Result<Options> {
         let socket = self.socket.context("--socket is required")?;
         let containers = self.containers.unwrap_or(1);

@@ -14,8 +14,8 @@ use tonic::Code;
 use super::Script;
 use super::count::Count;
 use super::fault::Kind;
-use super::relay::{Body, Way};
-use super::script::Arrived;
+use super::relay::{AgentConnection, Body};
+use super::script::RegisteredCall;
 use crate::methods::of_path;
 
 /// The trailer with the status of a call.
@@ -24,14 +24,14 @@ const STATUS: &str = "grpc-status";
 /// The header with the deadline of the client.
 const DEADLINE: &str = "grpc-timeout";
 
-impl Way {
+impl AgentConnection {
     /// Forwards a call, or applies the fault of the script.
     pub(super) async fn answer(
         self,
         request: Request<Incoming>,
     ) -> Result<Response<Body>, hyper::Error> {
         let arrived = self.script.arrived(of_path(request.uri().path()), now());
-        let Arrived { method, fault, mut cleared } = arrived;
+        let RegisteredCall { method, fault, mut cleared } = arrived;
         let Some(fault) = fault else { return self.pass(method, request).await };
         if fault.kind == Kind::Late {
             self.forward_detached(method, request, fault.after).await?;
@@ -81,7 +81,7 @@ impl Way {
         self.script.count(method, |count| count.request_bytes += body.len() as u64);
         let request =
             Request::from_parts(head, Full::new(body).map_err(|never| match never {}).boxed());
-        let under_way = UnderWay::begin(&self.script);
+        let under_way = LateCallGuard::begin(&self.script);
         let mut runtime = self.runtime.clone();
         self.finish(async move {
             let _under_way = under_way;
@@ -95,16 +95,16 @@ impl Way {
 
 /// A late call in progress.
 #[derive(Debug)]
-struct UnderWay(Arc<Script>);
+struct LateCallGuard(Arc<Script>);
 
-impl UnderWay {
+impl LateCallGuard {
     fn begin(script: &Arc<Script>) -> Self {
         script.late_begins();
         Self(Arc::clone(script))
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for LateCallGuard {
     fn drop(&mut self) {
         self.0.late_ends();
     }

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_latest_arrivals_and_answers_are_kept() {
+    fn only_the_latest_arrivals_and_responses_are_kept() {
         let mut calls = Calls::default();
         for second in 0..2000 {
             calls.arrived(Timestamp::from_second(second).unwrap());

@@ -21,14 +21,14 @@ pub(super) type Body = BoxBody<Bytes, hyper::Error>;
 
 /// The connection of one agent to the runtime.
 #[derive(Debug, Clone)]
-pub(super) struct Way {
+pub(super) struct AgentConnection {
     pub(super) script: Arc<Script>,
     pub(super) runtime: SendRequest<Body>,
     /// Late calls, which continue when the agent has disconnected. Never held across an await.
     late: Arc<Mutex<JoinSet<()>>>,
 }
 
-impl Way {
+impl AgentConnection {
     /// Spawns a call that continues without the agent.
     pub(super) fn finish(&self, call: impl Future<Output = ()> + Send + 'static) {
         let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
@@ -69,7 +69,8 @@ async fn relay(proxy: Proxy, agent: UnixStream) -> Result<()> {
         .with_context(|| format!("speak HTTP/2 with {path}"))?;
     let mut connection = pin!(connection);
     let late = Arc::default();
-    let way = Way { script: Arc::clone(&proxy.script), runtime, late: Arc::clone(&late) };
+    let way =
+        AgentConnection { script: Arc::clone(&proxy.script), runtime, late: Arc::clone(&late) };
     {
         let service = service_fn(move |request: Request<Incoming>| {
             let way = way.clone();

@@ -81,7 +81,7 @@ impl Script {
     }
 
     /// Registers a call: its counted name, its fault, and a receiver that changes when the faults are cleared.
-    pub(super) fn arrived(&self, method: &str, now: Timestamp) -> Arrived {
+    pub(super) fn arrived(&self, method: &str, now: Timestamp) -> RegisteredCall {
         let method = known(method).unwrap_or(OTHER);
         // Subscribed before the fault is chosen, so that no clearing is missed.
         let cleared = self.cleared.subscribe();
@@ -90,7 +90,7 @@ impl Script {
         let calls = state.calls.entry(method).or_default();
         calls.arrived(now);
         calls.count.spoilt += u64::from(fault.is_some());
-        Arrived { method, fault, cleared }
+        RegisteredCall { method, fault, cleared }
     }
 
     pub(super) fn count(&self, method: &'static str, add: impl FnOnce(&mut Count)) {
@@ -116,7 +116,7 @@ impl Script {
 
 /// A registered call.
 #[derive(Debug)]
-pub(super) struct Arrived {
+pub(super) struct RegisteredCall {
     pub(super) method: &'static str,
     pub(super) fault: Option<Fault>,
     /// Changes when the faults are cleared.

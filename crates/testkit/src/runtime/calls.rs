@@ -68,7 +68,7 @@ impl fmt::Display for Method {
     }
 }
 
-/// A recorded call, whatever its result.
+/// A recorded call, regardless of its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     /// The method.

@@ -51,7 +51,7 @@ pub(super) enum Life {
 #[derive(Debug)]
 pub(super) struct Process {
     started_at: Timestamp,
-    /// When it ends by itself, as far as known now, and with which code.
+    /// When it ends by itself, if known now, and with which code.
     end: Option<(Timestamp, i32)>,
     /// SIGTERM is sent once, even for repeated requests.
     terminated: bool,

@@ -77,7 +77,7 @@ impl Fault {
         Self::of(Outcome::Panics)
     }
 
-    /// The same, with the response this much later.
+    /// Delays the response by this much.
     #[must_use]
     pub const fn after(mut self, delay: Duration) -> Self {
         self.delay = delay;

@@ -62,7 +62,7 @@ impl Listener {
 pub(super) enum Next {
     Event(SentEvent),
     End(End),
-    /// No item before this time, as far as known now.
+    /// No item before this time, if known now.
     Wait(Option<Timestamp>),
 }
 

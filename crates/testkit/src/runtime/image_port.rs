@@ -86,7 +86,8 @@ impl ImageService for MemoryRuntime {
                 measured_at: now,
             };
             let images: Vec<_> = inner.image_directories.iter().map(on).collect();
-            let containers = images.iter().map(|found| ImageFilesystem { used_bytes: 0, ..found.clone() });
+            let containers =
+                images.iter().map(|found| ImageFilesystem { used_bytes: 0, ..found.clone() });
             Ok(ImageFsInfo { containers: containers.collect(), images })
         });
         self.call(Method::ImageFsInfo, String::new(), effect).await

@@ -1,4 +1,4 @@
-//! Images: those of the runtime, and those of the registry.
+//! The images of the runtime, and the images of the registry.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -206,7 +206,8 @@ impl Images {
         self.registry.get(&normalized(name))
     }
 
-    /// Stores an image under its name, and returns its id. A tag of another image is moved.
+    /// Stores an image under its name, and returns its id. The name is removed from another image
+    /// that has it.
     pub(super) fn import(&mut self, image: &RemoteImage) -> String {
         let id = image.id();
         let stored = self.stored.entry(id.clone()).or_insert_with(|| StoredImage {
@@ -225,7 +226,7 @@ impl Images {
         id
     }
 
-    /// The same for an image from a registry, which also has a digest.
+    /// Like `import`, for an image from a registry, which also has a digest.
     pub(super) fn pull(&mut self, image: &RemoteImage) -> String {
         let id = self.import(image);
         self.name(&id, image.repo_digest());
@@ -277,7 +278,7 @@ impl Images {
         layers.values().sum()
     }
 
-    /// Removes an image with all of its names.
+    /// Removes an image with all its names.
     pub(super) fn remove(&mut self, reference: &str) {
         let Some(id) = self.resolve(reference).map(|(id, _)| id.to_owned()) else {
             return;

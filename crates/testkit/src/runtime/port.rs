@@ -44,7 +44,7 @@ impl MemoryRuntime {
         &self,
         method: Method,
         object: String,
-        held: Result<Held<'_>, Refusal>,
+        held: Result<ReservedName<'_>, Refusal>,
         effect: impl Future<Output = Result<T, Refusal>> + Send,
     ) -> Result<T, RuntimeError> {
         let slower_by = if held.is_ok() { self.delay() } else { Duration::ZERO };
@@ -210,11 +210,11 @@ impl MemoryRuntime {
     fn hold(
         &self,
         name: impl FnOnce(&Store) -> Result<Name, Refusal>,
-    ) -> Result<Held<'_>, Refusal> {
+    ) -> Result<ReservedName<'_>, Refusal> {
         let mut inner = self.inner();
         let name = name(&inner.store)?;
         inner.store.reserve(&name)?;
-        Ok(Held { runtime: self, name })
+        Ok(ReservedName { runtime: self, name })
     }
 
     /// The image of a container and the script of its process.
@@ -250,12 +250,12 @@ impl Inner {
 }
 
 /// A name that is reserved while its call is in progress: until it is done or cancelled.
-struct Held<'a> {
+struct ReservedName<'a> {
     runtime: &'a MemoryRuntime,
     name: Name,
 }
 
-impl Drop for Held<'_> {
+impl Drop for ReservedName<'_> {
     fn drop(&mut self) {
         self.runtime.inner().store.release(&self.name);
     }

@@ -21,7 +21,7 @@ pub enum OnTerm {
     Exit {
         /// Its exit code.
         code: i32,
-        /// How long it still goes on.
+        /// The remaining duration.
         delay: Duration,
     },
     /// Ignores it.
@@ -56,12 +56,12 @@ impl Script {
         Self::Runs { end: Some((after, code)), on_term: OnTerm::DEFAULT }
     }
 
-    /// The behaviour of a command line: that of the workload, or a missing program.
+    /// The behaviour of a command line: the workload, or a missing program.
     pub fn of(command: &[String]) -> Self {
         Self::stopped_by(None, command)
     }
 
-    /// The same for a container with another stop signal than SIGTERM.
+    /// Like `of`, for a container with another stop signal than SIGTERM.
     pub fn stopped_by(signal: Option<&str>, command: &[String]) -> Self {
         let words: Vec<&str> = command.iter().map(String::as_str).collect();
         let stop = signal.and_then(canonical).unwrap_or_else(|| TERM.to_owned());

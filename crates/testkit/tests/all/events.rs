@@ -93,10 +93,10 @@ async fn exit_event_of_an_abandoned_stop_is_sent_on_time() {
     let (events, _, id) = listen_to_web(&runtime, &args).await;
     let listening = await_end(events);
     tokio::time::sleep(SECOND).await;
-    let asked = Instant::now();
+    let requested = Instant::now();
     let stop = runtime.stop_container(&id, 30 * SECOND);
     timeout(SECOND, stop).await.unwrap_err();
-    assert_eq!(ended(listening).await, (container(&id), asked + 9 * SECOND));
+    assert_eq!(ended(listening).await, (container(&id), requested + 9 * SECOND));
 }
 
 #[tokio::test(start_paused = true)]

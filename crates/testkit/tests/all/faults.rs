@@ -167,7 +167,7 @@ async fn calls_are_counted_and_recorded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn late_answer_has_the_earlier_state() {
+async fn late_response_has_the_earlier_state() {
     let runtime = runtime();
     let (_, id) = start_web(&runtime, &["sleep", "1"]).await;
     let late = Fault::late_answer(Duration::from_secs(3));

@@ -33,7 +33,7 @@ pub(crate) async fn start(
     (sandbox, id)
 }
 
-/// The same, for the pod `web` with these arguments.
+/// Like `start`, for the pod `web` with these arguments.
 pub(crate) async fn start_web(runtime: &MemoryRuntime, args: &[&str]) -> (SandboxId, ContainerId) {
     let pod = pod("web");
     start(runtime, &pod, &wanted::container(&pod, "main", IMAGE, args)).await

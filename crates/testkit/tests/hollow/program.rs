@@ -71,7 +71,7 @@ impl Program {
     }
 
     /// The response to a line on the control socket.
-    pub(crate) fn ask(&self, line: &str) -> Value {
+    pub(crate) fn command(&self, line: &str) -> Value {
         let mut stream = UnixStream::connect(self.directory().join("counters.sock")).unwrap();
         stream.set_read_timeout(Some(LONG)).unwrap();
         writeln!(stream, "{line}").unwrap();

@@ -16,7 +16,7 @@ fn version() -> cri::VersionRequest {
 #[tokio::test]
 async fn calls_are_counted_by_method_until_they_are_reset() {
     let program = Program::start(&["--pods", "2"]);
-    assert_eq!(program.ask("counters"), json!({}), "creating the population is not counted");
+    assert_eq!(program.command("counters"), json!({}), "creating the population is not counted");
     let mut client = program.runtime();
     client.version(version()).await.unwrap();
     let filter = cri::PodSandboxFilter { id: "nothing".into(), ..Default::default() };
@@ -29,11 +29,11 @@ async fn calls_are_counted_by_method_until_they_are_reset() {
         "ListPodSandbox": {"calls": 3, "filtered": 1, "failed": 0},
         "Version": {"calls": 1, "filtered": 0, "failed": 0},
     });
-    assert_eq!(program.ask(""), expected);
-    assert_eq!(program.ask("reset"), expected);
+    assert_eq!(program.command(""), expected);
+    assert_eq!(program.command("reset"), expected);
     client.version(version()).await.unwrap();
     let expected = json!({"Version": {"calls": 1, "filtered": 0, "failed": 0}});
-    assert_eq!(program.ask(""), expected);
+    assert_eq!(program.command(""), expected);
 }
 
 #[tokio::test]
@@ -50,7 +50,7 @@ async fn methods_are_delayed_and_fail_as_configured() {
     }
     client.status(cri::StatusRequest::default()).await.unwrap();
     let expected = json!({"calls": 3, "filtered": 0, "failed": 2});
-    assert_eq!(program.ask("")["Status"], expected);
+    assert_eq!(program.command("")["Status"], expected);
 }
 
 #[tokio::test]
@@ -75,11 +75,11 @@ async fn name_is_reserved_while_its_call_is_delayed() {
 async fn method_failures_can_be_set_and_cleared_at_run_time() {
     let program = Program::start(&[]);
     let mut client = program.runtime();
-    assert_eq!(program.ask("fail Version=Aborted"), json!({"done": "fail Version=Aborted"}));
+    assert_eq!(program.command("fail Version=Aborted"), json!({"done": "fail Version=Aborted"}));
     assert_eq!(client.version(version()).await.unwrap_err().code(), Code::Aborted);
-    program.ask("clear");
+    program.command("clear");
     client.version(version()).await.unwrap();
-    let refused = program.ask("delay Versions=1s");
+    let refused = program.command("delay Versions=1s");
     assert_eq!(refused, json!({"error": "the CRI has no method \"Versions\""}));
 }
 
@@ -92,8 +92,8 @@ async fn killed_container_sends_an_event_and_has_its_exit_code() {
     let list = client.list_containers(cri::ListContainersRequest::default()).await.unwrap();
     let container = list.into_inner().containers.remove(0);
     let line = format!("kill {} 3", container.id);
-    assert_eq!(program.ask(&line), json!({"done": line}));
-    assert!(program.ask(&line)["error"].as_str().unwrap().contains("runs"), "it is dead");
+    assert_eq!(program.command(&line), json!({"done": line}));
+    assert!(program.command(&line)["error"].as_str().unwrap().contains("runs"), "it is dead");
 
     let event = timeout(LONG, events.message()).await.unwrap().unwrap().unwrap();
     assert_eq!(event.container_id, container.id, "the population sent no events");

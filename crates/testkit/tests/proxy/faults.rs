@@ -92,8 +92,8 @@ async fn late_call_is_answered_when_faults_are_cleared() {
     let mut client = pair.client();
     let waiting = client.run_pod_sandbox(sandbox("web"));
     let clearing = async {
-        let asked = |pair: &Pair| pair.proxy.script().late() == 1;
-        pair.until("it arrived", asked).await;
+        let requested = |pair: &Pair| pair.proxy.script().late() == 1;
+        pair.until("it arrived", requested).await;
         pair.until("it is done", |pair| pair.proxy.script().late() == 0).await;
         pair.proxy.script().clear();
     };

@@ -14,7 +14,7 @@ use tonic::Code;
 use crate::pair::{LONG, Pair, client, sandbox, version};
 
 #[tokio::test]
-async fn answers_and_failures_are_forwarded_and_counted() {
+async fn responses_and_failures_are_forwarded_and_counted() {
     let pair = Pair::start(&[]);
     let mut client = pair.client();
     let answer = client.version(version()).await.unwrap().into_inner();

@@ -41,7 +41,7 @@ impl Drop for Program {
     }
 }
 
-fn ask(directory: &Path, line: &str) -> Value {
+fn control(directory: &Path, line: &str) -> Value {
     let mut stream = UnixStream::connect(directory.join("control.sock")).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
     writeln!(stream, "{line}").unwrap();
@@ -57,23 +57,23 @@ async fn faults_can_be_set_at_run_time_and_the_socket_is_removed() {
     // A proxy in front of a proxy is a proxy too.
     let (mut program, ready) = Program::start(directory.path(), &pair.socket());
     assert!(ready.starts_with("cri-proxy: ready on unix://"), "{ready:?}");
-    let ask = |line: &str| ask(directory.path(), line);
+    let control = |line: &str| control(directory.path(), line);
     let left = json!({"left": ["Status=unavailable skip=0 times=1 after=0ms"], "late": 0});
-    assert_eq!(ask("faults"), left);
-    assert_eq!(ask("clear"), json!({"done": "clear"}));
-    assert_eq!(ask("fault Version=not-found"), json!({"done": "fault Version=not-found"}));
-    let refused = ask("fault Versions=hang");
+    assert_eq!(control("faults"), left);
+    assert_eq!(control("clear"), json!({"done": "clear"}));
+    assert_eq!(control("fault Version=not-found"), json!({"done": "fault Version=not-found"}));
+    let refused = control("fault Versions=hang");
     assert_eq!(refused, json!({"error": "the CRI has no method \"Versions\""}));
 
     let mut client = client(&directory.path().join("proxy.sock"));
     assert_eq!(client.version(version()).await.unwrap_err().code(), Code::NotFound);
     client.version(version()).await.unwrap();
     assert_eq!(pair.runtime_calls("Version"), 1);
-    let counts = ask("reset");
+    let counts = control("reset");
     assert_eq!((&counts["Version"]["calls"], &counts["Version"]["spoilt"]), (&json!(2), &json!(1)));
-    assert_eq!(ask("counts"), json!({}));
+    assert_eq!(control("counts"), json!({}));
     client.version(version()).await.unwrap();
-    assert_eq!(ask("arrivals Version").as_array().unwrap().len(), 1);
+    assert_eq!(control("arrivals Version").as_array().unwrap().len(), 1);
 
     let pid = program.0.id().to_string();
     assert!(Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap().success());

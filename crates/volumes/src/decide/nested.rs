@@ -60,7 +60,7 @@ mod tests {
 
     // behaviour: VOL-8
     #[test]
-    fn outermost_directories_of_nested_mounts_are_made() {
+    fn outermost_directories_of_nested_mounts_are_created() {
         let mount = |name: &str, path: &str| json!({ "name": name, "mountPath": path });
         let pod = json!({ "spec": { "containers": [
             { "name": "a", "volumeMounts": [

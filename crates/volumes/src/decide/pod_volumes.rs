@@ -23,7 +23,7 @@ pub enum Operation {
 /// Whether a volume is mounted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MountState {
-    /// Nothing of it is on the host.
+    /// The volume has no directory and no mount on the host.
     #[default]
     NotMounted,
     /// It may be mounted: an earlier agent left it, or an operation failed half-way.
@@ -51,7 +51,7 @@ pub struct VolumeState {
     pub desired: bool,
     /// Whether it is mounted.
     pub mount: MountState,
-    /// Its content may have changed and is to be computed again.
+    /// Its content may have changed and must be computed again.
     pub stale: bool,
     /// The operation under way.
     pub running: Option<Operation>,

@@ -90,7 +90,7 @@ fn unmount_does_not_wait_for_the_back_off_of_a_mount() {
 
 // behaviour: VOL-4
 #[test]
-fn failed_update_keeps_the_volume_mounted_and_is_tried_again() {
+fn failed_update_keeps_the_volume_mounted_and_is_retried() {
     let mut volumes = PodVolumes::default();
     volumes.set_desired([id("c")]);
     started(&mut volumes, 0.0);

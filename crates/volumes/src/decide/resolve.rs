@@ -177,7 +177,7 @@ pub enum ResolveError {
 }
 
 impl ResolveError {
-    /// Whether the API server could not be read: the volume may be all right.
+    /// Whether the API server could not be read: the volume may be valid.
     fn is_unread(&self) -> bool {
         let Self::Claim { error, .. } = self else { return false };
         match error {

@@ -19,7 +19,7 @@ use crate::decide::payload::{
 };
 use crate::manager::ManagerParts;
 
-/// Computes the content, and writes it unless it is on the host already.
+/// Computes the content, and writes it unless the host already has it.
 pub(super) async fn mount(
     parts: &ManagerParts,
     uid: &PodUid,

@@ -35,7 +35,7 @@ pub(super) async fn mount(
         return Ok(());
     }
     let ownership = ownership(pod, spec, false)
-        // The policy is for volumes with data of earlier pods.
+        // The policy only matters for volumes with data of earlier pods.
         .map(|ownership| Ownership { only_on_root_mismatch: false, ..ownership });
     set_up(parts, &place, file_system.as_ref()).await?;
     if let Some(ownership) = ownership {

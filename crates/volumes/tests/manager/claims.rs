@@ -137,7 +137,7 @@ fn with_device(uid: &str) -> Arc<Pod> {
 
 // behaviour: VOL-103
 #[tokio::test(start_paused = true)]
-async fn block_volume_is_mapped_for_each_pod_and_taken_back_also_after_a_restart() {
+async fn block_volume_is_mapped_per_pod_and_unmapped_across_restarts() {
     let harness = Harness::new();
     let mode = Some("Block".into());
     harness.storage.bind(PersistentVolumeRecord { mode, ..local("/dev/disk") });

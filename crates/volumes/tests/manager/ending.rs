@@ -44,7 +44,7 @@ async fn restarted_manager_changes_nothing_and_unmounts_after_release() {
 
 // behaviour: VOL-90
 #[tokio::test(start_paused = true)]
-async fn orphan_known_by_its_directory_alone_is_unmounted() {
+async fn orphan_known_only_by_its_directory_is_unmounted() {
     let harness = Harness::new();
     harness.put_config("fast");
     let pod = pod("u1", &every_kind());

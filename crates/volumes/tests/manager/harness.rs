@@ -148,7 +148,7 @@ impl Harness {
         Some(String::from_utf8(content).unwrap())
     }
 
-    /// Operations so far that change something.
+    /// The operations so far that change something on the host.
     pub(crate) fn changes(&self) -> Vec<(Operation, PathBuf)> {
         let mut all = self.host.calls();
         all.retain(|(operation, _)| {

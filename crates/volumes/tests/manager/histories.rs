@@ -55,7 +55,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// How far a pod is.
+/// The progress of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Phase {
     #[default]

@@ -11,7 +11,7 @@ use crate::harness::{Harness, pod, volume, with_config};
 
 // behaviour: VOL-80
 #[tokio::test(start_paused = true)]
-async fn wait_ends_when_all_volumes_are_mounted() {
+async fn wait_for_volumes_ends_when_all_are_mounted() {
     let harness = Harness::new();
     let volumes = json!([
         { "name": "scratch", "emptyDir": {} },
@@ -118,7 +118,7 @@ async fn panicking_or_hanging_mount_delays_no_other_pod() {
 
 // behaviour: VOL-85
 #[tokio::test(start_paused = true)]
-async fn failed_mount_is_tried_again_after_the_back_off() {
+async fn failed_mount_is_retried_after_the_back_off() {
     let harness = Harness::new();
     let pod = pod("u1", &json!([{ "name": "scratch", "emptyDir": {} }]));
     let path = volume(&pod, "empty-dir", "scratch");

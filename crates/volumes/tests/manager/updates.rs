@@ -27,7 +27,7 @@ async fn changed_object_is_written_without_a_remount() {
 
 // behaviour: VOL-87
 #[tokio::test(start_paused = true)]
-async fn failed_update_keeps_the_content_raises_an_event_and_is_retried() {
+async fn failed_update_keeps_the_content_records_an_event_and_is_retried() {
     let harness = Harness::new();
     let pod = with_config("u1");
     let place = volume(&pod, "configmap", "conf");

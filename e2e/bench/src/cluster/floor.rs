@@ -8,16 +8,16 @@ use model::machine::Machine;
 
 use super::node::pause;
 use super::place::ClusterPlace;
-use super::{ClusterPlan, Singles};
+use super::{ClusterPlan, SinglePodTimes};
 use crate::runtime::{BarePod, PodRequests};
 
 /// Measures pods one after the other. Returns the requests that the runtime received, too.
 pub(super) fn one_by_one(
     place: &ClusterPlace,
     plan: &ClusterPlan,
-) -> Result<(Singles, PodRequests)> {
+) -> Result<(SinglePodTimes, PodRequests)> {
     play(place, plan, |bare| {
-        let (mut singles, mut requests) = (Singles::default(), None);
+        let (mut singles, mut requests) = (SinglePodTimes::default(), None);
         for number in 0..plan.one_by_one {
             let name = format!("one-{number}");
             let begun = Instant::now();
@@ -62,7 +62,7 @@ impl Bare<'_> {
     }
 }
 
-/// Starts and stops pods by bare calls, and removes what is left of them.
+/// Starts and stops pods by bare calls, and removes their remaining containers and sandboxes.
 fn play<T>(
     place: &ClusterPlace,
     plan: &ClusterPlan,

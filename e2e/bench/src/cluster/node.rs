@@ -11,7 +11,7 @@ use testbed::wait;
 use super::place::{ClusterPlace, NAMESPACE};
 use super::requests::{Requests, of_pods};
 use super::watch::PodWatch;
-use super::{ClusterPlan, Costs, Quiet, Singles};
+use super::{ClusterPlan, Costs, Quiet, SinglePodTimes};
 use crate::agent::{self, NODE_NAME, Running};
 use crate::api::calls;
 use crate::plan::On;
@@ -22,7 +22,8 @@ use crate::usage::{self, Sleeper};
 /// The timeout of one pod, or a node, and of each of many.
 const AT_LEAST: Duration = Duration::from_mins(2);
 const EACH: Duration = Duration::from_secs(3);
-/// How long no request about removed pods may come until the last is taken as the last, and how long that may take.
+/// After this time without a request about removed pods, the latest counts as the last one; and the limit of that
+/// wait.
 const SILENCE: Duration = Duration::from_secs(1);
 const NOISE: Duration = Duration::from_mins(1);
 
@@ -39,7 +40,7 @@ pub(super) fn one_by_one(
     place: &ClusterPlace,
     plan: &ClusterPlan,
     agent: Agent,
-) -> Result<(Singles, PodRequests)> {
+) -> Result<(SinglePodTimes, PodRequests)> {
     play(place, plan, agent, |actor| {
         actor.settle();
         actor.one_by_one()
@@ -71,7 +72,7 @@ pub(super) fn costs(place: &ClusterPlace, plan: &ClusterPlan, agent: Agent) -> R
     })
 }
 
-/// Runs an action with an agent, from when its node is ready, and removes what it left.
+/// Runs an action with an agent whose node is ready, and removes its leftovers.
 pub(super) fn play<T>(
     place: &ClusterPlace,
     plan: &ClusterPlan,
@@ -130,7 +131,7 @@ impl Actor<'_> {
         thread::sleep(Duration::from_secs(self.plan.settle_seconds));
     }
 
-    /// Its costs, from when it is quiet without pods.
+    /// Measures its costs once it is idle without pods.
     fn costs(&self, sleeper: &Sleeper) -> Result<Costs> {
         let idle = self.quiet(sleeper)?;
         let mark = self.place.audit.mark()?;
@@ -174,8 +175,8 @@ impl Actor<'_> {
         })
     }
 
-    fn one_by_one(&self) -> Result<(Singles, PodRequests)> {
-        let (mut singles, mut requests) = (Singles::default(), None);
+    fn one_by_one(&self) -> Result<(SinglePodTimes, PodRequests)> {
+        let (mut singles, mut requests) = (SinglePodTimes::default(), None);
         let all = self.plan.one_by_one;
         for (number, name) in names("one", all).into_iter().enumerate() {
             let name = [name];

@@ -34,7 +34,8 @@ use crate::usage;
 const PATIENCE: Duration = Duration::from_mins(2);
 /// After all pods have changed, requests that were sent before may still be served.
 const TAIL: Duration = Duration::from_millis(500);
-/// The pause between two kills. A share of it is added, so that the kills cover all phases of a relist.
+/// The pause between two kills. A varying part of it is added, so that the kills cover all phases of a
+/// relist.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The plan of a round.
@@ -86,7 +87,7 @@ pub struct StatusRun {
     pub round: u32,
     /// The agent.
     pub agent: Agent,
-    /// Readiness changes of all pods at once.
+    /// The measured changes of readiness; in each, all pods change at the same time.
     pub flips: Vec<Flip>,
     /// Containers that were killed.
     pub exits: Vec<Exit>,

@@ -1,4 +1,5 @@
-//! A cheap client of the node's API: blocking, over TLS, without verifying the node's self-signed certificate.
+//! A cheap client of the node's API: blocking, over TLS, with a client certificate, without verifying the node's
+//! self-signed certificate.
 
 use std::io::{self, Read, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -6,9 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair,
+};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
 };
@@ -57,6 +62,37 @@ impl ServerCertVerifier for AnyCertificate {
     }
 }
 
+/// The certificate of a client, and the authority that signed it.
+#[derive(Debug)]
+pub(super) struct Identity {
+    /// For the node's `clientCAFile`.
+    pub(super) authority_pem: String,
+    certificate: CertificateDer<'static>,
+    key: KeyPair,
+}
+
+impl Identity {
+    /// A new authority and a certificate of it.
+    pub(super) fn generate() -> Result<Self> {
+        let mut authority = named("bench-authority")?;
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority_key = KeyPair::generate()?;
+        let authority_pem = authority.self_signed(&authority_key)?.pem();
+        let mut params = named("bench")?;
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate()?;
+        let signed = params.signed_by(&key, &Issuer::new(authority, authority_key))?;
+        Ok(Self { authority_pem, certificate: signed.der().clone(), key })
+    }
+}
+
+fn named(name: &str) -> Result<CertificateParams> {
+    let mut params = CertificateParams::new(Vec::new())?;
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
+    Ok(params)
+}
+
 type Stream = StreamOwned<ClientConnection, TcpStream>;
 
 /// A response.
@@ -79,13 +115,14 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(address: SocketAddr) -> Result<Self> {
+    pub(super) fn new(address: SocketAddr, identity: &Identity) -> Result<Self> {
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(identity.key.serialize_der()));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
-            .with_no_client_auth();
+            .with_client_auth_cert(vec![identity.certificate.clone()], key)?;
         Ok(Self { address, tls: Arc::new(tls) })
     }
 

@@ -51,7 +51,7 @@ pub(super) struct Controller {
 }
 
 impl Controller {
-    /// Starts one with these flags after those of both.
+    /// Starts a controller with these flags, appended to the common flags.
     pub(super) fn start(
         instance: &Instance,
         programs: &Programs,

@@ -75,7 +75,7 @@ fn digests_match_their_blobs() {
 }
 
 #[test]
-fn sha256_of_a_known_text_is_right() {
+fn sha256_of_a_known_text_is_correct() {
     assert_eq!(
         Descriptor::of(b"abc", "").digest,
         "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

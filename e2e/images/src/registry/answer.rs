@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use super::http::{BadRequest, Method, Request};
-use super::{Registry, Repository};
+use super::{FaultKind, Registry, Repository, TOKEN, TOKEN_PATH, Tokens};
 use crate::oci::json;
 
 const JSON: &str = "application/json";
@@ -21,6 +21,8 @@ pub enum Status {
     NotFound,
     MethodNotAllowed,
     HeadTooLarge,
+    TooManyRequests,
+    ServerError,
 }
 
 impl Status {
@@ -32,6 +34,8 @@ impl Status {
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
             Self::HeadTooLarge => 431,
+            Self::TooManyRequests => 429,
+            Self::ServerError => 500,
         }
     }
 
@@ -43,6 +47,8 @@ impl Status {
             Self::NotFound => "Not Found",
             Self::MethodNotAllowed => "Method Not Allowed",
             Self::HeadTooLarge => "Request Header Fields Too Large",
+            Self::TooManyRequests => "Too Many Requests",
+            Self::ServerError => "Internal Server Error",
         }
     }
 }
@@ -55,6 +61,8 @@ pub struct Answer<'r> {
     /// Of a manifest or a blob.
     pub digest: Option<&'r str>,
     pub body: Cow<'r, [u8]>,
+    /// Whether the connection ends in the middle of the body.
+    pub is_cut: bool,
 }
 
 /// A name for a failure that clients know.
@@ -64,7 +72,10 @@ enum Code {
     BlobUnknown,
     ManifestUnknown,
     NameUnknown,
+    #[serde(rename = "TOOMANYREQUESTS")]
+    TooManyRequests,
     Unauthorized,
+    Unknown,
     Unsupported,
 }
 
@@ -82,12 +93,13 @@ struct Failure<'a> {
 impl<'r> Answer<'r> {
     fn found(content_type: &'r str, digest: Option<&'r str>, body: &'r [u8]) -> Self {
         let (content_type, body) = (Cow::Borrowed(content_type), Cow::Borrowed(body));
-        Self { status: Status::Ok, content_type, digest, body }
+        Self { status: Status::Ok, content_type, digest, body, is_cut: false }
     }
 
     fn failed(status: Status, code: Code, message: &str) -> Self {
         let body = json(&Errors { errors: [Failure { code, message }] });
-        Self { status, content_type: Cow::Borrowed(JSON), digest: None, body: Cow::Owned(body) }
+        let (content_type, body) = (Cow::Borrowed(JSON), Cow::Owned(body));
+        Self { status, content_type, digest: None, body, is_cut: false }
     }
 
     /// The response to a malformed request.
@@ -103,6 +115,9 @@ impl<'r> Answer<'r> {
 impl Registry {
     /// Answers a request.
     pub fn answer(&self, request: &Request) -> Answer<'_> {
+        if let Some(tokens) = self.tokens.as_ref().filter(|_| request.path == TOKEN_PATH) {
+            return token(tokens, request);
+        }
         if self.authorization.is_some() && self.authorization != request.authorization {
             let message = "authentication required";
             return Answer::failed(Status::Unauthorized, Code::Unauthorized, message);
@@ -121,11 +136,24 @@ impl Registry {
         let Some(repository) = self.repositories.get(name) else {
             return not_found(Code::NameUnknown, "no such repository");
         };
+        let is_blob_read = matches!((&kind, &request.method), (Kind::Blob, Method::Get));
+        let fault = self.faults.iter().find_map(|fault| fault.of(name, is_blob_read));
+        match fault {
+            Some(FaultKind::TooManyRequests) => {
+                let message = "too many requests";
+                return Answer::failed(Status::TooManyRequests, Code::TooManyRequests, message);
+            }
+            Some(FaultKind::ServerError) => {
+                return Answer::failed(Status::ServerError, Code::Unknown, "internal error");
+            }
+            Some(FaultKind::CutBody) | None => {}
+        }
         let (found, missing) = match kind {
             Kind::Manifest => (self.manifest(repository, reference), Code::ManifestUnknown),
             Kind::Blob => (self.blob(repository, reference), Code::BlobUnknown),
         };
-        found.unwrap_or_else(|| not_found(missing, "not in this repository"))
+        let found = found.unwrap_or_else(|| not_found(missing, "not in this repository"));
+        Answer { is_cut: fault == Some(FaultKind::CutBody), ..found }
     }
 
     fn manifest<'r>(&'r self, repository: &'r Repository, reference: &str) -> Option<Answer<'r>> {
@@ -138,6 +166,21 @@ impl Registry {
         let digest = repository.blobs.get(digest)?;
         Some(Answer::found(BLOB, Some(digest), self.blobs.get(digest)?))
     }
+}
+
+/// Exchanges a login for the token.
+fn token<'r>(tokens: &Tokens, request: &Request) -> Answer<'r> {
+    if let Method::Other(_) = request.method {
+        // Clients ask by POST first, and then by GET.
+        let message = "tokens are requested by GET";
+        return Answer::failed(Status::MethodNotAllowed, Code::Unsupported, message);
+    }
+    if request.authorization.as_ref() != Some(&tokens.authorization) {
+        return Answer::failed(Status::Unauthorized, Code::Unauthorized, "wrong login");
+    }
+    let body = Cow::Owned(json(&serde_json::json!({ "token": TOKEN })));
+    let content_type = Cow::Borrowed(JSON);
+    Answer { status: Status::Ok, content_type, digest: None, body, is_cut: false }
 }
 
 enum Kind {

@@ -45,7 +45,7 @@ impl fmt::Display for Method {
     }
 }
 
-/// Why the input is no request.
+/// Why the input is not a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadRequest {
     #[error("the head of a request has at most {HEAD_LIMIT} bytes")]
@@ -118,17 +118,19 @@ pub(super) fn exchange(
     mut stream: impl Read + Write,
     log: &dyn Fn(&str),
 ) -> io::Result<()> {
-    let (asked, answer, with_body) = match Request::read(&mut stream)? {
+    let (asked, answer, with_body, challenge) = match Request::read(&mut stream)? {
         Ok(request) => {
             let asked = format!("{} {}", request.method, request.path);
-            (asked, registry.answer(&request), request.method != Method::Head)
+            let challenge = registry.challenge(&request.path);
+            (asked, registry.answer(&request), request.method != Method::Head, challenge)
         }
-        Err(problem) => ("?".to_owned(), Answer::to_bad(problem), true),
+        Err(problem) => ("?".to_owned(), Answer::to_bad(problem), true, String::new()),
     };
     log(&format!("{asked} {}", answer.status.code()));
-    stream.write_all(head(&answer).as_bytes())?;
+    stream.write_all(head(&answer, &challenge).as_bytes())?;
     if with_body {
-        send(&mut stream, &answer.body, registry.pace)?;
+        let end = if answer.is_cut { answer.body.len() / 2 } else { answer.body.len() };
+        send(&mut stream, &answer.body[..end], registry.pace)?;
     }
     stream.flush()
 }
@@ -144,7 +146,7 @@ fn send(stream: &mut impl Write, body: &[u8], pace: Option<NonZeroUsize>) -> io:
     Ok(())
 }
 
-fn head(answer: &Answer<'_>) -> String {
+fn head(answer: &Answer<'_>, challenge: &str) -> String {
     let (code, phrase) = (answer.status.code(), answer.status.phrase());
     let mut lines = vec![
         format!("HTTP/1.1 {code} {phrase}"),
@@ -157,7 +159,10 @@ fn head(answer: &Answer<'_>) -> String {
         lines.push(format!("Docker-Content-Digest: {digest}"));
     }
     if answer.status == Status::Unauthorized {
-        lines.push("WWW-Authenticate: Basic realm=\"registry\"".to_owned());
+        lines.push(format!("WWW-Authenticate: {challenge}"));
+    }
+    if matches!(answer.status, Status::TooManyRequests | Status::ServerError) {
+        lines.push("Retry-After: 1".to_owned());
     }
     if answer.status == Status::MethodNotAllowed {
         lines.push("Allow: GET, HEAD".to_owned());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::Registry;
 use super::http::exchange;
 
-/// The number of clients that are served at a time; the kernel queues some more.
+/// The number of clients that are served at a time. The kernel queues further connections.
 const WORKERS: usize = 8;
 /// The timeout of a client's request.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -85,17 +85,17 @@ fn received(bytes: &[u8], log: Vec<String>) -> Received {
     Received { status, head, body: bytes[end + 4..].to_vec(), log }
 }
 
-fn ask(registry: &Registry, method: &str, target: &str) -> Received {
+fn send_request(registry: &Registry, method: &str, target: &str) -> Received {
     let request = format!("{method} {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: */*\r\n\r\n");
     send(registry, request.as_bytes())
 }
 
 fn get(registry: &Registry, target: &str) -> Received {
-    ask(registry, "GET", target)
+    send_request(registry, "GET", target)
 }
 
 #[test]
-fn version_check_is_answered() {
+fn version_check_returns_the_registry_version() {
     for path in ["/v2/", "/v2"] {
         let answer = get(&registry(), path);
         assert_eq!((answer.status, answer.json()), (200, serde_json::json!({})));
@@ -106,15 +106,15 @@ fn version_check_is_answered() {
 #[test]
 fn private_registry_requires_its_login() {
     let registry = registry().with_login("robot:secret");
-    let ask = |header: &str| {
+    let send_request = |header: &str| {
         send(&registry, format!("GET {WORKLOAD} HTTP/1.1\r\n{header}\r\n\r\n").as_bytes())
     };
     for header in ["Accept: */*", "Authorization: Basic eDp5"] {
-        let answer = ask(header);
+        let answer = send_request(header);
         assert_eq!((answer.status, answer.failure()), (401, "UNAUTHORIZED".to_owned()));
         assert_eq!(answer.header("WWW-Authenticate"), Some("Basic realm=\"registry\""));
     }
-    assert_eq!(ask("authorization: Basic cm9ib3Q6c2VjcmV0").status, 200);
+    assert_eq!(send_request("authorization: Basic cm9ib3Q6c2VjcmV0").status, 200);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn all_blobs_of_a_manifest_are_served() {
 fn head_response_equals_get_without_a_body() {
     let registry = registry();
     for path in ["/v2/", WORKLOAD, "/v2/ferrolet/workload/manifests/2", "/"] {
-        let (get, head) = (get(&registry, path), ask(&registry, "HEAD", path));
+        let (get, head) = (get(&registry, path), send_request(&registry, "HEAD", path));
         assert_eq!((head.head, head.body), (get.head, vec![]), "{path}");
     }
 }
@@ -192,7 +192,7 @@ fn unknown_path_is_not_found() {
 #[test]
 fn methods_that_write_are_rejected() {
     for method in ["PUT", "POST", "PATCH", "DELETE", "get"] {
-        let answer = ask(&registry(), method, WORKLOAD);
+        let answer = send_request(&registry(), method, WORKLOAD);
         assert_eq!((answer.status, &*answer.failure()), (405, "UNSUPPORTED"), "{method}");
         assert_eq!(answer.header("Allow"), Some("GET, HEAD"));
     }
@@ -243,19 +243,19 @@ fn oversized_request_head_is_rejected() {
 fn every_request_is_logged_with_its_result() {
     let registry = registry();
     assert_eq!(get(&registry, "/v2/").log, ["GET /v2/ 200"]);
-    assert_eq!(ask(&registry, "HEAD", "/x?y").log, ["HEAD /x 404"]);
-    assert_eq!(ask(&registry, "PUT", "/v2/").log, ["PUT /v2/ 405"]);
+    assert_eq!(send_request(&registry, "HEAD", "/x?y").log, ["HEAD /x 404"]);
+    assert_eq!(send_request(&registry, "PUT", "/v2/").log, ["PUT /v2/ 405"]);
     assert_eq!(send(&registry, b"nonsense").log, ["? 400"]);
 }
 
 proptest! {
     #[test]
-    fn any_input_is_answered(sent in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_input_gets_a_response(sent in prop::collection::vec(any::<u8>(), 0..200)) {
         prop_assert!(send(&registry(), &sent).status >= 200);
     }
 
     #[test]
-    fn any_path_is_answered(
+    fn any_path_gets_a_response(
         parts in prop::collection::vec("(v2|ferrolet|workload|manifests|blobs|1|[ -~]{0,3})", 0..8),
     ) {
         let answer = get(&registry(), &format!("/{}", parts.join("/")));
@@ -284,7 +284,7 @@ fn client_is_served_over_tcp_after_malformed_requests() {
     // More malformed requests of each kind than there are workers.
     let mut large = b"GET /".to_vec();
     large.resize(100_000, b'x');
-    // The begin of a TLS greeting: the client waits for a response before it goes on.
+    // The start of a TLS greeting: the client waits for a response before it continues.
     let greeting = b"\x16\x03\x01\x02\x00";
     let upload = "PUT /v2/ferrolet/workload/manifests/1 HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello";
     for _ in 0..20 {

@@ -14,7 +14,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 const MOST: u64 = 64 << 10;
 
 /// Gets `path` over HTTPS, or HTTP without a configuration; a status other than 200 is an error.
-pub(crate) fn ask(
+pub(crate) fn check_health(
     address: SocketAddr,
     path: &str,
     tls: Option<&Arc<ClientConfig>>,

@@ -109,7 +109,7 @@ fn holder_killed_at_any_moment_of_the_start_leaves_nothing() {
     let before = Snapshot::take().unwrap();
     for milliseconds in [1, 5, 10, 20, 40, 60, 80, 120, 200, 400, 800] {
         let mut child = Command::new(TESTBED).args(["run", "sleep", "1000"]).spawn().unwrap();
-        // This is no wait for an event: the moment is arbitrary.
+        // This is not a wait for an event: the moment is arbitrary.
         thread::sleep(Duration::from_millis(milliseconds));
         let supervisor = supervisor_of(child.id());
         child.kill().unwrap();
@@ -200,7 +200,7 @@ fn frozen_container_of_a_killed_supervisor_is_removed() {
     restored(&before, slots);
 }
 
-/// Removes what the test below leaves on purpose, also when an assertion fails.
+/// Removes everything that the test below leaves on purpose, even if an assertion fails.
 struct Undo(Vec<Vec<String>>);
 
 impl Drop for Undo {

@@ -35,10 +35,10 @@ fn start() -> Instance {
 }
 
 /// Waits for a value; panics with `what` when it does not come.
-fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+fn eventually<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + Duration::from_secs(30);
     loop {
-        if let Some(value) = ask() {
+        if let Some(value) = check() {
             return value;
         }
         assert!(Instant::now() < end, "{what}: not within 30 s");

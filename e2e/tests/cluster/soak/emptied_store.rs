@@ -14,7 +14,7 @@ use crate::objects::{node, pod};
 const NAMESPACE: &str = "wiped";
 const PODS: &str = "/api/v1/namespaces/wiped/pods";
 
-/// The number of writes in the first store beyond those in the second.
+/// How many more writes the first store gets than the second.
 const AHEAD: usize = 300;
 
 /// Creates a terminated pod, several times.

@@ -8,13 +8,13 @@ fn critical_pod_preempts_a_pod_of_lower_priority() -> Result<()> {
     let mut node = Node::start()?;
     let half = processors(&node)? * 500;
     let (lesser, critical) = (format!("{}m", half + 100), format!("{half}m"));
-    node.write_manifest("lesser.yaml", &asking("lesser", "priority: 0", &lesser))?;
-    node.write_manifest("beside.yaml", &asking("beside", "priority: 5", "10m"))?;
+    node.write_manifest("lesser.yaml", &requesting("lesser", "priority: 0", &lesser))?;
+    node.write_manifest("beside.yaml", &requesting("beside", "priority: 5", "10m"))?;
     node.start_agent()?;
     node.wait_running("lesser")?;
     let beside = node.wait_running("beside")?;
     let class = "priorityClassName: system-node-critical";
-    node.write_manifest("critical.yaml", &asking("critical", class, &critical))?;
+    node.write_manifest("critical.yaml", &requesting("critical", class, &critical))?;
     node.wait_running("critical")?;
     let status = failed(&node, "lesser", "Preempting")?;
     ensure!(status["message"] == "Preempted in order to admit critical pod", "{status:#}");
@@ -26,7 +26,7 @@ fn critical_pod_preempts_a_pod_of_lower_priority() -> Result<()> {
         containers.iter().all(|container| container.state != "RUNNING").then_some(())
     })?;
     ensure!(node.wait_running("beside")? == beside, "it was changed");
-    let described = node.ask(&["describe", "lesser"])?;
+    let described = node.ferrolet(&["describe", "lesser"])?;
     ensure!(described.contains("Preempting"), "{described}");
     node.stop()
 }
@@ -56,13 +56,13 @@ fn node_selector_and_host_ports_decide_admission() -> Result<()> {
 #[test]
 fn running_pod_stays_when_reservations_grow() -> Result<()> {
     let mut node = Node::start()?;
-    node.write_manifest("web.yaml", &asking("web", "", "500m"))?;
+    node.write_manifest("web.yaml", &requesting("web", "", "500m"))?;
     node.start_agent()?;
     let before = node.wait_running("web")?;
     node.stop_agent()?;
     let reserved = processors(&node)? * 1000 - 100;
     node.configure(&format!("systemReserved: {{cpu: {reserved}m}}"))?;
-    node.write_manifest("a-new.yaml", &asking("a-new", "", "50m"))?;
+    node.write_manifest("a-new.yaml", &requesting("a-new", "", "50m"))?;
     node.start_agent()?;
     failed(&node, "a-new", "UnexpectedAdmissionError")?;
     node.wait_for_log(&["Pod synced", "web"])?;

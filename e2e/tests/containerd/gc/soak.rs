@@ -62,7 +62,7 @@ fn gc_continues_after_an_agent_killed_in_mid_pass() -> Result<()> {
     node.start_agent()?;
     let web = node.wait_running("web")?;
     for number in 0..PODS {
-        node.wait_for_log(&["pod has ended", &format!("default/job{number}-")])?;
+        node.wait_for_log(&["Pod terminated and cleaned up", &format!("default/job{number}-")])?;
     }
     node.stop_agent()?;
     for number in 0..PODS {

@@ -19,7 +19,7 @@ fn regular_gc_pass_removes_the_containers_and_sandboxes_of_its_plan() -> Result<
     node.wait_for_containers("web", "it runs anew", |containers| {
         one_running(containers).filter(|next| next.id != first.id)
     })?;
-    let plan = || json(&node.ask(&["gc", "plan", "-o", "json"])?);
+    let plan = || json(&node.ferrolet(&["gc", "plan", "-o", "json"])?);
     let planned = node.explained(wait::until("both are planned to be removed", PASS, || {
         let plan = plan()?;
         Ok(if ids(&plan, "remove").len() == 2 { Ok(plan) } else { Err(format!("{plan:#}")) })
@@ -35,7 +35,7 @@ fn regular_gc_pass_removes_the_containers_and_sandboxes_of_its_plan() -> Result<
     let gone: BTreeSet<String> = going.into_iter().map(|(_, id)| id).collect();
     ensure!(there(&node)? == before.difference(&gone).cloned().collect(), "{:?}", there(&node)?);
     for (id, rule) in [(&first.id, "per-container-cap"), (&sandbox.id, "sandbox-older")] {
-        let why = node.ask(&["gc", "why", id])?;
+        let why = node.ferrolet(&["gc", "why", id])?;
         ensure!(why.contains("was removed") && why.contains(rule), "{why}");
     }
     node.stop()

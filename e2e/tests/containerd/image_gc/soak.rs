@@ -40,16 +40,16 @@ fn failed_calls_remove_no_image_and_the_next_pass_frees_space() -> Result<()> {
     for fault in ["ListImages=unavailable", "ImageFsInfo=hang", "ImageFsInfo=deadline"] {
         small.proxy()?.fault(fault)?;
         small.node.start_agent()?;
-        let said = small.wait_for_pass()?;
-        ensure!(said.contains("failed once"), "{fault}: {said}");
+        let output = small.wait_for_pass()?;
+        ensure!(output.contains("failed once"), "{fault}: {output}");
         ensure!(small.left()? == NAMES, "an image was removed despite {fault}");
         small.node.stop_agent()?;
     }
     // One removal fails; the others compensate it.
     small.proxy()?.fault("RemoveImage=unavailable")?;
     small.node.start_agent()?;
-    let said = small.wait_for_pass()?;
-    ensure!(said.contains("errors in image deletion"), "{said}");
+    let output = small.wait_for_pass()?;
+    ensure!(output.contains("errors in image deletion"), "{output}");
     small.wait_for_room(wanted)?;
     ensure!(small.left()?.len() >= 2, "{:?}", small.left()?);
     small.node.stop()
@@ -73,8 +73,8 @@ fn image_stays_while_the_runtime_cannot_list_containers() -> Result<()> {
     ] {
         small.proxy()?.fault(&format!("{method}=unavailable times=all"))?;
         small.node.start_agent_with_flags(&[&own])?;
-        let said = small.wait_for_pass()?;
-        ensure!(said.contains(expected), "{method}: {said}");
+        let output = small.wait_for_pass()?;
+        ensure!(output.contains(expected), "{method}: {output}");
         ensure!(small.left()? == NAMES, "an image was removed although {method} failed");
         small.met(method)?;
         if method != "RemoveImage" {
@@ -83,15 +83,15 @@ fn image_stays_while_the_runtime_cannot_list_containers() -> Result<()> {
     }
     // Errors of a running agent.
     small.proxy()?.fault("ListContainers=unavailable times=all")?;
-    let said = small.pass_now();
-    ensure!(said.contains("list image uses of containers"), "{said}");
+    let output = small.pass_now();
+    ensure!(output.contains("list image uses of containers"), "{output}");
     ensure!(small.left()? == NAMES, "an image was removed although the list of containers failed");
     small.met("ListContainers")?;
     // The sandbox image is cached by now.
     small.proxy()?.fault("ListPodSandbox=unavailable times=all")?;
-    let said = small.pass_now();
+    let output = small.pass_now();
     small.met("ListPodSandbox")?;
-    small.wait_for_room(wanted).with_context(|| said)?;
+    small.wait_for_room(wanted).with_context(|| output)?;
     let images = small.images()?;
     for name in ["ferrolet.test/workload:1", "ferrolet.test/pause:1"] {
         ensure!(images.iter().any(|image| image == name), "{images:?}");

@@ -14,7 +14,7 @@ fn failed_garbage_collection_is_an_event_of_the_node() -> Result<()> {
     cluster.wait_node_ready()?;
     let too_full = cluster.wait_for_node_event("FreeDiskSpaceFailed", "(freed 0 bytes)")?;
     cluster.node().run("rm", &["-r", "/var/log/pods"])?;
-    let run = cluster.node().ask(&["gc", "run"]);
+    let run = cluster.node().ferrolet(&["gc", "run"]);
     ensure!(run.is_err(), "{run:?}");
     let failed = cluster.wait_for_node_event("ContainerGCFailed", "podLogsDirectory")?;
     for event in [too_full, failed] {

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::agent::Agent;
 use e2e::cluster_node::{ClusterNode, NAMESPACE};
 use e2e::credentials::{expired_certificate, expired_token, foreign_certificate};
-use e2e::https::{Port, Who, let_use_nodes, make_account, token};
+use e2e::https::{Credentials, Port, let_use_nodes, make_account, token};
 use e2e::node::PATIENCE;
 use e2e::node_api;
 use serde_json::json;
@@ -76,17 +76,17 @@ impl Account {
         self.verbs.contains(&verb(method, path)) && subresources.iter().any(has)
     }
 
-    fn client(&self, cluster: &ClusterNode) -> Result<Who> {
+    fn client(&self, cluster: &ClusterNode) -> Result<Credentials> {
         let account = make_account(cluster, NAMESPACE, self.name)?;
         let_use_nodes(cluster, NAMESPACE, self.name, self.verbs, self.subresources)?;
-        Ok(Who::Token(token(cluster, &account, &json!({}))?))
+        Ok(Credentials::Token(token(cluster, &account, &json!({}))?))
     }
 }
 
-/// Sends each request as one client; `expected` has the status for each.
+/// Sends each request as one client; `expected` has the status of each.
 fn check(
     port: &Port<'_>,
-    who: &Who,
+    who: &Credentials,
     name: &str,
     expected: impl Fn(&str, &str, u16, &[&str]) -> u16,
 ) -> Result<Vec<String>> {
@@ -106,18 +106,21 @@ fn check(
 fn only_allowed_clients_are_let_in_to_each_path() -> Result<()> {
     let mut cluster = node_api::start(Agent::Ferrolet, &[])?;
     let node = SocketAddr::from((cluster.node().instance().node_ip(), 10250));
-    let admin = Who::Certificate(cluster.kubeconfig(&User::admin())?);
-    let ordinary = Who::Certificate(cluster.kubeconfig(&User::new("jane"))?);
+    let admin = Credentials::Certificate(cluster.kubeconfig(&User::admin())?);
+    let ordinary = Credentials::Certificate(cluster.kubeconfig(&User::new("jane"))?);
     let accounts = ACCOUNTS.iter().map(|account| account.client(&cluster));
-    let accounts: Vec<Who> = accounts.collect::<Result<_>>()?;
-    let Who::Token(good) = &accounts[1] else { unreachable!("accounts have tokens") };
+    let accounts: Vec<Credentials> = accounts.collect::<Result<_>>()?;
+    let Credentials::Token(good) = &accounts[1] else { unreachable!("accounts have tokens") };
     let refused = [
-        ("no credentials", Who::Anonymous),
-        ("foreign certificate", Who::Certificate(foreign_certificate(&cluster)?)),
-        ("expired certificate", Who::Certificate(expired_certificate(&cluster)?)),
-        ("expired token", Who::Token(expired_token(&cluster, good)?)),
-        ("bad token", Who::Token("nonsense".to_owned())),
-        ("altered token", Who::Token(format!("{}x", good.trim_end_matches(char::is_alphanumeric)))),
+        ("no credentials", Credentials::Anonymous),
+        ("foreign certificate", Credentials::Certificate(foreign_certificate(&cluster)?)),
+        ("expired certificate", Credentials::Certificate(expired_certificate(&cluster)?)),
+        ("expired token", Credentials::Token(expired_token(&cluster, good)?)),
+        ("bad token", Credentials::Token("nonsense".to_owned())),
+        (
+            "altered token",
+            Credentials::Token(format!("{}x", good.trim_end_matches(char::is_alphanumeric))),
+        ),
     ];
     let port = Port::new(&cluster, node)?.self_signed();
     let mut wrong = check(&port, &admin, "admin", |_, _, served, _| served)?;
@@ -139,9 +142,9 @@ fn only_allowed_clients_are_let_in_to_each_path() -> Result<()> {
     cluster.kill_api_server()?;
     let port = Port::new(&cluster, node)?.self_signed();
     // A certificate without a cached authorization, and a token without a cached review.
-    let unknown = Who::Certificate(cluster.kubeconfig(&User::new("joe"))?);
+    let unknown = Credentials::Certificate(cluster.kubeconfig(&User::new("joe"))?);
     let mut wrong = check(&port, &unknown, "API server away", |_, _, _, _| 500)?;
-    let other = Who::Token("other".to_owned());
+    let other = Credentials::Token("other".to_owned());
     wrong.extend(check(&port, &other, "API server away, token", |_, _, _, _| 401)?);
     ensure!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
     cluster.stop()

@@ -19,7 +19,7 @@ fn kubectl_copies_attaches_resizes_and_debugs() -> Result<()> {
     cluster.node().explained(resize(&cluster, "tools"))?;
     cluster.node().explained(debug(&cluster, "tools", TOOLS))?;
     // The log has the user of each request.
-    let why = cluster.node().ask(&["why", &format!("{NAMESPACE}/tools")])?;
+    let why = cluster.node().ferrolet(&["why", &format!("{NAMESPACE}/tools")])?;
     for part in ["exec", "attach", "doctor", "tar"] {
         ensure!(why.contains(part), "{part} is not in:\n{why}");
     }

@@ -26,7 +26,7 @@ fn kubectl_logs_has_no_gap_after_a_minute_of_20_megabytes_a_second() -> Result<(
     cluster.stop()
 }
 
-/// The first line of the file that the links lead to.
+/// The start of the file on the node that the attacker's links point to.
 const SECRET: &str = "root:";
 
 /// A pod that has the node's logs as a volume.
@@ -42,7 +42,7 @@ fn make_attacker(cluster: &ClusterNode) -> Result<String> {
     Ok(log_directory(&attacker))
 }
 
-/// Checks that an attempt to read a file through a link fails, and shows none of it.
+/// Checks that an attempt to read a file through a link fails, and shows no content.
 fn is_refused(cluster: &ClusterNode, args: &[&str]) -> Result<()> {
     let output = kubectl_output(cluster, args)?;
     let shown = String::from_utf8_lossy(&output.stdout);

@@ -65,7 +65,7 @@ fn terminal_is_passed_on(node: &Node) -> Result<()> {
     Ok(())
 }
 
-/// A request through a forwarded port is answered by the pod, twice over the same forwarder.
+/// The pod responds to requests through a forwarded port, twice over the same forwarder.
 fn forwarded_port_answers(node: &Node) -> Result<()> {
     let mut forward = spawn(node, &["port-forward", "web", ":8080"])?;
     let output = forward.0.stdout.take().context("its standard output")?;
@@ -91,7 +91,7 @@ fn link_in_the_place_of_a_log_is_refused(node: &Node) -> Result<()> {
     let pods = node.names_in(directory)?;
     let pod = pods.iter().find(|name| name.starts_with("shop_web")).context("logs of the pod")?;
     node.run("ln", &["-sf", "/etc/passwd", &format!("{directory}/{pod}/main/0.log")])?;
-    let answer = node.ask(&["logs", "web"]);
+    let answer = node.ferrolet(&["logs", "web"]);
     let text = format!("{answer:?}");
     ensure!(answer.is_err() && !text.contains("root:"), "{text}");
     Ok(())
@@ -106,7 +106,7 @@ fn ferrolet_exec_and_port_forward_work_on_a_node_without_a_cluster() -> Result<(
     node.explained(input_reaches_the_command(&node))?;
     node.explained(terminal_is_passed_on(&node))?;
     node.explained(forwarded_port_answers(&node))?;
-    let why = node.ask(&["why", "shop/web"])?;
+    let why = node.ferrolet(&["why", "shop/web"])?;
     for part in ["/workload copy", "port-forward", "8080"] {
         ensure!(why.contains(part), "{part} is not in:\n{why}");
     }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::agent::Agent;
 use e2e::cluster_node::{ClusterNode, NAMESPACE};
 use e2e::differences::{differences, leaves};
-use e2e::https::{Port, Reply, Who, let_use_nodes, make_account, token};
+use e2e::https::{Credentials, Port, Reply, let_use_nodes, make_account, token};
 use e2e::node_api;
 use serde_json::{Map, Value, json};
 use testbed::User;
@@ -46,10 +46,10 @@ fn play(agent: Agent) -> Result<BTreeMap<String, String>> {
     cluster.make_pod("web", &["serve", "8080"])?;
     cluster.wait_ready_at_last(&ClusterNode::pod_path("web"))?;
     let node = SocketAddr::from((cluster.node().instance().node_ip(), 10250));
-    let admin = Who::Certificate(cluster.kubeconfig(&User::admin())?);
+    let admin = Credentials::Certificate(cluster.kubeconfig(&User::admin())?);
     let account = make_account(&cluster, NAMESPACE, "reader")?;
     let_use_nodes(&cluster, NAMESPACE, "reader", &["get"], &["nodes/proxy"])?;
-    let reader = Who::Token(token(&cluster, &account, &json!({}))?);
+    let reader = Credentials::Token(token(&cluster, &account, &json!({}))?);
     let port = Port::new(&cluster, node)?.self_signed();
     let instance = cluster.node().instance().dir().display().to_string();
     let mut answers = Map::new();
@@ -60,7 +60,7 @@ fn play(agent: Agent) -> Result<BTreeMap<String, String>> {
         let who = match who {
             "admin" => &admin,
             "reader" => &reader,
-            "anonymous" => &Who::Anonymous,
+            "anonymous" => &Credentials::Anonymous,
             other => anyhow::bail!("no client {other}"),
         };
         let reply = port.send(who, method, path).context(line)?;

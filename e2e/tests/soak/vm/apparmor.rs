@@ -65,8 +65,8 @@ fn pod_runs_only_with_its_apparmor_profile() -> Result<()> {
         })?;
     }
     let (_, code) = node.wait_ended("forbidden")?;
-    let said = node.pod_log("forbidden", "main")?;
-    ensure!(code == 125 && said.contains("Permission denied"), "{code}: {said}");
+    let printed = node.pod_log("forbidden", "main")?;
+    ensure!(code == 125 && printed.contains("Permission denied"), "{code}: {printed}");
 
     // The runtime knows the loaded profiles; with upstream's kubelet too it reports a missing one.
     let (reason, message) = node.wait_for_status("absent", "it waits", |status| {

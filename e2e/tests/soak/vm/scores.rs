@@ -14,7 +14,7 @@ const SIDECAR: &str = "initContainers:
     restartPolicy: Always
   containers:";
 
-/// The process of a pod's sandbox: its cgroup is beside those of the containers.
+/// The process of a pod's sandbox: its cgroup is a sibling of the containers' cgroups.
 fn sandbox(node: &VmNode, container: &VmContainer) -> Result<VmContainer> {
     let (pod, _) = container.cgroup.rsplit_once('/').context("a cgroup has a path")?;
     let beside = node.vm().directories(&format!("{CGROUPS}{pod}"))?;

@@ -112,7 +112,7 @@ fn wait_for_directories(node: &Node, pods: usize, mounts: usize) -> Result<()> {
     }))
 }
 
-/// Changes, adds and removes pods at random; `rounds` has the current ones.
+/// Changes, adds and removes pods at random; `rounds` has the current pods.
 fn change(
     node: &Node,
     random: &mut Random,

@@ -8,7 +8,7 @@ use e2e::agent::Agent;
 use e2e::cluster_node::{ClusterNode, IMAGE, PODS, pod};
 use e2e::container_files::ContainerFiles;
 use e2e::node::{Node, PATIENCE};
-use rcgen::{CertificateParams, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use serde_json::{Value, json};
 use testbed::{ControlPlaneOptions, Options, wait};
 
@@ -44,7 +44,8 @@ impl Drop for Disk<'_> {
 
 /// A trust bundle of a signer with one new certificate. Returns the certificate.
 fn make_bundle(cluster: &ClusterNode, name: &str) -> Result<String> {
-    let (key, params) = (KeyPair::generate()?, CertificateParams::new(vec![name.to_owned()])?);
+    let (key, mut params) = (KeyPair::generate()?, CertificateParams::new(vec![name.to_owned()])?);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let certificate = params.self_signed(&key)?.pem();
     let bundle = json!({
         "apiVersion": "certificates.k8s.io/v1beta1", "kind": "ClusterTrustBundle",

@@ -38,7 +38,7 @@ fn sh(node: &Node, script: &str) -> Result<String> {
 
 /// The item of a path in `gc plan`.
 fn planned(node: &Node, path: &str) -> Result<Option<Value>> {
-    let plan = node.ask(&["gc", "plan", "-o", "json"])?;
+    let plan = node.ferrolet(&["gc", "plan", "-o", "json"])?;
     let plan: Value = serde_json::from_str(&plan).with_context(|| plan.clone())?;
     let items = plan["items"].as_array().context("a plan has items")?;
     Ok(items.iter().find(|item| item["id"] == path).cloned())
@@ -66,7 +66,7 @@ fn wait_until_removed(node: &Node, path: &str) -> Result<()> {
 
 /// How often the journal has a failed removal of a path.
 fn failures(node: &Node, path: &str) -> Result<usize> {
-    let why = node.ask(&["gc", "why", path, "-o", "json"])?;
+    let why = node.ferrolet(&["gc", "why", path, "-o", "json"])?;
     let why: Value = serde_json::from_str(&why).with_context(|| why.clone())?;
     let entries = why["entries"].as_array().context("an answer has entries")?;
     Ok(entries.iter().filter(|entry| entry["outcome"] == "failed" && entry["id"] == path).count())
@@ -124,7 +124,7 @@ fn host_directory_that_is_mounted_below_an_orphaned_directory_keeps_its_files() 
     let mut node = Node::start()?;
     let host = node.instance().dir().join("host").display().to_string();
     let directory = node.root_dir().join("pods").join(OTHER).display().to_string();
-    // One in the place of a volume, one in a place where the agent mounts nothing.
+    // One link replaces a volume, the other is where the agent mounts nothing.
     let (volume, other) =
         (format!("{directory}/volumes/kubernetes.io~empty-dir/data"), format!("{directory}/other"));
     sh(

@@ -11,7 +11,7 @@ use podspec::resources::Amounts;
 pub enum Ability {
     /// Pod-level resources.
     PodLevelResources,
-    /// Declared features of nodes, which pods are checked against.
+    /// The declared features of a node, against which pods are checked.
     NodeDeclaredFeatures,
     /// The restart of all containers on a container's exit.
     RestartAllContainersOnContainerExits,

@@ -81,7 +81,7 @@ pub(super) fn victims(pod: &Pod, there: &[Arc<Pod>], lacking: &[Insufficient]) -
     if !least.are_met() {
         return VictimSelection::NotEnough(least);
     }
-    // A class provides only what the lower ones cannot.
+    // Each QoS class provides only the resources that lower classes cannot provide.
     let guaranteed = nearest(guaranteed, with(&best_effort, &burstable));
     let burstable = nearest(burstable, with(&best_effort, &guaranteed));
     let best_effort = nearest(best_effort, with(&burstable, &guaranteed));
@@ -114,8 +114,8 @@ fn nearest(mut pods: Vec<&Arc<Pod>>, mut needs: Needs) -> Vec<&Arc<Pod>> {
 }
 
 fn requests_more(pod: &Pod, other: &Pod) -> bool {
-    let asked = |pod: &Pod| (freed_by(pod, MEMORY), freed_by(pod, CPU));
-    asked(pod) > asked(other)
+    let requested = |pod: &Pod| (freed_by(pod, MEMORY), freed_by(pod, CPU));
+    requested(pod) > requested(other)
 }
 
 /// Whether one pod may preempt another.

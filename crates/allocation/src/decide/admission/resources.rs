@@ -128,9 +128,11 @@ pub(super) fn freed_by(pod: &Pod, resource: &str) -> i64 {
     let whole = resources::requests_of_whole(pod);
     let is_whole = !whole.is_empty() || !resources::limits_of_whole(pod).is_empty();
     let requests = if is_whole { whole } else { resources::containers_requests(pod) };
-    // Overhead counts together with requests, and never alone.
-    let Some(asked) = requests.get(resource).filter(|asked| !asked.is_zero()) else { return 0 };
+    // Overhead only counts together with requests.
+    let Some(quantity) = requests.get(resource).filter(|quantity| !quantity.is_zero()) else {
+        return 0;
+    };
     let overhead = resources::overhead(pod).get(resource).copied();
-    let freed = overhead.map_or(*asked, |overhead| *asked + overhead);
+    let freed = overhead.map_or(*quantity, |overhead| *quantity + overhead);
     if resource == CPU { freed.milli_value() } else { freed.value() }
 }

@@ -17,7 +17,7 @@ pub(super) fn pod(name: &str, more: &str) -> Pod {
 }
 
 /// A pod of the API with these requests.
-pub(super) fn asking(name: &str, requests: &str) -> Pod {
+pub(super) fn requesting(name: &str, requests: &str) -> Pod {
     let resources = format!("resources: {{requests: {{{requests}}}}}");
     with_containers(name, &format!("containers: [{{name: main, {resources}}}]"))
 }
@@ -101,7 +101,7 @@ fn admission_retries_only_when_node_labels_are_the_sole_obstacle() {
 // behaviour: ADM-1, ADM-3
 #[test]
 fn pod_is_rejected_when_requests_exceed_free_resources() {
-    let there = occupied([asking(
+    let there = occupied([requesting(
         "there",
         "cpu: 1500m, memory: 2Gi, ephemeral-storage: 60Gi, hugepages-2Mi: 32Mi, \
          example.com/gpu: 1, example.com/license: 3",
@@ -131,7 +131,7 @@ fn pod_is_rejected_when_requests_exceed_free_resources() {
         ("memory: 9Gi, cpu: 9", "cpu, requested: 9000, used: 1500, capacity: 4000"),
     ];
     for (requests, expected) in rows {
-        let (reason, message) = refused(&asking("new", requests), &there, &node());
+        let (reason, message) = refused(&requesting("new", requests), &there, &node());
         if expected.is_empty() {
             assert_eq!((reason.as_str(), message.as_str()), ("", ""), "{requests}");
             continue;
@@ -147,7 +147,7 @@ fn pod_is_rejected_when_requests_exceed_free_resources() {
 fn pod_count_is_limited_by_the_node() {
     let pods = |count: usize| occupied((0..count).map(|each| pod(&format!("pod-{each}"), "")));
     assert_eq!(admission(&pod("new", ""), &pods(9), &node()), Decision::Admit);
-    let (reason, message) = refused(&asking("new", "cpu: 9"), &pods(10), &node());
+    let (reason, message) = refused(&requesting("new", "cpu: 9"), &pods(10), &node());
     assert_eq!(reason, "OutOfpods");
     let expected = "Node didn't have enough resource: pods, requested: 1, used: 10, capacity: 10";
     assert_eq!(message, expected);
@@ -176,10 +176,10 @@ fn requests_include_init_containers_sidecars_overhead_and_pod_level() {
     for (spec, milli) in rows {
         let there = occupied([with_containers("there", &spec)]);
         let free = 4000 - milli;
-        let fits = asking("new", &format!("cpu: {free}m"));
+        let fits = requesting("new", &format!("cpu: {free}m"));
         assert_eq!(admission(&fits, &there, &node()), Decision::Admit, "{spec}");
         let (reason, message) =
-            refused(&asking("new", &format!("cpu: {}m", free + 1)), &there, &node());
+            refused(&requesting("new", &format!("cpu: {}m", free + 1)), &there, &node());
         assert_eq!(reason, "OutOfcpu", "{spec}");
         assert!(message.contains(&format!("used: {milli},")), "{message}");
     }

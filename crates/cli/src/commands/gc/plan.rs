@@ -208,7 +208,7 @@ fn fit(rows: &mut [Vec<String>], cells: usize) {
     if name + pod <= room {
         return;
     }
-    // Each column gets half of the space, and what the other does not use.
+    // Each column gets half of the space, plus the space that the other does not use.
     let name = room.saturating_sub(pod.min(room / 2)).min(name);
     let pod = room.saturating_sub(name);
     for row in rows.iter_mut() {

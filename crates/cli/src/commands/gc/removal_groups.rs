@@ -13,7 +13,7 @@ use crate::commands::table::clean;
 /// The longest time between two removals of a group: one pass.
 const APART: SignedDuration = SignedDuration::from_secs(60);
 
-/// The names of pods by UID: some entries have the UID alone.
+/// The names of pods by UID: some entries only have the UID.
 #[derive(Debug, Default)]
 pub(super) struct PodNames<'a>(BTreeMap<&'a str, &'a str>);
 
@@ -57,7 +57,7 @@ fn belong_together(one: &Entry, other: &Entry) -> bool {
         && why(one) == why(other)
 }
 
-/// A group: what was removed, when and why; then the rule and each item.
+/// Formats a group: a summary line, the rule, and a line for each item.
 pub(super) fn group_text(group: &[Removal<'_>], names: &PodNames<'_>, now: Timestamp) -> String {
     let Some(newest) = group.first().map(|removal| removal.entry) else { return String::new() };
     let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();

@@ -204,7 +204,7 @@ fn is_bytes(name: &str) -> bool {
         || name.starts_with("available")
 }
 
-/// All inputs of a rule, for people.
+/// All inputs of a rule, formatted for display.
 pub fn inputs(detail: &Inputs) -> String {
     let reported = detail.0.iter().map(|(name, value)| format!("{name} {}", shown(name, value)));
     reported.collect::<Vec<_>>().join(", ")

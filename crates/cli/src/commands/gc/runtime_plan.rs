@@ -1,4 +1,4 @@
-//! A plan from the container runtime alone, without an agent.
+//! A plan from the state of the container runtime, without an agent.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ const ASSUMED: [&str; 5] = [
     "imageLowThresholdPercent",
 ];
 
-/// What a pass would do by the limits alone. Changes nothing.
+/// What a pass would do if only the limits are applied. Changes nothing.
 pub async fn plan(endpoint: &str, limits: &DeadContainerLimits) -> Result<GcPlan> {
     let endpoint = Endpoint::parse(endpoint)?;
     let min_age = SignedDuration::from_nanos(limits.minimum_container_ttl_duration.nanos());
@@ -205,7 +205,7 @@ mod tests {
         let line = Line::parse_from(["gc", "--container-runtime-endpoint", &endpoint]);
         let error = plan(&endpoint, &line.limits).await.unwrap_err();
         let expected = format!(
-            "connect to the container runtime at {}: the container runtime does not answer: it was asked for its version 5s ago",
+            "connect to the container runtime at {}: the container runtime does not answer: requested its version 5s ago",
             socket.display()
         );
         assert_eq!(format!("{error:#}"), expected);

@@ -40,7 +40,7 @@ pub struct Args {
     pub output: Option<Output>,
 }
 
-/// The name in the question. An empty one matches nothing.
+/// The name in the query. An empty name matches nothing.
 pub(crate) fn named_in(text: &str) -> Result<String, &'static str> {
     if text.trim().is_empty() { Err("it names nothing") } else { Ok(text.to_owned()) }
 }
@@ -122,7 +122,7 @@ pub(crate) fn read(journal: PathBuf, what: &str, limit: usize) -> Result<Option<
     Ok(there.then(|| WhyAnswer { what: what.to_owned(), found }))
 }
 
-/// Reports damage on standard error, so that standard output has the answer alone.
+/// Reports damage on standard error, so that standard output contains only the answer.
 pub(crate) fn report_damage(answer: &WhyAnswer) {
     for problem in &answer.found.problems {
         eprintln!("ferrolet: a part of the journal cannot be read: {problem}");
@@ -135,7 +135,7 @@ pub(crate) fn report_damage(answer: &WhyAnswer) {
 /// The existing items of a name or id, from the plan.
 #[derive(Debug, Default)]
 pub(crate) struct Existing {
-    /// The items; none if they are unknown.
+    /// The items; `None` if they are unknown.
     items: Option<Vec<GcItem>>,
     /// Why some or all items may be missing.
     pub(crate) missing: Option<String>,
@@ -190,7 +190,7 @@ pub(crate) async fn existing_items(agent: &AgentClient, what: &str) -> Existing 
     }
 }
 
-/// How far back the journal goes, for an answer without entries.
+/// The time of the oldest journal entry, printed when no entry matches.
 pub(crate) fn journal_range(answer: &WhyAnswer) -> String {
     let to = answer
         .found

@@ -1,4 +1,4 @@
-use journal::{DiskJournal, Found, SMALLEST};
+use journal::{DiskJournal, SMALLEST, SearchResult};
 use model::ids::PodName;
 use model::ports::journal::{Journal as _, Outcome};
 use model::verdict::{Detail, Input, Owner, Subject, Verdict};
@@ -31,7 +31,7 @@ fn entry(subject: Subject, outcome: Outcome<'_>, second: i64) -> Entry {
 }
 
 fn answer(entries: Vec<Entry>) -> WhyAnswer {
-    WhyAnswer { what: "x".to_owned(), found: Found { entries, ..Found::default() } }
+    WhyAnswer { what: "x".to_owned(), found: SearchResult { entries, ..SearchResult::default() } }
 }
 
 #[test]
@@ -79,9 +79,9 @@ fn removal_in_progress_at_a_kill_is_shown() {
     drop(killed.begun(&verdict(Subject::Container(ID.into()))));
     killed.sync();
     std::mem::forget(killed);
-    let ask =
+    let query_why =
         || answer_text(&from_files(place.clone(), "main", 10).unwrap(), Timestamp::UNIX_EPOCH);
-    let text = ask();
+    let text = query_why();
     let expected = " of pod default/web-node was being removed, with an unknown outcome, ";
     assert!(text.contains(expected), "{text}");
     assert!(text.contains("\n  error: the process ended before the answer\n"), "{text}");
@@ -90,7 +90,7 @@ fn removal_in_progress_at_a_kill_is_shown() {
         next.settle(left, EntryOutcome::Removed, "");
     }
     drop(next);
-    let text = ask();
+    let text = query_why();
     assert!(text.contains(" of pod default/web-node was removed 0s ago"), "{text}");
     assert!(text.contains(", foundGone after a restart\n"), "{text}");
     assert_eq!(text.matches("\n  id:").count(), 1, "{text}");
@@ -127,26 +127,26 @@ fn journal_is_read_from_disk_when_no_agent_runs() {
         limit: 20,
         output,
     };
-    let ask = |what: &str, output| {
+    let query_why = |what: &str, output| {
         let (mut out, args) = (Vec::new(), args(what, output));
         let agent = args.place.agent();
-        let asked = runtime.block_on(why(&agent, &args, Timestamp::UNIX_EPOCH, &mut out));
-        (String::from_utf8(out).unwrap(), asked.map_err(|error| error.to_string()))
+        let requested = runtime.block_on(why(&agent, &args, Timestamp::UNIX_EPOCH, &mut out));
+        (String::from_utf8(out).unwrap(), requested.map_err(|error| error.to_string()))
     };
     for what in [ID, "4f6c", "main", "web-node", "default/web", "default/web-node/main"] {
-        let (text, asked) = ask(what, None);
-        assert_eq!(asked, Ok(()), "{what}");
+        let (text, requested) = query_why(what, None);
+        assert_eq!(requested, Ok(()), "{what}");
         assert!(
             text.starts_with("container main (4f6c0e1d2a3b4) of pod default/web-node was removed")
         );
     }
-    let (text, _) = ask("main", Some(Output::Json));
+    let (text, _) = query_why("main", Some(Output::Json));
     assert!(text.contains("\"stillThere\": null"), "unknown without an agent: {text}");
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(value["entries"][0]["rule"], "per-container-cap");
     assert_eq!(value["entries"][0]["detail"]["age"], "1m30s");
-    let (text, asked) = ask("absent", None);
-    let message = asked.unwrap_err();
+    let (text, requested) = query_why("absent", None);
+    let message = requested.unwrap_err();
     assert!(
         text.is_empty() && message.starts_with("nothing called \"absent\" was removed"),
         "{message}"
@@ -191,11 +191,11 @@ fn existing_items_are_shown_with_their_plan_and_its_problems() {
             (Timestamp::from_second(1000).ok(), "to 1970-01-01 00:16:40 UTC"),
         ];
         for (since, to) in back {
-            let found = Found { since, ..Found::default() };
-            let asked = WhyAnswer { what: what.to_owned(), found };
+            let found = SearchResult { since, ..SearchResult::default() };
+            let requested = WhyAnswer { what: what.to_owned(), found };
             let head = format!("nothing called {what:?} was removed");
             let begin = format!("{head}, as far as the journal goes back ({to})");
-            assert_eq!(unknown(&head, &asked, &there), begin + &expected);
+            assert_eq!(unknown(&head, &requested, &there), begin + &expected);
         }
     }
 }
@@ -207,10 +207,10 @@ async fn missing_journal_is_an_error() {
     let args = Args { place, what: "web".to_owned(), limit: 20, output: None };
     let mut out = Vec::new();
     let agent = args.place.agent();
-    let asked = why(&agent, &args, Timestamp::UNIX_EPOCH, &mut out).await;
+    let requested = why(&agent, &args, Timestamp::UNIX_EPOCH, &mut out).await;
     let journal = root.path().join("nope/ferrolet/journal");
     assert_eq!(
-        asked.unwrap_err().to_string(),
+        requested.unwrap_err().to_string(),
         format!("there is no journal in {}, and no agent runs there", journal.display())
     );
     assert!(out.is_empty());
@@ -218,7 +218,7 @@ async fn missing_journal_is_an_error() {
 
 // behaviour: GC-115
 #[test]
-fn what_was_removed_together_is_one_group_with_the_name_of_the_pod() {
+fn items_removed_together_are_one_group_with_the_pod_name() {
     let gone = |subject: Subject, name: &str, second: i64| {
         let detail = Detail::default().with("pod", Input::Text("gone".to_owned()));
         let verdict =

@@ -31,9 +31,9 @@ pub(super) async fn lock(
         Err(error) => return Err(error).with_context(|| format!("use {}", root_dir.display())),
     }
     if !force {
-        bail!("an agent uses {}: stop it first, or let --force ask it to stop", root_dir.display());
+        bail!("an agent uses {}: stop it first, or stop it with --force", root_dir.display());
     }
-    ask_to_stop(agent).await.context("ask the agent to stop")?;
+    request_stop(agent).await.context("request the stop of the agent")?;
     let claimed = spawn_blocking(move || hostfs::claim_within(&directory, PATIENCE)).await?;
     match claimed {
         Ok(claim) => Ok(Some(claim)),
@@ -45,7 +45,7 @@ pub(super) async fn lock(
 }
 
 /// Sends SIGTERM to the process that listens on the agent's socket.
-async fn ask_to_stop(agent: &AgentClient) -> Result<()> {
+async fn request_stop(agent: &AgentClient) -> Result<()> {
     // While the connection is open, the process exists and its pid is not reused.
     let connection = agent.connect().await?;
     let peer = connection.peer_cred().context("read the credentials of the agent")?;

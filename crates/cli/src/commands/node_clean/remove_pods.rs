@@ -39,7 +39,7 @@ pub struct Cleaner {
     pub files: Arc<dyn HostFiles>,
     /// The volumes of the host.
     pub volumes: Arc<dyn VolumeHost>,
-    /// The time of day.
+    /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// The directory of pod logs.
     pub logs: LogLayout,

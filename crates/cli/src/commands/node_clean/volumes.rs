@@ -24,7 +24,8 @@ pub(super) async fn unmount(
         for name in volumes.directories(&plugins.join(&directory)).await? {
             let id = VolumeId::new(plugin, &name);
             volumes.unmount(&layout.volume(uid, &id)).await?;
-            // For the others the directory was only a mount point. If empty, it is removed with the pod's directory.
+            // The directories of other volumes were only mount points. Empty ones are removed with the pod's
+            // directory.
             if plugin == Plugin::EmptyDir || plugin.requires_remount() {
                 on_disk.push(id);
             }

@@ -46,14 +46,14 @@ const EXIT: &str = "exit";
 /// Reasons of exits that the exit code shows too.
 const PLAIN_REASONS: [&str; 2] = ["Error", "Completed"];
 
-/// A line for each entry, in their order. Logs that were removed with their container have none. Pods are named if
-/// there are several.
+/// A line for each entry, in their order. Logs that were removed with their container have no line. Pods are named
+/// if there are several.
 pub(super) fn facts(entries: &[Entry], now: Timestamp) -> Vec<String> {
     let pods: BTreeSet<&str> = entries.iter().filter_map(|entry| entry.pod.as_deref()).collect();
     lines(entries, now, pods.len() > 1)
 }
 
-/// The same, with or without the names of pods.
+/// Like `facts`, with or without the names of pods.
 pub(in crate::commands) fn lines(
     entries: &[Entry],
     now: Timestamp,
@@ -80,7 +80,7 @@ fn shown_time(time: Timestamp, now: Timestamp) -> String {
     time.strftime(format).to_string()
 }
 
-/// An entry, and whether its pod must be named: the entries are about several.
+/// An entry, and whether its pod must be named because the entries are about several pods.
 struct Subject<'a> {
     entry: &'a Entry,
     names_pods: bool,

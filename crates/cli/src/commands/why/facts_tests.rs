@@ -161,7 +161,7 @@ fn container_output_cannot_move_the_cursor() {
 }
 
 #[test]
-fn memory_is_written_as_in_a_pod() {
+fn memory_is_printed_in_pod_notation() {
     let rows = [(0, "0"), (1000, "1000"), (1024, "1Ki"), (64 << 20, "64Mi"), (2 << 30, "2Gi")];
     for (bytes, expected) in rows {
         assert_eq!(quantity(bytes), expected);

@@ -17,7 +17,7 @@ const CPU_OPTIONS: [(&str, Option<&str>); 6] = [
     ("distribute-cpus-across-cores", Some("CPUManagerPolicyAlphaOptions")),
 ];
 
-/// Options of the CPU policy that exclude each other.
+/// Options of the CPU policy that cannot be combined.
 const CPU_OPTIONS_APART: [(&str, &str); 4] = [
     ("full-pcpus-only", "distribute-cpus-across-cores"),
     ("distribute-cpus-across-numa", "distribute-cpus-across-cores"),

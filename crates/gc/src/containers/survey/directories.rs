@@ -10,7 +10,7 @@ use model::ports::runtime::Code;
 use super::guarded::logs_of;
 use super::{Survey, alive_of};
 use crate::containers::{ContainerGcParts, PassError};
-use crate::decide::links::{Found, dangling};
+use crate::decide::links::{LinkTarget, dangling};
 use crate::plan::{Fate, Item};
 
 /// Surveys logs and links once live pods are known.
@@ -50,14 +50,14 @@ pub(in crate::containers) async fn files(parts: &ContainerGcParts) -> Survey {
     survey
 }
 
-/// The entries of the log directory, each with whether it is a directory.
+/// The entries of the log directory. The flag says whether an entry is a directory.
 async fn log_entries(parts: &ContainerGcParts, survey: &mut Survey) -> Vec<(String, bool)> {
     match parts.files.entries(&parts.logs.pod_logs).await {
         Ok(entries) => return entries.into_iter().filter_map(named).collect(),
         Err(error) if parts.pods.sources_ready() => {
             survey.problems.push(PassError::ReadLogs(error));
         }
-        // Until all sources are ready nothing is removed, so a missing directory is no problem.
+        // Until all sources are ready nothing is removed, so a missing directory is not a problem.
         Err(_) => {}
     }
     Vec::new()
@@ -87,15 +87,15 @@ async fn dangling_links(parts: &ContainerGcParts) -> Vec<Item> {
     items
 }
 
-async fn container_of(parts: &ContainerGcParts, link: &str) -> Found {
-    let Some(id) = LogLayout::container_of_link(link) else { return Found::NoId };
+async fn container_of(parts: &ContainerGcParts, link: &str) -> LinkTarget {
+    let Some(id) = LogLayout::container_of_link(link) else { return LinkTarget::NoId };
     let (of, status) = (PanicSubject::Object(link), parts.runtime.containers.container_status(&id));
     match parts.panics.catch_async(PanicStep::ContainerGc, of, status).await {
         // The link stays for the next pass.
-        Err(_) => Found::Nothing,
-        Ok(Ok(status)) => Found::State(status.state),
-        Ok(Err(error)) if error.code == Code::DataLoss => Found::Nothing,
-        Ok(Err(error)) if error.is_not_found() => Found::NotThere,
-        Ok(Err(_)) => Found::Failed,
+        Err(_) => LinkTarget::Nothing,
+        Ok(Ok(status)) => LinkTarget::State(status.state),
+        Ok(Err(error)) if error.code == Code::DataLoss => LinkTarget::Nothing,
+        Ok(Err(error)) if error.is_not_found() => LinkTarget::NotThere,
+        Ok(Err(_)) => LinkTarget::Failed,
     }
 }

@@ -23,7 +23,7 @@ async fn pass_ends_and_fails_when_the_runtime_is_away() {
         assert_eq!(bench.calls(&[Method::RemovePodSandbox]), [], "{method:?}");
         let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
         let [problem] = &*problems else { panic!("{problems:?}") };
-        assert!(problem.starts_with("the container runtime is away"), "{problem}");
+        assert!(problem.starts_with("the container runtime is unavailable"), "{problem}");
         assert!(!report.is_complete());
         bench.runtime.clear_faults();
         let report = bench.pass(false).await;
@@ -47,7 +47,7 @@ async fn pass_ends_among_sandboxes_when_the_runtime_is_away() {
 
 // behaviour: GC-100
 #[tokio::test(start_paused = true)]
-async fn pass_goes_on_after_other_failures() {
+async fn pass_continues_after_other_failures() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(0));
     let (_, ids) = bench.dead_pod("web", 40).await;
     for (number, id) in ids.iter().enumerate() {

@@ -9,9 +9,9 @@ use super::*;
 
 /// Pod states, of which one panics.
 #[derive(Debug)]
-struct Undecidable(Pods, &'static str);
+struct PanickingPodStates(Pods, &'static str);
 
-impl PodStates for Undecidable {
+impl PodStates for PanickingPodStates {
     fn sources_ready(&self) -> bool {
         self.0.sources_ready()
     }
@@ -54,13 +54,13 @@ async fn panic_in_a_removal_keeps_its_pod_for_the_next_pass() {
 
 // behaviour: WRK-38
 #[tokio::test(start_paused = true)]
-async fn panic_in_a_decision_keeps_all_of_its_pod() {
+async fn panic_in_a_decision_keeps_all_objects_of_its_pod() {
     let mut bench = Bench::new(Pods::ready(), keep(0));
     let (panics, guard) = KeptPanics::guard();
     bench.parts.panics = guard;
     let (_, web) = bench.dead_pod("web", 2).await;
     bench.dead_pod("other", 2).await;
-    bench.parts.pods = Arc::new(Undecidable(Pods::ready(), "uid-web"));
+    bench.parts.pods = Arc::new(PanickingPodStates(Pods::ready(), "uid-web"));
     let report = bench.pass(false).await;
     assert_eq!((report.failed(), report.problems.len()), (0, 0), "{report:?}");
     let left: BTreeSet<ContainerId> = bench.containers().into_iter().collect();

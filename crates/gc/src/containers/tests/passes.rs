@@ -189,7 +189,7 @@ async fn concurrent_removals_are_limited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn container_removed_by_another_process_is_no_failure() {
+async fn removal_of_a_missing_container_is_not_a_failure() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), keep(1));
     bench.dead_pod("web", 3).await;
     for method in [Method::ContainerStatus, Method::RemoveContainer] {
@@ -209,8 +209,8 @@ async fn container_started_after_the_list_stays() {
     // As an outdated list would show it.
     survey.listed[0].state = model::observed::ContainerState::Created;
     let (sender, mut steps) = mpsc::channel(8);
-    let tell = |step: Step| drop(sender.try_send(step));
-    let report = act::carry_out(&bench.parts, &mut survey, &tell).await;
+    let report_step = |step: Step| drop(sender.try_send(step));
+    let report = act::carry_out(&bench.parts, &mut survey, &report_step).await;
     assert_eq!(steps.recv().await.unwrap().outcome, Err(KeepReason::Kept("running")));
     let tally = Tally { kept: 1, ..Tally::default() };
     assert_eq!(report.kinds, [("container", tally)].into());
@@ -422,9 +422,9 @@ async fn sandboxes_and_logs_are_collected_when_container_list_fails() {
 
 /// A pod that is gone until the first call of this method, and exists afterwards.
 #[derive(Debug)]
-struct ComesBack(Arc<MemoryRuntime>, Method);
+struct ReturningPod(Arc<MemoryRuntime>, Method);
 
-impl PodStates for ComesBack {
+impl PodStates for ReturningPod {
     fn sources_ready(&self) -> bool {
         true
     }
@@ -445,9 +445,9 @@ async fn pod_that_comes_back_during_a_stop_keeps_its_container() {
         (Method::ContainerStatus, Method::RemoveContainer),
         (Method::StopPodSandbox, Method::RemovePodSandbox),
     ];
-    for (asked, removal) in rows {
+    for (requested, removal) in rows {
         let mut bench = Bench::new(Pods::ready(), ContainerPolicy::default());
-        if asked == Method::ContainerStatus {
+        if requested == Method::ContainerStatus {
             // The status of an exited container is not requested when all logs of its pod are removed.
             let sandbox = bench.sandbox("web", 0).await;
             let id = bench.container("web", &sandbox, 0).await;
@@ -456,9 +456,9 @@ async fn pod_that_comes_back_during_a_stop_keeps_its_container() {
             bench.dead_pod("web", 0).await;
         }
         bench.runtime.forget_calls();
-        bench.parts.pods = Arc::new(ComesBack(Arc::clone(&bench.runtime), asked));
+        bench.parts.pods = Arc::new(ReturningPod(Arc::clone(&bench.runtime), requested));
         let report = bench.pass(false).await;
-        assert_eq!(bench.runtime.count(asked), 1);
+        assert_eq!(bench.runtime.count(requested), 1);
         assert_eq!(bench.runtime.count(removal), 0, "{removal:?}");
         assert_eq!((report.removed(), report.failed()), (0, 0), "it stays without a failure");
         assert!(!report.is_complete(), "it is checked again: {report:?}");

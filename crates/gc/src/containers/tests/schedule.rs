@@ -176,7 +176,7 @@ async fn terminated_pods_keep_only_logs_under_disk_pressure() {
 
 // behaviour: GC-63
 #[tokio::test(start_paused = true)]
-async fn exit_reports_never_block_and_overflow_is_left_to_the_next_pass() {
+async fn exit_reports_never_block_and_next_pass_handles_overflow() {
     let bench = Bench::new(Pods::ready().active(&["uid-web"]), ContainerPolicy::default());
     bench.dead_pod("web", 62).await;
     let statuses = bench.runtime.containers().into_iter().map(|one| one.id);
@@ -330,7 +330,7 @@ async fn node_cap_is_enforced_within_seconds_by_one_pass_for_many_exits() {
         let (uid, status) = status(&bench, pod).await;
         gc.observe_pod(&uid, &status);
     }
-    // Its own container is not spare, as it may start again, but others are.
+    // Its own dead instance is needed because it may start again; other instances are surplus.
     bench.dead_pod("web", 1).await;
     let (_, web) = status(&bench, "web").await;
     assert_eq!(dead_of(&web, false).spare, 0);

@@ -29,7 +29,7 @@ async fn first_is_under_way(bench: &Bench) {
 
 // behaviour: GC-65
 #[tokio::test(start_paused = true)]
-async fn container_of_pass_and_deletor_is_removed_once() {
+async fn container_selected_by_pass_and_deletor_is_removed_once() {
     let (mut bench, task) = with_queued_exits().await;
     let slow = Fault::delay(Duration::from_secs(1));
     bench.runtime.inject(Rule::on(Method::RemoveContainer, slow));

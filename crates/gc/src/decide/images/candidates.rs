@@ -10,7 +10,7 @@ use model::ports::runtime::Image;
 use model::verdict::{Detail, Input, Subject};
 use podspec::image_name::ImageName;
 
-use crate::decide::images::{Detected, Pins, Policy, Seen, Times, Use};
+use crate::decide::images::{Detected, ObservedImage, Pins, Policy, Times, Use};
 use crate::plan::{Fate, Item};
 
 /// Why an image of a pod is kept.
@@ -42,7 +42,7 @@ pub struct ImageFacts<'a> {
     pub policy: &'a Policy,
     /// The images that the operator pins.
     pub pins: &'a Pins,
-    /// Labels of images by id, as far as they are known and needed.
+    /// Labels of images by id; only those that are known and needed.
     pub labels: &'a BTreeMap<String, BTreeMap<String, String>>,
     /// Names of images that are about to be used.
     pub claimed: &'a BTreeSet<String>,
@@ -65,7 +65,7 @@ pub enum Observed {
     No,
 }
 
-/// An image that may be removed, for all of its handlers.
+/// An image that may be removed, for all its handlers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// Its id, by which it is removed.
@@ -76,7 +76,7 @@ pub struct Candidate {
     pub size: u64,
     /// When it was first detected and last used; the latest for any handler.
     pub times: Times,
-    /// For how long it is known, counted from the agent start at most.
+    /// How long the agent has known the image; at most the time since the agent started.
     pub known_for: Duration,
     /// Whether its first detection is meaningful.
     pub observed: Observed,
@@ -84,16 +84,16 @@ pub struct Candidate {
 
 /// Candidates, least recently used first, and images that always stay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Sorted {
+pub struct SortedImages {
     /// Images that may be removed.
     pub candidates: Vec<Candidate>,
     /// Images that stay.
     pub kept: Vec<Item>,
 }
 
-/// Sorts out images that must stay. Images that were never used come first, then the least recently used; equal
-/// ones by first detection.
-pub fn sort(facts: &ImageFacts<'_>) -> Sorted {
+/// Removes images that must stay from the list. Images that were never used come first, then the least recently
+/// used; equal ones by first detection.
+pub fn sort(facts: &ImageFacts<'_>) -> SortedImages {
     let claimed = meant(facts.claimed);
     let of_pods: BTreeMap<String, &KeptImage> = facts
         .of_pods
@@ -101,7 +101,7 @@ pub fn sort(facts: &ImageFacts<'_>) -> Sorted {
         .iter()
         .flat_map(|image| [(image.name.clone(), image), (full_name(&image.name), image)])
         .collect();
-    let mut sorted = Sorted::default();
+    let mut sorted = SortedImages::default();
     // An image is removed by its id, for all handlers: a reason to keep it for one of them keeps it for all.
     // Entries are ordered by key, so those of one id are adjacent.
     for handlers in facts.detected.images.chunk_by(|one, next| one.key.id == next.key.id) {
@@ -122,7 +122,7 @@ pub fn sort(facts: &ImageFacts<'_>) -> Sorted {
 /// The rule that keeps an image, with its inputs beyond the image itself.
 fn keeper(
     facts: &ImageFacts<'_>,
-    image: &Seen,
+    image: &ObservedImage,
     claimed: &BTreeSet<String>,
     of_pods: &BTreeMap<String, &KeptImage>,
 ) -> Option<(&'static str, Detail)> {
@@ -174,7 +174,7 @@ fn is_claimed<'a>(id: &'a str, names: &'a [String], claimed: &BTreeSet<String>) 
 
 impl Candidate {
     /// The candidate of an image, from its entries for all handlers.
-    fn of(first: &Seen, others: &[Seen], facts: &ImageFacts<'_>) -> Self {
+    fn of(first: &ObservedImage, others: &[ObservedImage], facts: &ImageFacts<'_>) -> Self {
         let Times { mut first_detected, mut last_used } = first.times;
         let (mut names, mut size) = (Arc::clone(&first.names), first.size);
         for other in others {
@@ -203,7 +203,8 @@ impl Candidate {
         is_claimed(&self.id, &names, &meant(claimed)).map(ToOwned::to_owned)
     }
 
-    /// For how long it is unused; an image that was never used counts from when it was first seen.
+    /// How long the image has been unused; an image that was never used counts from its first
+    /// detection.
     pub fn unused_for(&self, now: Timestamp) -> Duration {
         let last = self.times.last_used.unwrap_or(self.times.first_detected);
         since(last.max(self.times.first_detected), now)
@@ -234,7 +235,7 @@ impl Candidate {
             .with("firstDetected", first_detected);
         match &*self.names {
             [] | [_] => detail,
-            // A later query may use any of them.
+            // Later queries may use any of these names.
             names => detail.with("names", Input::Texts(names.to_vec())),
         }
     }
@@ -250,7 +251,8 @@ pub(crate) fn since(then: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(then)).unwrap_or(Duration::ZERO)
 }
 
-/// The possible meanings of requested names: unchanged, for an id may look like a name, in full, and by digest.
+/// The possible meanings of requested names: the unchanged name (an id may look like one), the full name, and
+/// the name with a digest.
 fn meant(names: &BTreeSet<String>) -> BTreeSet<String> {
     let digests = names.iter().filter_map(|name| digest(name)).map(ToOwned::to_owned);
     names.iter().flat_map(|name| [name.clone(), full_name(name)]).chain(digests).collect()

@@ -48,7 +48,7 @@ pub struct Times {
 pub struct Records {
     /// By image.
     pub images: BTreeMap<ImageKey, Times>,
-    /// Since when uses are observed. Earlier uses are unknown.
+    /// The time since when uses are observed. Earlier uses are unknown.
     pub since: Option<Timestamp>,
 }
 
@@ -83,7 +83,7 @@ pub enum Use {
 
 /// An existing image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct ObservedImage {
     /// Its identity.
     pub key: ImageKey,
     /// Its full names: with a tag, then with a digest.
@@ -104,7 +104,7 @@ pub struct Detected {
     /// The new records.
     pub records: Records,
     /// All images, in the order of their keys.
-    pub images: Vec<Seen>,
+    pub images: Vec<ObservedImage>,
     /// The names of images without an id, which cannot be removed.
     pub without_id: Vec<String>,
 }
@@ -112,7 +112,7 @@ pub struct Detected {
 /// Detects uses at `now`. The image list began at `began`: new images count from then.
 pub fn detect(records: &Records, listing: &Listing, began: Timestamp, now: Timestamp) -> Detected {
     let mut detected = Detected::default();
-    let mut seen: BTreeMap<ImageKey, Seen> = BTreeMap::new();
+    let mut seen: BTreeMap<ImageKey, ObservedImage> = BTreeMap::new();
     for image in &listing.images {
         let names: Vec<String> =
             image.repo_tags.iter().chain(&image.repo_digests).cloned().collect();
@@ -123,7 +123,7 @@ pub fn detect(records: &Records, listing: &Listing, began: Timestamp, now: Times
         let key = key(listing, &image.id, &image.runtime_handler);
         let known = records.images.get(&key).copied();
         let times = known.unwrap_or(Times { first_detected: began, last_used: None });
-        let entry = seen.entry(key.clone()).or_insert_with(|| Seen {
+        let entry = seen.entry(key.clone()).or_insert_with(|| ObservedImage {
             key,
             names: Arc::default(),
             size: image.size,

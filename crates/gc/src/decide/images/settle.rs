@@ -45,7 +45,7 @@ impl Settling {
     }
 
     /// Records a measurement at this time after the removal. Returns the delay before the next; `None` after
-    /// the last: there is enough space, or the space has grown and stopped growing, or the patience is over.
+    /// the last: there is enough space, the space no longer grows, or the time limit is over.
     pub fn measured(&mut self, available: u64, since_removal: Duration) -> Option<Duration> {
         let rests = self
             .shown
@@ -61,7 +61,7 @@ impl Settling {
 mod tests {
     use super::*;
 
-    /// How many measurements are made, and for how long, for these amounts.
+    /// The number of measurements for these amounts, and their total duration.
     fn looks(before: u64, enough: u64, shown: impl Fn(Duration) -> u64) -> (usize, Duration) {
         let mut settling = Settling::new(before, enough);
         let (mut looks, mut now) = (0, Duration::ZERO);

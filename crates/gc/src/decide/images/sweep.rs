@@ -12,7 +12,7 @@ use model::verdict::{Detail, Input, Subject};
 
 use crate::decide::images::candidates::bytes;
 use crate::decide::images::worth::worth;
-use crate::decide::images::{Candidate, Policy, Shown, Usage, Worth, human_size};
+use crate::decide::images::{Candidate, Policy, RemovalGain, Shown, Usage, human_size};
 use crate::plan::{Fate, Item};
 
 /// After this many consecutive removals without gain, further ones will not help either.
@@ -66,7 +66,7 @@ pub struct Sweep {
 
 /// The result of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweepResult {
     /// The fate of every image.
     pub items: Vec<Item>,
     /// Bytes that became available. If all images are removed without a measure: the sum of their sizes.
@@ -171,13 +171,13 @@ impl Sweep {
         item.detail = item.detail.with("availableAfter", bytes(available));
         self.items.push(item);
         match worth(self.size, self.available, shown) {
-            Worth::Gained(bytes) => {
+            RemovalGain::Gained(bytes) => {
                 self.fruitless = 0;
                 self.freed = self.freed.saturating_add(bytes);
             }
-            Worth::Nothing => self.fruitless += 1,
+            RemovalGain::Nothing => self.fruitless += 1,
             // Whether it helped is unclear.
-            Worth::Unclear => {}
+            RemovalGain::Unclear => {}
         }
         self.available = available;
         if available >= target {
@@ -209,7 +209,7 @@ impl Sweep {
     }
 
     /// The fates of all images; candidates that were not reached stay.
-    pub fn finish(mut self) -> Swept {
+    pub fn finish(mut self) -> SweepResult {
         let end = self.ended.unwrap_or(End::Exhausted);
         let rule = match end {
             End::Exhausted | End::Enough => "enough-space-freed",
@@ -226,7 +226,7 @@ impl Sweep {
             Goal::Room { target, .. } => self.available >= target,
             Goal::Everything => true,
         };
-        Swept { items: self.items, freed: self.freed, end, is_enough }
+        SweepResult { items: self.items, freed: self.freed, end, is_enough }
     }
 }
 
@@ -234,7 +234,7 @@ impl Sweep {
 pub const FREE_DISK_SPACE_FAILED: &str = "FreeDiskSpaceFailed";
 
 /// The message of that event after a sweep of a disk with this usage; `None` if there is enough space.
-pub fn not_enough(usage: Usage, swept: &Swept) -> Option<String> {
+pub fn not_enough(usage: Usage, swept: &SweepResult) -> Option<String> {
     let message = || {
         format!(
             "Insufficient free disk space on the node's image filesystem ({}% of {} used). \
@@ -250,7 +250,7 @@ pub fn not_enough(usage: Usage, swept: &Swept) -> Option<String> {
 }
 
 /// Predicts the sweep from image sizes, as if each removal freed the full size of its image.
-pub fn predict(mut sweep: Sweep) -> Swept {
+pub fn predict(mut sweep: Sweep) -> SweepResult {
     while let Some((candidate, item)) = sweep.next_step() {
         let available = sweep.available().saturating_add(candidate.size);
         sweep.removed(item, Some(available.into()));
@@ -284,7 +284,7 @@ pub fn claimed(candidate: &Candidate, name: &str) -> Item {
 }
 
 /// These images were not observed, so their ages and uses are unknown. On a disk that is too full, an agent would
-/// choose among them.
+/// remove some of them.
 pub fn not_observed(candidates: &[Candidate], usage: Usage, policy: &Policy) -> Vec<Item> {
     kept("image-age-unknown", candidates, usage, policy)
 }

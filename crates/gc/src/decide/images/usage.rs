@@ -50,7 +50,7 @@ fn share(amount: u64, numerator: u64, denominator: u64) -> u64 {
     u64::try_from(product / u128::from(denominator)).unwrap_or(u64::MAX)
 }
 
-/// A size for people.
+/// A size for display.
 pub fn human_size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {
@@ -67,7 +67,8 @@ mod tests {
     use super::*;
 
     fn percent(capacity: u64, available: u64) -> Option<u32> {
-        Usage::of(DiskSpace { capacity, available, ..DiskSpace::default() }).map(|usage| usage.percent)
+        Usage::of(DiskSpace { capacity, available, ..DiskSpace::default() })
+            .map(|usage| usage.percent)
     }
 
     // behaviour: IMG-19, IMG-20

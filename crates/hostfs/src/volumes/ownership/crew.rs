@@ -19,7 +19,7 @@ const THREADS: usize = 4;
 /// From this number of files on, a tree is large.
 const LARGE: u64 = 500;
 
-/// Progress is reported after so many files.
+/// Progress is reported after this number of files.
 const REPORTED: u64 = 1000;
 
 /// How many errors of single files are logged.
@@ -28,7 +28,7 @@ const MOST_LOGGED: u64 = 10;
 /// Changes everything below the root of a volume.
 pub(super) fn walk(volume: OwnedFd, ownership: Ownership, progress: &(dyn Fn(u64) + Send + Sync)) {
     let queue = Queue { directories: [volume].into(), busy: 0 };
-    let crew = Crew {
+    let crew = OwnershipJob {
         ownership,
         progress,
         queue: Mutex::new(queue),
@@ -53,7 +53,7 @@ struct Queue {
 }
 
 /// The state shared by the threads.
-pub(super) struct Crew<'a> {
+pub(super) struct OwnershipJob<'a> {
     pub(super) ownership: Ownership,
     progress: &'a (dyn Fn(u64) + Send + Sync),
     queue: Mutex<Queue>,
@@ -63,7 +63,7 @@ pub(super) struct Crew<'a> {
     failures: AtomicU64,
 }
 
-impl Crew<'_> {
+impl OwnershipJob<'_> {
     fn work<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) {
         while let Some(directory) = self.next() {
             let _busy = Busy(self);
@@ -128,7 +128,7 @@ impl Crew<'_> {
 }
 
 /// A thread that may add directories; released also after a panic.
-struct Busy<'a, 'b>(&'a Crew<'b>);
+struct Busy<'a, 'b>(&'a OwnershipJob<'b>);
 
 impl Drop for Busy<'_, '_> {
     fn drop(&mut self) {

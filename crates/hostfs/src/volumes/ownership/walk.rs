@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, FileType, Mode, RawDir, SeekFrom, openat2, seek, statat};
 use rustix::io::Errno;
 
-use super::crew::Crew;
+use super::crew::OwnershipJob;
 use super::set;
 use crate::volumes::place::{INSIDE, LISTED, NAMED_OR_LINK, identity};
 
@@ -31,12 +31,12 @@ struct Walk<'a, 'b> {
     /// The directory of the last level.
     here: OwnedFd,
     levels: Vec<Level>,
-    crew: &'a Crew<'b>,
+    crew: &'a OwnershipJob<'b>,
     count: &'a dyn Fn(),
 }
 
 /// Changes the content of a directory, but not the directory.
-pub(super) fn below(directory: OwnedFd, crew: &Crew<'_>, count: &dyn Fn()) {
+pub(super) fn below(directory: OwnedFd, crew: &OwnershipJob<'_>, count: &dyn Fn()) {
     let top = match identity(&directory) {
         Ok(id) => Level { id, below: Vec::new(), next: Some(0) },
         Err(error) => return crew.failed(Path::new("."), &error),

@@ -1,5 +1,6 @@
-//! Which stored copies of manifests are older than what runs. A copy is read when its manifest cannot be used;
-//! it is older if the write of a later version failed. It must not end the pod of that version.
+//! Finds stored copies of manifests that are older than the running pod. A copy is read when its manifest
+//! cannot be used; it is older if the write of a later version failed. It must not end the pod of that
+//! version.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +31,7 @@ pub struct LivePod<'a> {
     pub status: Option<&'a RuntimePodStatus>,
 }
 
-/// Copies that are older than what runs.
+/// Copies that are older than the running pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OutdatedCopies {
     /// The pods of the copies: they are not started.
@@ -52,19 +53,19 @@ pub fn outdated_copies(copies: &[StoredCopy<'_>], live: &[LivePod<'_>]) -> Outda
     outdated
 }
 
-/// Whether a pod of the copy's name runs a later version. While its status is not known it may.
+/// Whether a pod of the copy's name may run a later version; true while its status is unknown.
 fn is_newer(live: &LivePod<'_>, copy: &StoredCopy<'_>) -> bool {
     let is_read =
         |status: &&RuntimePodStatus| !status.sandboxes.is_empty() || !status.containers.is_empty();
     let status = live.status.filter(is_read);
     if *live.uid == view::uid(copy.pod) {
-        // A pod with a fixed uid: its containers tell the versions apart.
+        // A pod with a fixed uid: the versions differ in their containers.
         return status.is_none_or(|status| {
             let mut running = status.running();
             running.any(|one| one.created_at > copy.written && is_of_another_version(one, copy.pod))
         });
     }
-    // A pod of the API may have the name too, and go although the copy is old.
+    // A pod of the API may have the same name, and terminate although the copy is old.
     podspec::is_content_uid(live.uid.as_str())
         && status.is_none_or(|status| {
             let is_later = status.sandboxes.iter().any(|sandbox| {

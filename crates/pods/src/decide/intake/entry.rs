@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use model::ids::PodName;
 use podspec::view;
 
-/// What the sources say about a pod.
+/// The state of a pod in its sources.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Listing {
     /// A source lists the UID, and its object cannot be decoded: it is not run, and not an orphan.
@@ -15,7 +15,7 @@ pub enum Listing {
     Pod(Arc<Pod>),
 }
 
-/// What was done about a pod.
+/// The step that a pod has reached.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum IntakeState {
     /// Nothing yet.
@@ -28,7 +28,7 @@ pub enum IntakeState {
         /// Whether the Node object was fetched for it: the next decision is final.
         node_refreshed: bool,
     },
-    /// Only node labels are in the way of its admission; the Node object is being fetched.
+    /// Only node labels prevent its admission; the Node object is being fetched.
     AwaitingNodeRefresh,
     /// Admitted, and has no worker: its victims are terminating, a running pod has its name, its directory is being
     /// removed, or a newer version runs than the stored copy of its manifest has.
@@ -50,7 +50,7 @@ pub enum IntakeState {
     },
     /// Must not run.
     Rejected {
-        /// Whether a worker terminates its earlier version, or what was found of it.
+        /// Whether a worker terminates the pod's earlier version, or remaining objects of it.
         worker: bool,
     },
     /// Removed before it was known whether it runs: the last version, so that it terminates with its own grace
@@ -132,12 +132,12 @@ impl Entry {
         }
     }
 
-    /// Its name, if no other pod may run under it.
+    /// The name of the pod, if no other pod may run under this name.
     pub(super) fn static_name(&self) -> Option<PodName> {
         self.pod().filter(|pod| view::is_static(pod)).map(|pod| view::pod_name(pod))
     }
 
-    /// Whether it is to run.
+    /// Whether it should run.
     pub(super) fn is_desired(&self) -> bool {
         self.pod().is_some() && !self.state.is_rejected()
     }

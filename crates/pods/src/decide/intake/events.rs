@@ -31,7 +31,7 @@ pub enum AdmissionDecision {
         /// Why.
         rejection: Rejection,
     },
-    /// Only node labels are in the way, and they may have changed.
+    /// Only node labels prevent the admission, and they may have changed.
     RefreshNode,
 }
 
@@ -63,7 +63,7 @@ pub enum IntakeEvent {
     PodChanged {
         /// The pod.
         uid: PodUid,
-        /// What is wrong with it.
+        /// The problem.
         checks: PodChecks,
     },
     /// A source removed a pod.
@@ -92,7 +92,7 @@ pub enum IntakeEvent {
     WorkerForgotten {
         /// The pod.
         uid: PodUid,
-        /// What is wrong with it, if a source lists it.
+        /// The problem, if a source lists it.
         checks: PodChecks,
     },
     /// All pods are compared with the runtime.
@@ -129,7 +129,7 @@ pub enum IntakeCommand {
     Reject {
         /// The pod.
         uid: PodUid,
-        /// As it is published.
+        /// The text that is published.
         pod: Arc<Pod>,
         /// Why.
         rejection: Rejection,

@@ -74,7 +74,7 @@ fn pod(number: u8, version: u64) -> Arc<Pod> {
     Arc::new(pod.build())
 }
 
-/// The worker of a pod, as far as the invariants need it.
+/// The facts about a pod's worker that the invariants need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Worker {
     Runs,

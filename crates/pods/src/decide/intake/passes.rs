@@ -3,8 +3,8 @@
 /// How many passes in a row may be skipped.
 const MOST_SKIPPED: u32 = 4;
 
-/// Skips passes of housekeeping that would find what the last one found. It skips few in a row: a missed event is
-/// repaired by the next pass.
+/// Skips passes of housekeeping that would find the same as the last one. It skips few in a row: a missed event
+/// is repaired by the next pass.
 #[derive(Debug, Default)]
 pub struct Passes {
     /// Whether there was an event since the last pass.
@@ -38,7 +38,7 @@ mod tests {
 
     // behaviour: WRK-20
     #[test]
-    fn pass_is_skipped_without_activity_and_every_fifth_is_not() {
+    fn idle_passes_are_skipped_except_every_fifth() {
         let mut passes = Passes::default();
         let mut begins = |is_active: bool, version| {
             if is_active {

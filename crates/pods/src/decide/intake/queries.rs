@@ -40,12 +40,12 @@ impl Intake {
         self.pods.get(uid).is_some_and(|entry| entry.state.has_worker())
     }
 
-    /// Whether a pod is to run.
+    /// Whether a pod should run.
     pub fn is_desired(&self, uid: &PodUid) -> bool {
         self.pods.get(uid).is_some_and(Entry::is_desired)
     }
 
-    /// The pods that are to run.
+    /// The pods that should run.
     pub fn desired(&self) -> BTreeSet<PodUid> {
         let desired = self.pods.iter().filter(|(_, entry)| entry.is_desired());
         desired.map(|(uid, _)| uid.clone()).collect()
@@ -97,7 +97,8 @@ impl Intake {
         occupying.filter_map(|(uid, entry)| Some((uid, entry.pod()?)))
     }
 
-    /// The static pods that get a mirror pod. Of one whose admission is not decided, an existing mirror pod stays.
+    /// The static pods that get a mirror pod. While the admission of a pod is not decided, its existing mirror pod
+    /// stays.
     pub fn mirrored(&self) -> impl Iterator<Item = &Arc<Pod>> {
         self.pods.iter().filter_map(|(uid, entry)| {
             let is_decided =

@@ -47,12 +47,12 @@ pub(super) fn started(entries: impl IntoIterator<Item = (&'static str, Entry)>) 
     Intake { pods, awaiting_start, all_ready: true, relisted: true, ..Intake::default() }
 }
 
-/// The same with one pod that is listed.
+/// Like `started`, with one pod that is listed.
 pub(super) fn with_pod(pod: &Arc<Pod>, state: IntakeState) -> Intake {
     started([(UID, Entry { listing: Some(listed(pod)), state, awaits_room: false })])
 }
 
-/// What is around an intake, owned.
+/// The values that an intake borrows, owned for a test.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     pub(super) live: BTreeMap<PodUid, PodName>,
@@ -70,7 +70,7 @@ impl Node {
 
     pub(super) fn step(&self, intake: &mut Intake, event: IntakeEvent) -> Vec<IntakeCommand> {
         let Self { live, outdated, removing } = self;
-        intake.step(event, &Surroundings { live, outdated, removing })
+        intake.step(event, &IntakeContext { live, outdated, removing })
     }
 }
 

@@ -176,7 +176,7 @@ fn decided(decision: AdmissionDecision) -> IntakeEvent {
 
 // behaviour: ADM-18
 #[test]
-fn decision_counts_only_for_a_pod_that_awaits_it() {
+fn decision_is_ignored_unless_the_pod_awaits_it() {
     let pod = api_pod(UID);
     let admit = |occupies| decided(AdmissionDecision::Admit { occupies });
     check(&pod, &admit(true), &[(EARLIER, WORKING, "create"), (REFRESHED, WORKING, "create")]);
@@ -194,7 +194,7 @@ fn decision_counts_only_for_a_pod_that_awaits_it() {
 
 // behaviour: ADM-18
 #[test]
-fn pods_are_admitted_by_arrival_once_the_runtime_was_listed() {
+fn pods_are_admitted_in_order_of_arrival_after_the_first_runtime_list() {
     let mut intake = Intake::default();
     let node = Node::default();
     node.step(&mut intake, sources(&[api_pod("c"), api_pod("a"), api_pod("b")], true));
@@ -235,7 +235,7 @@ fn plan(victims: &[&str]) -> Preemption {
 
 // behaviour: ADM-19
 #[test]
-fn critical_pod_starts_once_its_victims_had_their_time() {
+fn critical_pod_starts_when_the_time_of_its_victims_is_over() {
     let made = Room { uid: uid(), victims: vec!["b".into(), "c".into()] };
     for room in [Some(made), None] {
         let mut intake = started([
@@ -317,7 +317,7 @@ fn worker_of_a_desired_pod_syncs_after_runtime_changes() {
 
 // behaviour: ADM-20
 #[test]
-fn finished_pod_that_lives_again_is_counted() {
+fn finished_pod_that_runs_again_is_counted() {
     let mut intake = with_pod(&api_pod(UID), FINISHED);
     assert_eq!(intake.occupying().count(), 0);
     let commands = Node::running(&[UID]).step(&mut intake, happened(true));
@@ -374,7 +374,7 @@ fn forgotten() -> IntakeEvent {
 
 // behaviour: WRK-10
 #[test]
-fn forgotten_worker_leaves_nothing_or_makes_way_for_the_next_life() {
+fn forgotten_worker_leaves_no_state_or_starts_over() {
     let listed = [
         (RESTARTING, ARRIVED, "forget, show"),
         (TERMINATING, ARRIVED, "forget, show"),
@@ -418,7 +418,7 @@ fn static_pod_waits_for_a_running_pod_of_its_name() {
     // Pods of the API share names.
     let mut intake = Intake { all_ready: false, ..with_pod(&api_pod(UID), EARLIER) };
     assert_eq!(words(&node.step(&mut intake, admit.clone())), "create");
-    // Pods of the intake start one after the other, which their workers ensure.
+    // Pods with one name start one after the other; their workers ensure this.
     for other in [entry("b", WORKING), entry("b", EARLIER)] {
         let mut intake = started([(UID, fixed()), ("b", other)]);
         assert_eq!(words(&node.step(&mut intake, admit.clone())), "create");
@@ -474,7 +474,7 @@ fn admitted_pod_starts_after_the_removal_of_its_directory() {
 }
 
 #[test]
-fn mirror_pods_are_made_of_decided_static_pods() {
+fn mirror_pods_are_created_for_decided_static_pods() {
     let rows = [
         (New, true),
         (EARLIER, false),

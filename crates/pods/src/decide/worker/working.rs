@@ -16,7 +16,7 @@ pub enum Lifecycle {
     Terminated,
 }
 
-/// Where the configuration of a pod comes from.
+/// The source of the configuration of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Config {
     /// A source lists the pod.
@@ -38,7 +38,7 @@ pub enum Config {
 pub struct Working {
     /// The lifecycle.
     pub lifecycle: Lifecycle,
-    /// Where the configuration comes from.
+    /// The source of the configuration.
     pub config: Config,
 }
 

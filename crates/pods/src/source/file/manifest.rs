@@ -24,7 +24,7 @@ use crate::source::{Refusal, SupportCheck};
 /// file system may be too coarse to tell two changes apart.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// The context that a manifest is read with.
+/// The context for reading a manifest.
 #[derive(Debug)]
 pub(super) struct ReadContext<'a> {
     pub(super) files: &'a dyn HostFiles,
@@ -39,10 +39,10 @@ pub(super) struct Manifest {
     origin: Origin,
     path: PathBuf,
     /// The last version read, unless reading failed.
-    seen: Option<Seen>,
+    seen: Option<ReadFile>,
     /// The pod of the last good version.
     pod: Option<Arc<Pod>>,
-    /// When the stored copy that the pod was read from was written; none if the pod was read from the file itself.
+    /// When the stored copy that the pod was read from was written; `None` if the pod was read from the file itself.
     copy: Option<Timestamp>,
     /// The stored copy of the last good version.
     kept: StoredManifest,
@@ -71,7 +71,7 @@ struct NameTaken {
 }
 
 #[derive(Debug)]
-struct Seen {
+struct ReadFile {
     version: FileVersion,
     /// When this version was read first.
     at: Instant,
@@ -128,7 +128,7 @@ impl Manifest {
         self.unkept.is_some()
     }
 
-    /// Called when its pod got its name: stores the text.
+    /// Stores the text. Called when its pod has got its name.
     pub(super) async fn granted(&mut self, disk: &LastGood) {
         self.contested.clear();
         self.holds = self.pod.as_deref().map(view::pod_name);
@@ -191,10 +191,10 @@ impl Manifest {
                     return false;
                 }
                 let at = Instant::now();
-                self.seen = Some(Seen { version, at, is_settled: false, content: digest });
+                self.seen = Some(ReadFile { version, at, is_settled: false, content: digest });
                 self.read(content, with).await
             }
-            // It was there just now: the next scan finds out whether it was deleted.
+            // It existed a moment ago: the next scan shows whether it was deleted.
             Err(error) if error.is_not_found() => false,
             Err(error) => {
                 if self.problem.is_new(&error) {
@@ -214,7 +214,7 @@ impl Manifest {
         if seen.version == version {
             seen.is_settled = seen.at.elapsed() >= SETTLED;
         } else {
-            *seen = Seen { version, at: Instant::now(), is_settled: false, content };
+            *seen = ReadFile { version, at: Instant::now(), is_settled: false, content };
         }
         true
     }

@@ -22,7 +22,7 @@ pub(super) struct Watching {
 #[derive(Debug)]
 struct Current {
     directory: PathBuf,
-    /// Identifies the directory: another one may take its place.
+    /// Identifies the directory: another one may replace it.
     version: FileVersion,
     watch: Box<dyn DirectoryWatch>,
 }
@@ -71,7 +71,7 @@ impl Watching {
         }
     }
 
-    /// Waits for a change; for ever when nothing is watched. Cancel safe.
+    /// Waits for a change; never returns when nothing is watched. Cancel safe.
     pub(super) async fn changed(&mut self) {
         loop {
             let Some(current) = &mut self.current else { return std::future::pending().await };

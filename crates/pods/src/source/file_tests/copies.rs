@@ -71,7 +71,7 @@ async fn first_of_two_simultaneous_manifests_gets_the_name() {
     bench.expect_no_set().await;
     let refused = "/manifests/z.yaml: default/web-node is already the pod of /manifests/copy.yaml";
     assert_eq!(bench.refused(), [refused]);
-    // With another pod name it is no copy any more.
+    // With another pod name, it is no longer a copy.
     bench.files.write(Z, manifest("other", "x:1"));
     assert_eq!(bench.images().await, ["x:2", "x:1"]);
     bench.expect_no_set().await;

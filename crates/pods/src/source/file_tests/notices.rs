@@ -170,7 +170,7 @@ async fn change_within_timestamp_resolution_is_found() {
     assert_eq!(bench.next_set().await, BOTH);
     bench.files.write_unseen(A, manifest("a", "x:2"));
     assert_eq!(bench.next_set().await, ["default/a-node x:2", BOTH[1]]);
-    // Read twice, but so soon that the next change may not change the version either.
+    // Read twice, but so quickly that the next change may not change the version either.
     bench.files.write(A, manifest("a", "x:3"));
     assert_eq!(bench.next_set().await.len(), 2);
     bench.files.write("/manifests/c.yaml", manifest("c", "x:1"));

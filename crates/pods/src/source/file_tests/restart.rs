@@ -96,7 +96,7 @@ async fn good_version_is_stored_once_and_before_it_is_published() {
 
 // behaviour: SRC-31
 #[tokio::test(start_paused = true)]
-async fn removed_manifest_stays_removed_over_a_restart() {
+async fn removed_manifest_stays_removed_across_a_restart() {
     let mut bench = Bench::reading(two());
     assert_eq!(bench.next_set().await, BOTH);
     assert_eq!(bench.kept().await.len(), 2);

@@ -38,7 +38,7 @@ const REFUSED: &str = "/manifests/a.yaml: not supported: spec.volumes; stays";
 
 // behaviour: SRC-67
 #[tokio::test(start_paused = true)]
-async fn unsupported_version_keeps_the_last_good_one_also_over_a_restart() {
+async fn unsupported_version_keeps_the_last_good_one_across_restarts() {
     let mut bench = Bench::reading(two());
     assert_eq!(bench.published().await, BOTH);
     let uid = |bench: &Bench| podspec::view::uid(&bench.pods.borrow().as_ref().unwrap()[0]);

@@ -3,7 +3,7 @@
 use super::{METADATA, check_rows, problems_of, with_container, with_spec};
 
 #[test]
-fn container_rules() {
+fn invalid_containers_have_upstream_errors() {
     let problems = |spec: &str| problems_of(METADATA, spec);
     check_rows(
         &[
@@ -59,7 +59,7 @@ fn container_rules() {
 }
 
 #[test]
-fn init_container_rules() {
+fn invalid_init_containers_have_upstream_errors() {
     let init =
         |fields: &str| with_spec(&format!("initContainers: [{{name: i, image: i, {fields}}}]"));
     let probe = "{exec: {command: [a]}}";
@@ -111,7 +111,7 @@ fn init_container_rules() {
 }
 
 #[test]
-fn ephemeral_container_rules() {
+fn invalid_ephemeral_containers_have_upstream_errors() {
     const ON_CREATE: &str = "spec.ephemeralContainers: Forbidden: cannot be set on create";
     let ephemeral =
         |fields: &str| with_spec(&format!("ephemeralContainers: [{{image: i, {fields}}}]"));
@@ -157,7 +157,7 @@ fn ephemeral_container_rules() {
 }
 
 #[test]
-fn restart_rules() {
+fn invalid_restart_rules_have_upstream_errors() {
     const RULES: &str = "spec.containers[0].restartPolicyRules";
     let many = format!(
         "restartPolicy: Never, restartPolicyRules: [{}]",
@@ -226,7 +226,7 @@ fn restart_rules() {
 }
 
 #[test]
-fn port_rules() {
+fn invalid_container_ports_have_upstream_errors() {
     check_rows(
         &[
             (
@@ -296,7 +296,7 @@ fn port_rules() {
 }
 
 #[test]
-fn resize_rules() {
+fn invalid_resize_policies_have_upstream_errors() {
     const POLICY: &str = "spec.containers[0].resizePolicy";
     check_rows(
         &[

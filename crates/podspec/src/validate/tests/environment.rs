@@ -3,7 +3,7 @@
 use super::{check_rows, with_container};
 
 #[test]
-fn environment_rules() {
+fn invalid_environment_variables_have_upstream_errors() {
     const ENV: &str = "spec.containers[0].env[0]";
     check_rows(
         &[
@@ -110,7 +110,7 @@ fn environment_rules() {
 }
 
 #[test]
-fn downward_api_rules() {
+fn invalid_downward_api_fields_have_upstream_errors() {
     const REF: &str = "spec.containers[0].env[0].valueFrom.fieldRef";
     let field = |fields: &str| {
         with_container(&format!("env: [{{name: A, valueFrom: {{fieldRef: {{{fields}}}}}}}]"))
@@ -163,7 +163,7 @@ fn downward_api_rules() {
 }
 
 #[test]
-fn downward_api_rules_for_resources() {
+fn invalid_downward_api_resources_have_upstream_errors() {
     const RESOURCE: &str = "spec.containers[0].env[0].valueFrom.resourceFieldRef";
     let resource = |fields: &str| {
         with_container(&format!(

@@ -3,7 +3,7 @@
 use super::{check_rows, with_container, with_spec};
 
 #[test]
-fn probe_rules() {
+fn invalid_probes_have_upstream_errors() {
     const PROBE: &str = "spec.containers[0].livenessProbe";
     let probe = |fields: &str| with_container(&format!("livenessProbe: {{{fields}}}"));
     check_rows(
@@ -111,7 +111,7 @@ fn readiness_and_startup_differ_from_liveness() {
 }
 
 #[test]
-fn hook_rules() {
+fn invalid_lifecycle_hooks_have_upstream_errors() {
     const HOOK: &str = "spec.containers[0].lifecycle.preStop";
     let hook = |fields: &str| with_container(&format!("lifecycle: {{preStop: {{{fields}}}}}"));
     check_rows(

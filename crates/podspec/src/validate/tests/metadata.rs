@@ -7,7 +7,7 @@ const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alpha
     regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 
 #[test]
-fn metadata_rules() {
+fn invalid_metadata_fields_have_upstream_errors() {
     let namespace = format!("metadata.namespace: Invalid value: \"N_S\": {LABEL}");
     check_rows(
         &[

@@ -4,7 +4,7 @@ use super::{check_rows, with_container};
 
 // behaviour: VOL-61
 #[test]
-fn mount_rules() {
+fn invalid_volume_mounts_have_upstream_errors() {
     const MOUNT: &str = "spec.containers[0].volumeMounts[0]";
     let mount = |fields: &str| with_container(&format!("volumeMounts: [{{{fields}}}]"));
     check_rows(
@@ -106,7 +106,7 @@ fn mount_rules() {
 }
 
 #[test]
-fn device_rules() {
+fn invalid_volume_devices_have_upstream_errors() {
     const DEVICE: &str = "spec.containers[0].volumeDevices[0]";
     check_rows(
         &[

@@ -3,7 +3,7 @@
 use super::{check_rows, with_spec};
 
 #[test]
-fn dns_rules() {
+fn invalid_dns_settings_have_upstream_errors() {
     let many = format!("dnsConfig: {{searches: [{}]}}", ["a"; 33].join(", "));
     let long = format!("dnsConfig: {{searches: [{}]}}", ["a".repeat(200).as_str(); 11].join(", "));
     check_rows(
@@ -69,7 +69,7 @@ fn dns_rules() {
 }
 
 #[test]
-fn host_name_rules() {
+fn invalid_host_names_have_upstream_errors() {
     let long = format!("hostnameOverride: {}", "a".repeat(65));
     check_rows(
         &[

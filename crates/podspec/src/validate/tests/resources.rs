@@ -3,7 +3,7 @@
 use super::{METADATA, check_rows, problems_of, with_container, with_spec};
 
 #[test]
-fn amount_rules() {
+fn invalid_resource_amounts_have_upstream_errors() {
     const LIMITS: &str = "spec.containers[0].resources.limits";
     const REQUESTS: &str = "spec.containers[0].resources.requests";
     check_rows(
@@ -106,9 +106,9 @@ fn amount_rules() {
 }
 
 #[test]
-fn pod_level_rules() {
+fn invalid_pod_level_resources_have_upstream_errors() {
     let problems = |spec: &str| problems_of(METADATA, spec);
-    let asking = |cpu: &str| {
+    let requesting = |cpu: &str| {
         format!("containers: [{{name: c, image: i, resources: {{requests: {{cpu: {cpu}}}}}}}]")
     };
     let limited =
@@ -117,12 +117,12 @@ fn pod_level_rules() {
         &[
             (
                 "resources",
-                &format!("{}, resources: {{limits: {{cpu: 2, memory: 1Gi}}}}", asking("1")),
+                &format!("{}, resources: {{limits: {{cpu: 2, memory: 1Gi}}}}", requesting("1")),
                 &[],
             ),
             (
                 "less than the containers ask for",
-                &format!("{}, resources: {{requests: {{cpu: 500m}}}}", asking("1")),
+                &format!("{}, resources: {{requests: {{cpu: 500m}}}}", requesting("1")),
                 &[
                     "spec.resources.requests[cpu]: Invalid value: \"500m\": must be greater than or \
                    equal to aggregate container requests of 1",
@@ -146,13 +146,16 @@ fn pod_level_rules() {
             ),
             (
                 "a resource that only containers have",
-                &format!("{}, resources: {{requests: {{ephemeral-storage: 1Gi}}}}", asking("1")),
+                &format!(
+                    "{}, resources: {{requests: {{ephemeral-storage: 1Gi}}}}",
+                    requesting("1")
+                ),
                 &["spec.resources.requests[ephemeral-storage]: Unsupported value: \
                    \"ephemeral-storage\": supported values: \"cpu\", \"hugepages-\", \"memory\""],
             ),
             (
                 "claims",
-                &format!("{}, resources: {{claims: [{{name: a}}]}}", asking("1")),
+                &format!("{}, resources: {{claims: [{{name: a}}]}}", requesting("1")),
                 &["spec.resources.claims: Forbidden: claims may not be set for Resources at \
                    pod-level"],
             ),
@@ -160,7 +163,7 @@ fn pod_level_rules() {
                 "on windows",
                 &format!(
                     "{}, os: {{name: windows}}, resources: {{limits: {{cpu: 2}}}}",
-                    asking("1")
+                    requesting("1")
                 ),
                 &["spec.resources: Forbidden: may not be set for a windows pod"],
             ),
@@ -170,7 +173,7 @@ fn pod_level_rules() {
 }
 
 #[test]
-fn claim_rules() {
+fn invalid_resource_claims_have_upstream_errors() {
     let problems = |claims: &str, used: &str| {
         let spec = format!(
             "resourceClaims: [{claims}], containers: [{{name: c, image: i, resources: {{claims: \

@@ -3,7 +3,7 @@
 use super::{check_rows, with_spec};
 
 #[test]
-fn spec_rules() {
+fn invalid_spec_fields_have_upstream_errors() {
     check_rows(
         &[
             (
@@ -72,7 +72,7 @@ fn negative_grace_period_is_rejected_without_a_default() {
 }
 
 #[test]
-fn toleration_rules() {
+fn invalid_tolerations_have_upstream_errors() {
     const TOLERATION: &str = "spec.tolerations[0]";
     let toleration = |fields: &str| with_spec(&format!("tolerations: [{{{fields}}}]"));
     check_rows(
@@ -138,7 +138,7 @@ fn toleration_rules() {
 }
 
 #[test]
-fn placement_rules() {
+fn invalid_placement_fields_have_upstream_errors() {
     const TERMS: &str = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.\
         nodeSelectorTerms";
     let affinity = |terms: &str| {

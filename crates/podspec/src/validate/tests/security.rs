@@ -3,7 +3,7 @@
 use super::{METADATA, check_rows, problems_of, with_container, with_spec};
 
 #[test]
-fn pod_security_rules() {
+fn invalid_pod_security_contexts_have_upstream_errors() {
     const CONTEXT: &str = "spec.securityContext";
     let context = |fields: &str| with_spec(&format!("securityContext: {{{fields}}}"));
     check_rows(
@@ -94,7 +94,7 @@ fn host_sysctls_are_rejected_with_host_namespaces() {
 }
 
 #[test]
-fn host_namespace_rules() {
+fn invalid_host_namespaces_have_upstream_errors() {
     check_rows(
         &[
             ("all of the host", "hostPID: true, hostIPC: true, hostNetwork: true", &[]),
@@ -127,7 +127,7 @@ fn host_namespace_rules() {
 }
 
 #[test]
-fn container_security_rules() {
+fn invalid_container_security_contexts_have_upstream_errors() {
     const CONTEXT: &str = "spec.containers[0].securityContext";
     let context = |fields: &str| with_container(&format!("securityContext: {{{fields}}}"));
     check_rows(
@@ -182,7 +182,7 @@ fn container_security_rules() {
 }
 
 #[test]
-fn profile_rules() {
+fn invalid_security_profiles_have_upstream_errors() {
     let long = format!("type: Localhost, localhostProfile: {}", "a".repeat(4096));
     for place in ["spec", "spec.containers[0]"] {
         let problems = |field: &str, profile: &str| {

@@ -4,7 +4,7 @@ use super::{check_rows, with_spec, with_volume};
 
 // behaviour: VOL-60
 #[test]
-fn volume_rules() {
+fn invalid_volumes_have_upstream_errors() {
     check_rows(
         &[
             ("volumes", "volumes: [{name: a}, {name: b, emptyDir: {medium: Memory}}]", &[]),
@@ -34,7 +34,7 @@ fn volume_rules() {
 
 // behaviour: VOL-60
 #[test]
-fn source_rules() {
+fn invalid_volume_sources_have_upstream_errors() {
     check_rows(
         &[
             (
@@ -108,7 +108,7 @@ fn source_rules() {
 }
 
 #[test]
-fn block_storage_rules() {
+fn invalid_block_storage_volumes_have_upstream_errors() {
     check_rows(
         &[
             ("a target", "iscsi: {targetPortal: a, iqn: 'iqn.2001-04.com.example:x', lun: 0}", &[]),
@@ -160,7 +160,7 @@ fn block_storage_rules() {
 }
 
 #[test]
-fn written_volume_rules() {
+fn invalid_volumes_with_written_content_have_upstream_errors() {
     const MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
     check_rows(
         &[
@@ -232,7 +232,7 @@ fn written_volume_rules() {
 }
 
 #[test]
-fn projected_volume_rules() {
+fn invalid_projected_volumes_have_upstream_errors() {
     const SOURCES: &str = "spec.volumes[0].projected.sources";
     let projected = |sources: &str| with_volume(&format!("projected: {{sources: [{sources}]}}"));
     check_rows(

@@ -28,7 +28,8 @@ pub(super) fn initialized(
     if phase == Phase::Succeeded && unknown.is_empty() {
         return ConditionState { reason: Some("PodCompleted"), ..ConditionState::YES };
     }
-    // Init containers that run again, after a reboot or beside the others, do not reset it.
+    // Init containers that run again, after a reboot or while regular containers run, do not reset
+    // it.
     if containers.regular.iter().any(has_started) || holds(input.base(), INITIALIZED) {
         return ConditionState::YES;
     }

@@ -85,7 +85,7 @@ impl<'w> Bench<'w> {
         Ok(id)
     }
 
-    /// The same, once the workload is ready for signals.
+    /// Like `start`, once the workload is ready for signals.
     pub(super) async fn start_until_output(
         &self,
         pod: &Pod,

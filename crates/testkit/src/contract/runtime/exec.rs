@@ -39,7 +39,7 @@ pub(super) async fn exec_ends_with_its_container(bench: &Bench<'_>) -> Result<()
     let id = bench.start(&pod, &["sleep", "forever"]).await?;
     let (words, begun) = (command(&["sleep", "1m"]), Instant::now());
     let end = async {
-        // The command runs by then; a file or a signal would not prove it here.
+        // The command runs by then; a file or a signal would not be proof here.
         tokio::time::sleep(Duration::from_secs(1)).await;
         bench.runtime.containers.stop_container(&id, Duration::ZERO).await
     };

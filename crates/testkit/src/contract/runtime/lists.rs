@@ -95,7 +95,8 @@ fn of_pod(pod: &Pod) -> ContainerFilter {
     ContainerFilter { pod_uid: Some(pod.config.pod_uid.clone()), ..ContainerFilter::default() }
 }
 
-/// The pod of a container comes from its labels only: without labels it has none, whatever its sandbox.
+/// The pod of a container comes from its labels only: without labels it has none, regardless of its
+/// sandbox.
 pub(super) async fn container_without_labels_has_no_pod(bench: &Bench<'_>) -> Result<()> {
     let pod = bench.pod().await?;
     let labelled = bench.start(&pod, &["sleep", "forever"]).await?;
@@ -122,7 +123,8 @@ pub(super) async fn container_without_labels_has_no_pod(bench: &Bench<'_>) -> Re
     Ok(())
 }
 
-/// The pod of a sandbox is part of its creation; without a UID it has none, whatever its labels.
+/// The pod of a sandbox is part of its creation; without a UID it has none, regardless of its
+/// labels.
 pub(super) async fn sandbox_without_uid_has_no_pod(bench: &Bench<'_>) -> Result<()> {
     let config = SandboxConfig { pod_uid: "".into(), ..bench.sandbox_config() };
     let sandbox = bench.runtime.sandboxes.run_pod_sandbox(&config).await?;

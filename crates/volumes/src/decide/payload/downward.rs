@@ -48,7 +48,8 @@ fn field(pod: &Pod, path: &str) -> Result<String, PayloadError> {
     Ok(map.as_ref().and_then(|map| map.get(key)).cloned().unwrap_or_default())
 }
 
-/// A resource of a container. Limits that are not set are those of the node, for init containers too.
+/// A resource of a container. For limits that are not set, the allocatable resources of the node are
+/// used, for init containers too.
 fn container_resource(
     selector: &ResourceFieldSelector,
     sources: &Sources<'_>,

@@ -1,4 +1,4 @@
-//! Why the files of a volume cannot be made.
+//! Why the files of a volume cannot be computed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,7 +8,8 @@ use model::ports::objects::ObjectError;
 
 use super::TrustBundleError;
 
-/// Why the files of a volume cannot be made. The texts are upstream's, because people search for them.
+/// Why the files of a volume cannot be computed. The texts are upstream's, because users search for
+/// them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PayloadError {
     /// An object cannot be read.
@@ -40,7 +41,7 @@ pub enum PayloadError {
     /// A resource of a container cannot be a file.
     #[error("unsupported container resource : {0}")]
     Resource(String),
-    /// A token cannot be had.
+    /// A token cannot be requested.
     #[error("{0}")]
     Token(Arc<str>),
     /// A token was not requested.
@@ -67,7 +68,7 @@ pub enum PayloadError {
     /// A name in a path is too long.
     #[error("invalid path: filenames must be less than or equal to {0} characters")]
     LongName(usize),
-    /// A path begins as the names of the writer do.
+    /// A path begins with `..`, like the names of the writer.
     #[error("invalid path: must not start with '..': {0}")]
     ReservedPath(String),
     /// The agent does not write the files of this volume.

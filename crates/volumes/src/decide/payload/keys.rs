@@ -13,7 +13,7 @@ pub(super) struct Keys<'a> {
     /// The keys and their paths; all keys under their own names without any.
     pub(super) items: &'a [KeyToPath],
     pub(super) default_mode: i32,
-    /// Whether a missing object or key is no error.
+    /// Whether a missing object or key is not an error.
     pub(super) is_optional: bool,
 }
 

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use podspec::view;
 
-/// The user of all containers of a pod; none if they differ, or if one has none.
+/// The user of all containers of a pod; `None` if they differ, or if one has none.
 pub fn fs_user(pod: &Pod) -> Option<u32> {
     let of_pod = view::spec(pod)
         .and_then(|spec| spec.security_context.as_ref())

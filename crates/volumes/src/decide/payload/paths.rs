@@ -7,7 +7,7 @@ use super::{Files, PayloadError};
 const LONGEST_PATH: usize = 4096;
 const LONGEST_NAME: usize = 255;
 
-/// The files under their paths. A later file takes the place of an earlier one with the same path.
+/// The files by path. A later file replaces an earlier one with the same path.
 pub(super) fn checked(files: Files) -> Result<Payload, PayloadError> {
     let mut payload = Payload::default();
     for (path, file) in files {

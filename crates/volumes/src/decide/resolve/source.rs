@@ -26,7 +26,8 @@ pub(super) fn inline(volume: &Volume) -> Result<VolumeSpec, ResolveError> {
     })
 }
 
-/// The plugin and source of a volume. Of several sources the first is meant, as everywhere in the API.
+/// The plugin and source of a volume. If there are several sources, the first is used, as everywhere
+/// in the API.
 fn source(volume: &Volume) -> Result<(Plugin, VolumeSource), ResolveError> {
     let content = |plugin| Ok((plugin, VolumeSource::Content));
     let kind = podspec::volume_kinds(volume).first().copied().unwrap_or_default();
@@ -76,7 +77,7 @@ fn empty_dir(source: &EmptyDirVolumeSource) -> Result<VolumeSource, ResolveError
         Ok(quantity) => Ok(quantity.value()),
         Err(_) => Err(ResolveError::SizeLimit(limit.0.clone())),
     });
-    // Zero is no limit.
+    // Zero is not a limit.
     let size_limit = limit.transpose()?.and_then(|limit| u64::try_from(limit).ok());
     Ok(VolumeSource::EmptyDir { medium, size_limit: size_limit.filter(|limit| *limit > 0) })
 }

@@ -168,7 +168,7 @@ fn fs_group_and_read_only_depend_on_the_plugin() {
     assert_eq!(found, expected);
 }
 
-/// A claim and its persistent volume, as they are when all is well.
+/// A valid claim and its persistent volume.
 struct Bound {
     claim: Result<ClaimRecord, ObjectError>,
     volume: Result<PersistentVolumeRecord, ObjectError>,
@@ -320,7 +320,7 @@ fn unusable_persistent_volumes_are_refused_with_upstream_texts() {
 
 // behaviour: VOL-36
 #[test]
-fn claim_volumes_become_their_persistent_volume() {
+fn claim_volumes_resolve_to_their_persistent_volume() {
     let mut bound = bound();
     let record = volume(&mut bound);
     record.access_modes = vec!["ReadWriteOncePod".to_owned()];

@@ -88,7 +88,7 @@ proptest! {
             let higher = view::priority(new).zip(view::priority(pod)).is_some_and(|(a, b)| a > b);
             prop_assert!(higher || !view::is_critical(pod), "{:?}", pod.metadata.uid);
         }
-        // No pod of a class is preempted that was not needed.
+        // Every preempted pod of a class was needed.
         let guaranteed = |uid: &PodUid| {
             let pod = others.iter().find(|pod| view::uid(pod) == *uid).unwrap();
             podspec::qos_class(pod) == podspec::QosClass::Guaranteed

@@ -27,25 +27,45 @@ fn meets(new: &Pod, there: &[Pod]) -> Result<Vec<String>, String> {
 }
 
 fn critical(requests: &str) -> Pod {
-    made_static(asking("critical", requests))
+    made_static(requesting("critical", requests))
 }
 
 // behaviour: ADM-12
 #[test]
 fn only_critical_pods_preempt_and_only_less_important_ones() {
     let (high, low) = (Some(2_000_001_000), Some(100));
-    let asks = |priority: Option<i32>| of_class("new", "burstable", "3", priority);
+    let requests_of = |priority: Option<i32>| of_class("new", "burstable", "3", priority);
     let there = |priority: Option<i32>| of_class("there", "burstable", "2", priority);
     let rows = vec![
-        ("critical over another", asks(high), there(low), true),
-        ("over one without a priority", asks(high), there(None), true),
-        ("higher, but not critical", asks(Some(200)), there(low), false),
-        ("not over an equal priority", asks(high), there(high), false),
-        ("of two critical ones over the lower", asks(high), there(Some(2_000_000_000)), true),
-        ("static over another", made_static(asks(None)), there(low), true),
-        ("static without a priority", made_static(asks(None)), made_static(there(None)), false),
-        ("static over static", made_static(asks(Some(5))), made_static(there(Some(4))), true),
-        ("not the other way", made_static(asks(Some(4))), made_static(there(Some(5))), false),
+        ("critical over another", requests_of(high), there(low), true),
+        ("over one without a priority", requests_of(high), there(None), true),
+        ("higher, but not critical", requests_of(Some(200)), there(low), false),
+        ("not over an equal priority", requests_of(high), there(high), false),
+        (
+            "of two critical ones over the lower",
+            requests_of(high),
+            there(Some(2_000_000_000)),
+            true,
+        ),
+        ("static over another", made_static(requests_of(None)), there(low), true),
+        (
+            "static without a priority",
+            made_static(requests_of(None)),
+            made_static(there(None)),
+            false,
+        ),
+        (
+            "static over static",
+            made_static(requests_of(Some(5))),
+            made_static(there(Some(4))),
+            true,
+        ),
+        (
+            "not the other way",
+            made_static(requests_of(Some(4))),
+            made_static(there(Some(5))),
+            false,
+        ),
     ];
     for (case, new, there, preempts) in rows {
         let is_critical = view::is_critical(&new);
@@ -144,9 +164,9 @@ fn cheapest_victims_are_selected() {
 #[test]
 fn resources_have_equal_weight() {
     let there = [
-        asking("processors", "cpu: 3, memory: 1Gi"),
-        asking("memory", "cpu: 500m, memory: 6Gi"),
-        asking("both", "cpu: 500m, memory: 1Gi"),
+        requesting("processors", "cpu: 3, memory: 1Gi"),
+        requesting("memory", "cpu: 500m, memory: 6Gi"),
+        requesting("both", "cpu: 500m, memory: 1Gi"),
     ];
     // One provides all processors and a quarter of the memory, the other the reverse: the one that requests
     // less memory is preempted first.
@@ -160,7 +180,7 @@ fn resources_have_equal_weight() {
 // behaviour: ADM-14
 #[test]
 fn no_victims_are_selected_when_they_would_not_suffice() {
-    let there = [asking("a", "cpu: 1"), made_static(asking("b", "cpu: 2500m"))];
+    let there = [requesting("a", "cpu: 1"), made_static(requesting("b", "cpu: 2500m"))];
     let refusal = meets(&critical("cpu: 2500m, memory: 9Gi"), &there).unwrap_err();
     let missing = "[(res: cpu, q: 1000), (res: memory, q: 1073741824), ]. Not enough cpu: the pod \
                    requests 2500m, the node has 4, other pods request 3500m. Not enough memory: the pod \

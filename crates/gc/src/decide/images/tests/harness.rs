@@ -92,7 +92,7 @@ impl Harness {
             began: self.began,
             observed: Observed::Yes,
         };
-        let Sorted { candidates, kept } = sort(&facts);
+        let SortedImages { candidates, kept } = sort(&facts);
         let ages = by_age(&facts, candidates);
         let mut items: Vec<Item> = ages.old.into_iter().map(|(_, item)| item).collect();
         let usage = Usage::of(space).expect("the test's disk has a capacity");

@@ -178,7 +178,7 @@ fn container_created_before_a_restart_of_all_waits_for_its_turn() {
         assert_eq!((actions.kill_pod, actions.kill.len()), (None, 0), "{late} beside {other:?}");
         assert_eq!(removals(&actions), Vec::<&str>::new(), "{late} beside {other:?}");
     }
-    // A sidecar starts beside later containers that have started.
+    // A sidecar starts although later containers have started.
     let pod = starting_over(vec![sidecar("side"), container("two")]);
     let made = vec![instance("t", "two", Running, 0), instance("late", "side", Created, 0)];
     assert_eq!(started(&actions(&pod, &in_live_sandbox(made))), [(Role::Sidecar, 0)]);
@@ -247,7 +247,7 @@ fn sidecar_with_a_startup_probe_blocks_the_next_and_restarts_on_failure() {
 
 // behaviour: ACT-34, ACT-35
 #[test]
-fn changed_or_unhealthy_sidecar_restarts_after_it_unblocked_the_next() {
+fn changed_or_unhealthy_sidecar_restarts_after_it_unblocked_the_next_container() {
     let mut changed = sidecar("side");
     changed.image = Some("image:2".to_owned());
     let unhealthy = Container { liveness_probe: Some(Probe::default()), ..sidecar("side") };

@@ -343,7 +343,7 @@ proptest! {
         for _ in 0..ROUNDS {
             let actions = state.actions(&pod);
             state.apply(&pod, &actions);
-            // Containers outside of the spec do not restart with it.
+            // Containers that are not in the spec do not restart with the pod.
             let has_ephemeral = !view::ephemeral_containers(&pod).is_empty();
             let counts = |name: &str| {
                 specified(&pod).any(|one| one.name == name)

@@ -236,9 +236,9 @@ fn going(actions: &PodActions) -> Vec<(&str, bool)> {
 // behaviour: ACT-55
 #[test]
 fn restart_of_all_removes_every_instance_and_the_trigger_last() {
-    let asks = with_rule(container("asks"), "RestartAllContainers", vec![42]);
+    let triggers = with_rule(container("asks"), "RestartAllContainers", vec![42]);
     let pod = with_inits(
-        pod("Always", vec![asks, container("b")]),
+        pod("Always", vec![triggers, container("b")]),
         vec![container("i"), sidecar("side")],
     );
     let observed = in_live_sandbox(vec![
@@ -260,10 +260,10 @@ fn restart_of_all_removes_every_instance_and_the_trigger_last() {
 // behaviour: ACT-55
 #[test]
 fn init_container_that_triggered_a_restart_of_all_is_removed_last() {
-    let asks = |name| with_rule(container(name), "RestartAllContainers", vec![42]);
+    let triggers = |name| with_rule(container(name), "RestartAllContainers", vec![42]);
     let pod = with_inits(
-        pod("Always", vec![container("a"), asks("too")]),
-        vec![sidecar("side"), container("i"), asks("asks")],
+        pod("Always", vec![container("a"), triggers("too")]),
+        vec![sidecar("side"), container("i"), triggers("asks")],
     );
     // Regular containers of an earlier sandbox are left, one of which triggered it too.
     let observed = in_live_sandbox(vec![

@@ -54,7 +54,7 @@ fn usable_sandbox_is_kept() {
 
 // behaviour: ACT-7
 #[test]
-fn empty_ready_sandbox_beside_the_newest_is_removed_alone() {
+fn empty_ready_sandbox_other_than_the_newest_is_removed() {
     let pod = pod("Always", vec![container("a")]);
     let sandboxes = vec![sandbox("s", 1, Ready), sandbox("late", 0, Ready)];
     let actions = actions(&pod, &status(sandboxes, vec![instance("c", "a", Running, 0)]));
@@ -120,7 +120,7 @@ fn init_containers_start_over_in_a_new_sandbox() {
 }
 
 #[test]
-fn kill_without_targets_is_no_action() {
+fn kill_without_targets_is_not_an_action() {
     let pod = pod("Never", vec![container("a")]);
     let dead = status(vec![sandbox("s", 0, NotReady)], vec![instance("c", "a", Exited, 0)]);
     assert!(actions(&pod, &dead).is_nothing());

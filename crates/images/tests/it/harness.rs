@@ -1,4 +1,4 @@
-//! A node in memory, as far as credentials and pull records are concerned.
+//! A node in memory, with credentials and pull records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -37,7 +37,7 @@ pub(crate) const REF: &str = "sha256:web";
 pub(crate) const ROOT: &str = "/var/lib/kubelet";
 
 /// The outside of agents.
-pub(crate) struct World {
+pub(crate) struct Harness {
     pub(crate) files: Arc<MemoryFiles>,
     pub(crate) runtime: Arc<MemoryRuntime>,
     pub(crate) objects: MemoryObjects,
@@ -59,7 +59,7 @@ pub(crate) struct Agent {
     _task: JoinSet<()>,
 }
 
-impl World {
+impl Harness {
     pub(crate) fn new() -> Self {
         let clock = Arc::new(VirtualClock::new());
         Self {
@@ -117,7 +117,7 @@ impl World {
         Agent { access, records, registry, _task: tasks }
     }
 
-    /// Puts a pull secret into the namespace `shop`.
+    /// Creates a pull secret in the namespace `shop`.
     pub(crate) fn put_secret(&self, name: &str, password: &str) {
         let config =
             format!(r#"{{"auths":{{"r.io":{{"username":"u","password":"{password}"}}}}}}"#);

@@ -29,14 +29,14 @@ async fn request_has_user_agent_and_host() {
     let server = Server::start(None).await;
     server.put("page?a=b", response(Page::ok("text")));
     fetch(&get(server.url("page?a=b"))).await.unwrap();
-    assert_eq!(server.asked("page?a=b", "user-agent"), [["kubelet/test"]]);
-    assert_eq!(server.asked("page?a=b", "host"), [[format!("127.0.0.1:{}", server.port())]]);
-    // The configuration may override the first, but not the other.
+    assert_eq!(server.requested("page?a=b", "user-agent"), [["kubelet/test"]]);
+    assert_eq!(server.requested("page?a=b", "host"), [[format!("127.0.0.1:{}", server.port())]]);
+    // The configuration may override the first header, but not the second.
     let own = headers(&[("User-Agent", "mine"), ("Host", "other"), ("Content-Length", "9")]);
     fetch(&Get { headers: own, ..get(server.url("page?a=b")) }).await.unwrap();
-    assert_eq!(server.asked("page?a=b", "user-agent")[1], ["mine"]);
-    assert_eq!(server.asked("page?a=b", "host")[1].len(), 1);
-    assert!(server.asked("page?a=b", "content-length")[1].is_empty());
+    assert_eq!(server.requested("page?a=b", "user-agent")[1], ["mine"]);
+    assert_eq!(server.requested("page?a=b", "host")[1].len(), 1);
+    assert!(server.requested("page?a=b", "content-length")[1].is_empty());
 }
 
 #[tokio::test]
@@ -47,7 +47,7 @@ async fn url_credentials_are_sent_unless_a_header_is_configured() {
     fetch(&get(&url)).await.unwrap();
     let own = headers(&[("Authorization", "Bearer token")]);
     fetch(&Get { headers: own, ..get(&url) }).await.unwrap();
-    let sent = server.asked("page", "authorization");
+    let sent = server.requested("page", "authorization");
     assert_eq!(sent, [["Basic dXNlcjpwYXNz"], ["Bearer token"]]);
 }
 
@@ -67,11 +67,11 @@ async fn configured_headers_are_sent_only_to_the_configured_host() {
     }
     let nothing: Vec<String> = Vec::new();
     for name in names {
-        assert_eq!(there.asked("page", name), std::slice::from_ref(&nothing), "{name}");
+        assert_eq!(there.requested("page", name), std::slice::from_ref(&nothing), "{name}");
         // Not even after a redirect back.
-        assert_eq!(here.asked("final", name), [vec!["secret".to_owned()], nothing.clone()]);
+        assert_eq!(here.requested("final", name), [vec!["secret".to_owned()], nothing.clone()]);
     }
-    assert_eq!(there.asked("page", "user-agent"), [["kubelet/test"]]);
+    assert_eq!(there.requested("page", "user-agent"), [["kubelet/test"]]);
 }
 
 // behaviour: SRC-69
@@ -88,7 +88,7 @@ async fn redirect_from_https_to_http_is_refused() {
     assert!(matches!(error, HttpError::Downgrade(_)), "{error}");
     let expected = format!("redirect from https to http://127.0.0.1:{} refused", plain.port());
     assert_eq!(error.to_string(), expected);
-    assert!(plain.asked("page", "host").is_empty(), "nothing is sent in plain text");
+    assert!(plain.requested("page", "host").is_empty(), "nothing is sent in plain text");
     assert_eq!(fetcher.get(&get(secure.url("moved"))).await.unwrap().body, b"text");
 }
 
@@ -101,7 +101,7 @@ async fn untrusted_certificate_is_refused() {
     let error = fetcher.get(&get(server.url("page"))).await.unwrap_err();
     let text = Chain(&error).to_string();
     assert!(text.starts_with("make a secure connection to 127.0.0.1:"), "{text}");
-    assert!(server.asked("page", "host").is_empty());
+    assert!(server.requested("page", "host").is_empty());
 }
 
 #[tokio::test]
@@ -177,7 +177,7 @@ async fn plain_http_server_error_differs_from_a_timeout() {
         std::future::pending::<()>().await;
     };
     let request = get(url);
-    let fetcher = Fetcher::trusting_anybody("kubelet/test");
+    let fetcher = Fetcher::trusting_any_server("kubelet/test");
     let error = tokio::select! {
         answer = fetcher.get(&request) => answer.unwrap_err(),
         () = serve => unreachable!("it never ends"),
@@ -189,7 +189,7 @@ async fn plain_http_server_error_differs_from_a_timeout() {
 async fn any_certificate_is_trusted_on_request() {
     let server = Server::start(Some(Identity::new("elsewhere.example"))).await;
     server.put("page", response(Page::ok("text")));
-    let fetcher = Fetcher::trusting_anybody("kubelet/test");
+    let fetcher = Fetcher::trusting_any_server("kubelet/test");
     assert_eq!(fetcher.get(&get(server.url("page"))).await.unwrap().body, b"text");
 }
 
@@ -202,9 +202,9 @@ async fn pod_request_follows_no_redirect_to_another_host() {
     let elsewhere = other.url("page").replace("127.0.0.1", "localhost");
     pod.put("elsewhere", response(Page::Redirect(elsewhere)));
     pod.put("here", response(Page::Redirect(pod.url("page"))));
-    let fetcher = Fetcher::trusting_anybody("kubelet/test");
+    let fetcher = Fetcher::trusting_any_server("kubelet/test");
     let answer = fetcher.get(&get(pod.url("elsewhere"))).await.unwrap();
     assert_eq!((answer.status / 100, &*answer.body), (3, &b""[..]));
-    assert!(other.asked("page", "host").is_empty());
+    assert!(other.requested("page", "host").is_empty());
     assert_eq!(fetcher.get(&get(pod.url("here"))).await.unwrap().body, b"text");
 }
