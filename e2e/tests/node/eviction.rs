@@ -5,16 +5,40 @@ mod soak;
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
-use e2e::agent::Agent;
-use e2e::cluster_node::{ClusterNode, condition, pod};
+use e2e::cluster_node::{ClusterNode, PODS, condition, pod};
 use e2e::node::NODE_NAME;
 use serde_json::{Value, json};
-use testbed::{ControlPlaneOptions, Options};
+use testbed::ControlPlaneOptions;
 
 const MIB: u64 = 1 << 20;
 
-/// The disk of images and writable layers.
-const DISK: u64 = 160 * MIB;
+/// The size of the disk of the agent's root directory.
+const ROOT_DISK: u64 = 64 * MIB;
+
+/// Puts the root directory of the agent on a small disk of its own.
+fn put_root_on_a_small_disk(cluster: &ClusterNode) -> Result<()> {
+    let root = cluster.node().root_dir().display().to_string();
+    let image = cluster.node().instance().dir().join("root.img").display().to_string();
+    cluster.node().run("mkdir", &["-p", &root])?;
+    cluster.node().run("truncate", &["-s", &ROOT_DISK.to_string(), &image])?;
+    let options = ["-q", "-F", "-m", "0", "-O", "^has_journal", &image];
+    cluster.node().run("mkfs.ext4", &options)?;
+    cluster.node().run("mount", &["-o", "loop", &image, &root])?;
+    Ok(())
+}
+
+/// A pod that fills a volume in the root directory.
+fn filling(name: &str, mebibytes: &str, size_limit: Option<&str>) -> Value {
+    let mut pod = pod(name, &["fill", "/cache/data", mebibytes]);
+    let mut empty_dir = json!({});
+    if let Some(limit) = size_limit {
+        empty_dir["sizeLimit"] = limit.into();
+    }
+    pod["spec"]["volumes"] = json!([{ "name": "cache", "emptyDir": empty_dir }]);
+    let mounts = json!([{ "name": "cache", "mountPath": "/cache" }]);
+    pod["spec"]["containers"][0]["volumeMounts"] = mounts;
+    pod
+}
 
 /// The path of the Node object.
 fn node_path() -> String {
@@ -62,25 +86,22 @@ fn machine_memory() -> Result<u64> {
     Ok(kibibytes.parse::<u64>().context("MemTotal")? << 10)
 }
 
-// behaviour: EVI-9, EVI-12, EVI-33, EVI-40, EVI-41
+// behaviour: EVI-33, EVI-40, EVI-41, EVI-62
 #[test]
-fn pod_that_fills_the_image_disk_is_evicted() -> Result<()> {
-    let options = Options { containerd_disk: Some(DISK), ..Options::default() };
-    let control_plane = ControlPlaneOptions::default();
-    let mut cluster = ClusterNode::start_with(&options, &control_plane, Agent::Ferrolet)?;
+fn pod_that_fills_the_disk_of_the_root_directory_is_evicted() -> Result<()> {
+    let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
+    put_root_on_a_small_disk(&cluster)?;
     cluster.set_thresholds(
-        "evictionHard: {memory.available: 1Mi, nodefs.available: 1%, imagefs.available: 50Mi}\n\
-         evictionPressureTransitionPeriod: 2s\n",
+        "evictionHard: {memory.available: 1Mi, nodefs.available: 30%}\n\
+         evictionPressureTransitionPeriod: 2s\nvolumeStatsAggPeriod: 5s\n",
     )?;
     cluster.start_agent()?;
     cluster.wait_node_ready()?;
-    cluster.api().create(e2e::cluster_node::PODS, &modest("modest"))?;
+    cluster.api().create(PODS, &modest("modest"))?;
     cluster.wait_ready(&ClusterNode::pod_path("modest"))?;
     let container = cluster.running("modest")?;
-    cluster.make_pod("greedy", &["fill", "/data", "100"])?;
-    let message = "The node was low on resource: ephemeral-storage. \
-                   Threshold quantity: 50Mi, available: ";
-    wait_evicted(&cluster, "greedy", message)?;
+    cluster.api().create(PODS, &filling("greedy", "45", None))?;
+    wait_evicted(&cluster, "greedy", "The node was low on resource: ephemeral-storage. ")?;
     cluster.wait_for_node_event("NodeHasDiskPressure", "")?;
     ensure!(cluster.running("modest")?.id == container.id, "the other pod was restarted");
     let why = cluster.node().ferrolet(&["why", "shop/greedy"])?;
@@ -104,7 +125,7 @@ fn pod_that_holds_most_memory_is_evicted() -> Result<()> {
     ))?;
     cluster.start_agent()?;
     cluster.wait_node_ready()?;
-    cluster.api().create(e2e::cluster_node::PODS, &modest("modest"))?;
+    cluster.api().create(PODS, &modest("modest"))?;
     cluster.wait_ready(&ClusterNode::pod_path("modest"))?;
     let container = cluster.running("modest")?;
     let plan =
@@ -123,7 +144,7 @@ fn pod_that_holds_most_memory_is_evicted() -> Result<()> {
     let rejected = cluster.wait_over(&ClusterNode::pod_path("best-effort"))?;
     let expected = "Pod was rejected: The node had condition: [MemoryPressure]. ";
     ensure!(rejected["status"]["message"] == expected, "{}", rejected["status"]);
-    cluster.api().create(e2e::cluster_node::PODS, &modest("burstable"))?;
+    cluster.api().create(PODS, &modest("burstable"))?;
     cluster.wait_ready(&ClusterNode::pod_path("burstable"))?;
     cluster.stop()
 }

@@ -1,56 +1,41 @@
 //! Evictions for other signals and limits.
 
 use anyhow::{Result, ensure};
-use e2e::cluster_node::{ClusterNode, PODS, condition, pod};
-use serde_json::json;
-use testbed::ControlPlaneOptions;
+use e2e::agent::Agent;
+use e2e::cluster_node::{ClusterNode, PODS, condition};
+use testbed::{ControlPlaneOptions, Options};
 
-use super::{MIB, machine_memory, modest, wait_evicted, wait_pressure};
+use super::{MIB, filling, machine_memory, modest, wait_evicted, wait_pressure};
 
-/// The size of the disk of the agent's root directory.
-const ROOT_DISK: u64 = 64 * MIB;
-
-/// Puts the root directory of the agent on a small disk of its own.
-fn put_root_on_a_small_disk(cluster: &ClusterNode) -> Result<()> {
-    let root = cluster.node().root_dir().display().to_string();
-    let image = cluster.node().instance().dir().join("root.img").display().to_string();
-    cluster.node().run("mkdir", &["-p", &root])?;
-    cluster.node().run("truncate", &["-s", &ROOT_DISK.to_string(), &image])?;
-    let options = ["-q", "-F", "-m", "0", "-O", "^has_journal", &image];
-    cluster.node().run("mkfs.ext4", &options)?;
-    cluster.node().run("mount", &["-o", "loop", &image, &root])?;
-    Ok(())
-}
-
-/// A pod that fills a volume in the root directory.
-fn filling(name: &str, mebibytes: &str, size_limit: Option<&str>) -> serde_json::Value {
-    let mut pod = pod(name, &["fill", "/cache/data", mebibytes]);
-    let mut empty_dir = json!({});
-    if let Some(limit) = size_limit {
-        empty_dir["sizeLimit"] = limit.into();
-    }
-    pod["spec"]["volumes"] = json!([{ "name": "cache", "emptyDir": empty_dir }]);
-    let mounts = json!([{ "name": "cache", "mountPath": "/cache" }]);
-    pod["spec"]["containers"][0]["volumeMounts"] = mounts;
-    pod
-}
+/// The disk of images and writable layers.
+const IMAGE_DISK: u64 = 160 * MIB;
 
 #[test]
-fn pod_that_fills_the_disk_of_the_root_directory_is_evicted() -> Result<()> {
-    let mut cluster = ClusterNode::start(&ControlPlaneOptions::default())?;
-    put_root_on_a_small_disk(&cluster)?;
+fn pod_that_fills_the_image_disk_is_evicted() -> Result<()> {
+    let options = Options { containerd_disk: Some(IMAGE_DISK), ..Options::default() };
+    let control_plane = ControlPlaneOptions::default();
+    let mut cluster = ClusterNode::start_with(&options, &control_plane, Agent::Ferrolet)?;
     cluster.set_thresholds(
-        "evictionHard: {memory.available: 1Mi, nodefs.available: 30%}\n\
-         evictionPressureTransitionPeriod: 2s\nvolumeStatsAggPeriod: 5s\n",
+        "evictionHard: {memory.available: 1Mi, nodefs.available: 1%, imagefs.available: 50Mi}\n\
+         evictionPressureTransitionPeriod: 2s\n",
     )?;
     cluster.start_agent()?;
     cluster.wait_node_ready()?;
     cluster.api().create(PODS, &modest("modest"))?;
     cluster.wait_ready(&ClusterNode::pod_path("modest"))?;
-    cluster.api().create(PODS, &filling("greedy", "45", None))?;
-    wait_evicted(&cluster, "greedy", "The node was low on resource: ephemeral-storage. ")?;
+    let container = cluster.running("modest")?;
+    cluster.make_pod("greedy", &["fill", "/data", "100"])?;
+    let message = "The node was low on resource: ephemeral-storage. \
+                   Threshold quantity: 50Mi, available: ";
+    wait_evicted(&cluster, "greedy", message)?;
+    cluster.wait_for_node_event("NodeHasDiskPressure", "")?;
+    ensure!(cluster.running("modest")?.id == container.id, "the other pod was restarted");
+    let why = cluster.node().ask(&["why", "shop/greedy"])?;
+    ensure!(why.contains(" evicted: ") && why.contains("first of 2 pods"), "{why}");
+    // The space of the evicted pod is free again, and pods are admitted.
     wait_pressure(&cluster, "DiskPressure", "False")?;
-    cluster.running("modest")?;
+    cluster.make_pod("later", &["sleep", "forever"])?;
+    cluster.wait_ready(&ClusterNode::pod_path("later"))?;
     cluster.stop()
 }
 
