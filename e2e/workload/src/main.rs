@@ -74,7 +74,7 @@ fn main() {
         Ok(command) => command,
         Err(error) => {
             // The whole usage would fill a termination message.
-            let usage = if std::env::args_os().len() > 1 { "" } else { USAGE };
+            let usage = if env::args_os().len() > 1 { "" } else { USAGE };
             // A diagnosis that cannot be written has no other place to go.
             drop(write!(io::stderr(), "workload: {error}\n{usage}"));
             exit(EXIT_USAGE);

@@ -57,6 +57,7 @@ pub fn page(summary: Option<&Summary>) -> String {
 }
 
 /// What was measured of the node, a pod or a container.
+#[derive(Clone, Copy)]
 struct Measured<'a> {
     cpu: Option<&'a CpuStats>,
     memory: Option<&'a MemoryStats>,

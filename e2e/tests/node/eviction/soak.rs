@@ -30,7 +30,7 @@ fn pod_that_fills_the_image_disk_is_evicted() -> Result<()> {
     wait_evicted(&cluster, "greedy", message)?;
     cluster.wait_for_node_event("NodeHasDiskPressure", "")?;
     ensure!(cluster.running("modest")?.id == container.id, "the other pod was restarted");
-    let why = cluster.node().ask(&["why", "shop/greedy"])?;
+    let why = cluster.node().ferrolet(&["why", "shop/greedy"])?;
     ensure!(why.contains(" evicted: ") && why.contains("first of 2 pods"), "{why}");
     // The space of the evicted pod is free again, and pods are admitted.
     wait_pressure(&cluster, "DiskPressure", "False")?;

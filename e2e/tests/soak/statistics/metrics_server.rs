@@ -51,7 +51,7 @@ fn metrics_server_reports_nodes_and_pods() -> Result<()> {
 
 /// An object of the metrics API, once it exists.
 fn reported(port: &Port<'_>, admin: &std::path::Path, path: &str) -> Result<Value> {
-    let who = Credentials::Certificate(admin.to_owned());
+    let credentials = Credentials::Certificate(admin.to_owned());
     let path = format!("/apis/metrics.k8s.io/v1beta1/{path}");
     wait::every(Duration::from_secs(1), &path, TIME, || {
         Ok(match port.get(&credentials, &path) {
