@@ -70,9 +70,15 @@ fn exit_code_is_the_requested_one() {
 
 #[test]
 fn wrong_command_line_is_explained() {
-    let output = workload("sleep soon").output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("usage: workload"));
+    // All commands are listed only without one.
+    for (arguments, explained) in
+        [("nonsense", "workload: unknown command nonsense"), ("", "usage: workload")]
+    {
+        let output = workload(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.contains(explained), "{arguments}: {text}");
+    }
 }
 
 #[test]
