@@ -404,15 +404,17 @@ async fn soft_eviction_leaves_the_pod_its_grace_period_up_to_the_limit() {
     }
 }
 
+/// A pod with a volume that is limited to 1 MiB.
+fn limited(name: &str) -> PodBuilder {
+    let size_limit = Some(ApiQuantity("1Mi".to_owned()));
+    let empty_dir = Some(EmptyDirVolumeSource { medium: None, size_limit });
+    let volume = Volume { name: "cache".to_owned(), empty_dir, ..Volume::default() };
+    plain(name).spec(|spec| spec.volumes = Some(vec![volume]))
+}
+
 // behaviour: EVI-24, EVI-29, EVI-38
 #[tokio::test(start_paused = true)]
 async fn all_pods_beyond_their_limits_are_evicted_in_one_round() {
-    let limited = |name: &str| {
-        let size_limit = Some(ApiQuantity("1Mi".to_owned()));
-        let empty_dir = Some(EmptyDirVolumeSource { medium: None, size_limit });
-        let volume = Volume { name: "cache".to_owned(), empty_dir, ..Volume::default() };
-        plain(name).spec(|spec| spec.volumes = Some(vec![volume]))
-    };
     let critical = limited("critical").spec(|spec| spec.priority = Some(2_000_000_000));
     let pods: Vec<Pod> = [limited("a"), limited("b"), limited("c"), critical]
         .into_iter()
@@ -441,6 +443,24 @@ async fn all_pods_beyond_their_limits_are_evicted_in_one_round() {
     sleep(seconds(3)).await;
     assert_eq!(bench.metric("kubelet_evictions", "emptydirfs.limit"), 2);
     assert_eq!(bench.evicted()[2], (3, "b".to_owned()), "for the full disk, in the next round");
+}
+
+// behaviour: EVI-29
+#[tokio::test(start_paused = true)]
+async fn limits_are_checked_once_in_a_period_when_rounds_are_requested() {
+    let pod = limited("web").build();
+    let stats = PodStats { volumes: vec![volume("cache", 2 * MIB)], ..no_stats(&pod) };
+    let bench = Setup { thresholds: disk(), pods: vec![pod], ..Setup::default() }.start();
+    sleep(Duration::from_millis(500)).await;
+    bench.usage.set(|summary| summary.pods = vec![stats]);
+    for second in 1..=9 {
+        bench.handle.begin_round();
+        sleep(seconds(1)).await;
+        assert_eq!((bench.rounds(), bench.usage.summaries()), (1 + second, 1));
+    }
+    bench.handle.begin_round();
+    sleep(seconds(1)).await;
+    assert_eq!((bench.usage.summaries(), bench.evicted()), (2, vec![(10, "web".to_owned())]));
 }
 
 // behaviour: EVI-35, EVI-36

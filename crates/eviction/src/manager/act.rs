@@ -50,6 +50,7 @@ impl EvictionTask {
         layout: DiskLayout,
         round: &Round,
         pods: Vec<Arc<Pod>>,
+        check_limits: bool,
     ) -> Vec<PodUid> {
         let summary = match self.shared.parts.usage.summary(Duration::ZERO).await {
             Ok(summary) => summary,
@@ -58,7 +59,7 @@ impl EvictionTask {
                 return Vec::new();
             }
         };
-        if self.shared.settings.local_limits {
+        if check_limits {
             let evicted = self.enforce_limits(layout, &pods, &summary).await;
             if !evicted.is_empty() {
                 return evicted;
