@@ -73,13 +73,16 @@ impl EvictionPods for Pods {
 }
 
 /// Releases space some time after it was asked to.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Reclaimer {
     usage: Arc<SetUsage>,
     /// How many objects each removal removes.
     removes: u64,
     /// What is available some time after the removal of images.
     frees: Option<(Duration, u64)>,
+    pods: Arc<Pods>,
+    /// The pod that terminates during the removal of images.
+    terminates: Option<&'static str>,
     calls: Mutex<Vec<&'static str>>,
 }
 
@@ -92,6 +95,10 @@ impl NodeReclaimer for Reclaimer {
 
     async fn delete_unused_images(&self) -> u64 {
         self.calls.lock().unwrap().push("images");
+        if let Some(name) = self.terminates {
+            let mut running = self.pods.running.lock().unwrap();
+            running.retain(|pod| &*view::pod_name(pod).name != name);
+        }
         if let Some((after, available)) = self.frees {
             let usage = Arc::clone(&self.usage);
             // In the background, as a runtime does.
@@ -167,6 +174,7 @@ pub(crate) struct Setup {
     pub(crate) pods: Vec<Pod>,
     pub(crate) removes: u64,
     pub(crate) frees: Option<(Duration, u64)>,
+    pub(crate) terminates: Option<&'static str>,
     pub(crate) stay: bool,
     pub(crate) never_cleaned: bool,
     pub(crate) no_devices: bool,
@@ -191,6 +199,8 @@ impl Setup {
             usage: Arc::clone(&usage),
             removes: self.removes,
             frees: self.frees,
+            pods: Arc::clone(&pods),
+            terminates: self.terminates,
             calls: Mutex::default(),
         });
         let devices = Ok(Devices { root: 1, images: 1, containers: 1 });
@@ -488,6 +498,23 @@ async fn pod_is_evicted_once_removals_have_freed_too_little() {
         sleep(seconds(7)).await;
         let expected = if frees.is_some() { 2 } else { at };
         assert_eq!(bench.evicted()[0], (expected, "large".to_owned()), "{removes} {frees:?}");
+    }
+}
+
+// behaviour: EVI-36
+#[tokio::test(start_paused = true)]
+async fn pod_that_terminates_during_reclaim_is_not_evicted() {
+    // Pods are measured again after removals.
+    for (removes, wait, summaries) in [(0, 1, 1), (3, 6, 2)] {
+        let terminates = Some("large");
+        let setup =
+            Setup { thresholds: disk(), pods: three(), removes, terminates, ..Setup::default() };
+        let bench = setup.start();
+        bench.set_pods(&USED);
+        bench.usage.set(|summary| set_disk(summary, 98));
+        sleep(seconds(wait)).await;
+        let evicted: Vec<String> = bench.evicted().into_iter().map(|(_, name)| name).collect();
+        assert_eq!((evicted, bench.usage.summaries()), (vec!["small".to_owned()], summaries));
     }
 }
 
