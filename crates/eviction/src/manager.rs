@@ -13,7 +13,7 @@ use tracing::{error, info, warn};
 
 use model::ids::PodUid;
 use model::log_throttle::LogThrottle;
-use model::ports::usage::UsageSource;
+use model::stats::NodeStats;
 
 use crate::decide::layout::DiskLayout;
 use crate::decide::local_storage::has_limit;
@@ -47,13 +47,15 @@ pub fn eviction(
         begun: Instant::now(),
     });
     let (pressure, current) = watch::channel(Pressure::default());
+    let (node, measured) = watch::channel(NodeStats::default());
     let task = EvictionTask {
         shared: Arc::clone(&shared),
         pressure,
+        node,
         throttle: LogThrottle::default(),
         unobserved: Vec::new(),
     };
-    (task, EvictionHandle { shared, pressure: current })
+    (task, EvictionHandle { shared, pressure: current, node: measured })
 }
 
 #[derive(Debug)]
@@ -94,6 +96,7 @@ impl Shared {
 pub struct EvictionHandle {
     shared: Arc<Shared>,
     pressure: watch::Receiver<Pressure>,
+    node: watch::Receiver<NodeStats>,
 }
 
 impl EvictionHandle {
@@ -112,9 +115,9 @@ impl EvictionHandle {
         &self.shared.settings.thresholds
     }
 
-    /// Measures usage.
-    pub(crate) fn usage(&self) -> &dyn UsageSource {
-        &*self.shared.parts.usage
+    /// The usage of the node in the last round; without values before the first. The sender ends with the task.
+    pub(crate) fn node(&self) -> watch::Receiver<NodeStats> {
+        self.node.clone()
     }
 
     /// The signals and rankings now. Changes nothing.
@@ -155,6 +158,7 @@ pub struct EvictionTask {
     shared: Arc<Shared>,
     /// Closed with the task.
     pressure: watch::Sender<Pressure>,
+    node: watch::Sender<NodeStats>,
     throttle: LogThrottle,
     /// The signals without an observation, as logged.
     unobserved: Vec<Signal>,
@@ -245,6 +249,7 @@ impl EvictionTask {
         };
         self.throttle.recovered(Instant::now().into_std());
         let round = self.evaluate(observations(&node));
+        self.node.send_replace(node);
         self.report(&round);
         if !check_limits && round.active.is_empty() {
             return Vec::new();

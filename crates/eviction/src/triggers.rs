@@ -15,9 +15,8 @@ use crate::decide::signal::{Resource, Signal};
 use crate::decide::threshold::Threshold;
 use crate::manager::EvictionHandle;
 
-/// How often the level of a notification is computed again, because the usage of files changes, and how
-/// often a failed wait is tried again.
-const REFRESH: Duration = Duration::from_secs(10);
+/// How often a failed wait is tried again.
+const RETRY: Duration = Duration::from_secs(10);
 /// The shortest time between two reports.
 const REST: Duration = Duration::from_secs(2);
 
@@ -77,7 +76,7 @@ async fn watch_stalls(manager: &EvictionHandle, alarm: &dyn MemoryAlarm, cgroup:
             if error.is_unsupported() {
                 return;
             }
-            sleep(REFRESH).await;
+            sleep(RETRY).await;
             continue;
         }
         throttle.recovered(Instant::now().into_std());
@@ -94,10 +93,9 @@ async fn watch_crossings(
     cgroup: &str,
 ) {
     let signal = threshold.signal;
-    let mut throttle = LogThrottle::default();
+    let (mut throttle, mut node) = (LogThrottle::default(), manager.node());
     loop {
-        let node = manager.usage().node().await.ok();
-        let level = node.and_then(|node| notification_level(threshold, &node));
+        let level = notification_level(threshold, &node.borrow_and_update());
         let crossed = async {
             match level {
                 Some(level) => alarm.crossed(cgroup, level).await,
@@ -108,7 +106,11 @@ async fn watch_crossings(
         let crossed = tokio::select! {
             biased;
             crossed = crossed => crossed,
-            () = sleep(REFRESH) => continue,
+            changed = node.changed() => match changed {
+                // The usage of files changes the level.
+                Ok(()) => continue,
+                Err(_) => return,
+            },
         };
         if let Err(error) = crossed {
             if throttle.failed(Instant::now().into_std()) {
@@ -117,7 +119,7 @@ async fn watch_crossings(
             if error.is_unsupported() {
                 return;
             }
-            sleep(REFRESH).await;
+            sleep(RETRY).await;
             continue;
         }
         throttle.recovered(Instant::now().into_std());
