@@ -74,12 +74,18 @@ impl MemoryAlarm for MemoryAlarms {
 
 async fn wait_for_stall(path: &Path) -> io::Result<()> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = open(path, flags, Mode::empty())?;
+    let file = open(path, flags, Mode::empty()).map_err(|error| without_pressure(error.into()))?;
     rustix::io::write(&file, STALL)?;
     let ready = registered(file, Interest::PRIORITY)?;
     let guard = ready.ready(Interest::PRIORITY).await?;
     // The cgroup was removed, or the trigger fired.
     if guard.ready().is_error() { Err(io::ErrorKind::NotFound.into()) } else { Ok(()) }
+}
+
+/// The error of a missing file. The kernel may have no pressure information at all, or the cgroup is not there now.
+fn without_pressure(error: io::Error) -> io::Error {
+    let is_absent = error.kind() == io::ErrorKind::NotFound && rustix::fs::stat(MACHINE).is_err();
+    if is_absent { io::ErrorKind::Unsupported.into() } else { error }
 }
 
 /// The owner keeps its descriptor open and the same, which the other constructor requires.
@@ -119,7 +125,9 @@ mod tests {
     async fn alarm_without_its_file_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let alarms = v1(directory.path());
-        let error = alarms.stalled("/kubepods").await.unwrap_err().to_string();
+        let error = alarms.stalled("/kubepods").await.unwrap_err();
+        assert!(error.is_unsupported());
+        let error = error.to_string();
         assert!(error.contains("wait for memory pressure of"), "{error}");
         let error = alarms.crossed("/kubepods", 1).await.unwrap_err().to_string();
         assert!(error.contains("kubepods"), "{error}");

@@ -13,7 +13,7 @@ use tracing::{error, info, warn};
 
 use model::ids::PodUid;
 use model::log_throttle::LogThrottle;
-use model::ports::usage::UsageSource;
+use model::stats::NodeStats;
 
 use crate::decide::layout::DiskLayout;
 use crate::decide::local_storage::has_limit;
@@ -47,13 +47,15 @@ pub fn eviction(
         begun: Instant::now(),
     });
     let (pressure, current) = watch::channel(Pressure::default());
+    let (node, measured) = watch::channel(NodeStats::default());
     let task = EvictionTask {
         shared: Arc::clone(&shared),
         pressure,
+        node,
         throttle: LogThrottle::default(),
         unobserved: Vec::new(),
     };
-    (task, EvictionHandle { shared, pressure: current })
+    (task, EvictionHandle { shared, pressure: current, node: measured })
 }
 
 #[derive(Debug)]
@@ -94,6 +96,7 @@ impl Shared {
 pub struct EvictionHandle {
     shared: Arc<Shared>,
     pressure: watch::Receiver<Pressure>,
+    node: watch::Receiver<NodeStats>,
 }
 
 impl EvictionHandle {
@@ -112,9 +115,9 @@ impl EvictionHandle {
         &self.shared.settings.thresholds
     }
 
-    /// Measures usage.
-    pub(crate) fn usage(&self) -> &dyn UsageSource {
-        &*self.shared.parts.usage
+    /// The usage of the node in the last round; without values before the first. The sender ends with the task.
+    pub(crate) fn node(&self) -> watch::Receiver<NodeStats> {
+        self.node.clone()
     }
 
     /// The signals and rankings now. Changes nothing.
@@ -155,6 +158,7 @@ pub struct EvictionTask {
     shared: Arc<Shared>,
     /// Closed with the task.
     pressure: watch::Sender<Pressure>,
+    node: watch::Sender<NodeStats>,
     throttle: LogThrottle,
     /// The signals without an observation, as logged.
     unobserved: Vec<Signal>,
@@ -179,20 +183,26 @@ impl EvictionTask {
 
     async fn rounds(&mut self) {
         info!("Eviction manager: starting control loop");
+        let (mut is_regular, mut next) = (true, Instant::now());
         loop {
             let began = Instant::now();
-            let evicted = self.round().await;
-            if evicted.is_empty() {
-                self.wait(began).await;
+            let evicted = self.round(is_regular).await;
+            if is_regular {
+                next = Instant::now() + PERIOD;
+            }
+            is_regular = if evicted.is_empty() {
+                self.wait(began, next).await
             } else {
                 self.wait_for_cleanup(&evicted).await;
-            }
+                true
+            };
         }
     }
 
-    /// Waits for the next round, or until one is requested.
-    async fn wait(&self, began: Instant) {
-        let next = tokio::time::sleep(PERIOD);
+    /// Waits for the next regular round, or until one is requested. Requests do not postpone the regular round. Returns
+    /// whether the period ended.
+    async fn wait(&self, began: Instant, next: Instant) -> bool {
+        let next = tokio::time::sleep_until(next);
         let requested = async {
             self.shared.requested.notified().await;
             tokio::time::sleep_until(began + LEAST_PERIOD).await;
@@ -200,8 +210,8 @@ impl EvictionTask {
         // Biased: each ends the wait.
         tokio::select! {
             biased;
-            () = next => {}
-            () = requested => {}
+            () = next => true,
+            () = requested => false,
         }
     }
 
@@ -218,12 +228,13 @@ impl EvictionTask {
         warn!(?evicted, "Eviction manager: timed out waiting for pods to be cleaned up");
     }
 
-    /// Makes a round; returns the evicted pods.
-    async fn round(&mut self) -> Vec<PodUid> {
+    /// Makes a round; returns the evicted pods. Only a regular one checks limits of local storage, because that measures
+    /// all pods.
+    async fn round(&mut self, is_regular: bool) -> Vec<PodUid> {
         let EvictionSettings { thresholds, local_limits, .. } = &self.shared.settings;
         let pods = self.shared.parts.pods.candidates();
-        let has_limits = *local_limits && pods.iter().any(|pod| has_limit(pod));
-        if thresholds.is_empty() && !has_limits {
+        let check_limits = is_regular && *local_limits && pods.iter().any(|pod| has_limit(pod));
+        if thresholds.is_empty() && !check_limits {
             return Vec::new();
         }
         let Some(layout) = self.find_layout().await else { return Vec::new() };
@@ -238,11 +249,12 @@ impl EvictionTask {
         };
         self.throttle.recovered(Instant::now().into_std());
         let round = self.evaluate(observations(&node));
+        self.node.send_replace(node);
         self.report(&round);
-        if !has_limits && round.active.is_empty() {
+        if !check_limits && round.active.is_empty() {
             return Vec::new();
         }
-        self.act(layout, &round, pods).await
+        self.act(layout, &round, pods, check_limits).await
     }
 
     /// The layout of the disks, which the first round finds out. An error is retried by the next round.

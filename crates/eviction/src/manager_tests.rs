@@ -1,8 +1,7 @@
 //! Rounds with usage that the tests set, on paused time.
 
 use async_trait::async_trait;
-use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, Pod, Volume};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
+use k8s_openapi::api::core::v1::Pod;
 use model::pod_failure::PodFailure;
 use model::ports::events::EventType;
 use model::stats::{FsStats, MemoryStats, PodStats, RuntimeFsStats, Summary};
@@ -18,10 +17,13 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::decide::layout::Devices;
-use crate::decide::test_pods::{container, memory, no_stats, volume};
+use crate::decide::test_pods::{container, memory, no_stats};
 use crate::decide::threshold::{Level, Threshold};
 use crate::metrics::EvictionMetrics;
 use crate::parts::{EvictError, EvictionPods, FileSystems, NodeReclaimer};
+
+#[path = "manager_limit_tests.rs"]
+mod limits;
 
 const MIB: u64 = 1 << 20;
 
@@ -73,13 +75,16 @@ impl EvictionPods for Pods {
 }
 
 /// Releases space some time after it was asked to.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Reclaimer {
     usage: Arc<SetUsage>,
     /// How many objects each removal removes.
     removes: u64,
     /// What is available some time after the removal of images.
     frees: Option<(Duration, u64)>,
+    pods: Arc<Pods>,
+    /// The pod that terminates during the removal of images.
+    terminates: Option<&'static str>,
     calls: Mutex<Vec<&'static str>>,
 }
 
@@ -92,6 +97,10 @@ impl NodeReclaimer for Reclaimer {
 
     async fn delete_unused_images(&self) -> u64 {
         self.calls.lock().unwrap().push("images");
+        if let Some(name) = self.terminates {
+            let mut running = self.pods.running.lock().unwrap();
+            running.retain(|pod| &*view::pod_name(pod).name != name);
+        }
         if let Some((after, available)) = self.frees {
             let usage = Arc::clone(&self.usage);
             // In the background, as a runtime does.
@@ -167,6 +176,7 @@ pub(crate) struct Setup {
     pub(crate) pods: Vec<Pod>,
     pub(crate) removes: u64,
     pub(crate) frees: Option<(Duration, u64)>,
+    pub(crate) terminates: Option<&'static str>,
     pub(crate) stay: bool,
     pub(crate) never_cleaned: bool,
     pub(crate) no_devices: bool,
@@ -191,6 +201,8 @@ impl Setup {
             usage: Arc::clone(&usage),
             removes: self.removes,
             frees: self.frees,
+            pods: Arc::clone(&pods),
+            terminates: self.terminates,
             calls: Mutex::default(),
         });
         let devices = Ok(Devices { root: 1, images: 1, containers: 1 });
@@ -404,45 +416,6 @@ async fn soft_eviction_leaves_the_pod_its_grace_period_up_to_the_limit() {
     }
 }
 
-// behaviour: EVI-24, EVI-29, EVI-38
-#[tokio::test(start_paused = true)]
-async fn all_pods_beyond_their_limits_are_evicted_in_one_round() {
-    let limited = |name: &str| {
-        let size_limit = Some(ApiQuantity("1Mi".to_owned()));
-        let empty_dir = Some(EmptyDirVolumeSource { medium: None, size_limit });
-        let volume = Volume { name: "cache".to_owned(), empty_dir, ..Volume::default() };
-        plain(name).spec(|spec| spec.volumes = Some(vec![volume]))
-    };
-    let critical = limited("critical").spec(|spec| spec.priority = Some(2_000_000_000));
-    let pods: Vec<Pod> = [limited("a"), limited("b"), limited("c"), critical]
-        .into_iter()
-        .map(PodBuilder::build)
-        .collect();
-    let stats: Vec<PodStats> = pods
-        .iter()
-        .zip([2 * MIB, MIB, 3 * MIB, 9 * MIB])
-        .map(|(pod, used)| PodStats { volumes: vec![volume("cache", used)], ..no_stats(pod) })
-        .collect();
-    // The disk is full, too.
-    let bench = Setup { thresholds: disk(), pods, ..Setup::default() }.start();
-    bench.usage.set(|summary| {
-        summary.pods = stats;
-        set_disk(summary, 50);
-    });
-    sleep(seconds(1)).await;
-    assert_eq!(bench.evicted(), [(0, "a".to_owned()), (0, "c".to_owned())]);
-    assert!(bench.calls().is_empty(), "limits come first");
-    let failures = bench.pods.evicted.lock().unwrap().clone();
-    let message = "Usage of EmptyDir volume \"cache\" exceeds the limit \"1Mi\". ";
-    for (_, _, grace, failure) in failures {
-        assert_eq!((grace, failure.message.as_str(), failure.disruption), (1, message, None));
-    }
-    assert_eq!(bench.metric("kubelet_evictions", "emptydirfs.limit"), 0, "they have not ended yet");
-    sleep(seconds(3)).await;
-    assert_eq!(bench.metric("kubelet_evictions", "emptydirfs.limit"), 2);
-    assert_eq!(bench.evicted()[2], (3, "b".to_owned()), "for the full disk, in the next round");
-}
-
 // behaviour: EVI-35, EVI-36
 #[tokio::test(start_paused = true)]
 async fn no_pod_is_evicted_when_removals_free_enough_space() {
@@ -468,6 +441,23 @@ async fn pod_is_evicted_once_removals_have_freed_too_little() {
         sleep(seconds(7)).await;
         let expected = if frees.is_some() { 2 } else { at };
         assert_eq!(bench.evicted()[0], (expected, "large".to_owned()), "{removes} {frees:?}");
+    }
+}
+
+// behaviour: EVI-36
+#[tokio::test(start_paused = true)]
+async fn pod_that_terminates_during_reclaim_is_not_evicted() {
+    // Pods are measured again after removals.
+    for (removes, wait, summaries) in [(0, 1, 1), (3, 6, 2)] {
+        let terminates = Some("large");
+        let setup =
+            Setup { thresholds: disk(), pods: three(), removes, terminates, ..Setup::default() };
+        let bench = setup.start();
+        bench.set_pods(&USED);
+        bench.usage.set(|summary| set_disk(summary, 98));
+        sleep(seconds(wait)).await;
+        let evicted: Vec<String> = bench.evicted().into_iter().map(|(_, name)| name).collect();
+        assert_eq!((evicted, bench.usage.summaries()), (vec!["small".to_owned()], summaries));
     }
 }
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use model::log_throttle::LogThrottle;
 use model::ports::memory_alarm::MemoryAlarm;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
@@ -14,8 +15,8 @@ use crate::decide::signal::{Resource, Signal};
 use crate::decide::threshold::Threshold;
 use crate::manager::EvictionHandle;
 
-/// How often the level of a notification is computed again, because the usage of files changes.
-const REFRESH: Duration = Duration::from_secs(10);
+/// How often a failed wait is tried again.
+const RETRY: Duration = Duration::from_secs(10);
 /// The shortest time between two reports.
 const REST: Duration = Duration::from_secs(2);
 
@@ -66,11 +67,19 @@ pub async fn watch_memory(
 }
 
 async fn watch_stalls(manager: &EvictionHandle, alarm: &dyn MemoryAlarm, cgroup: &str) {
+    let mut throttle = LogThrottle::default();
     loop {
         if let Err(error) = alarm.stalled(cgroup).await {
-            info!(cgroup, %error, "Eviction manager: no reports of memory pressure");
-            return;
+            if throttle.failed(Instant::now().into_std()) {
+                info!(cgroup, %error, "Eviction manager: no reports of memory pressure");
+            }
+            if error.is_unsupported() {
+                return;
+            }
+            sleep(RETRY).await;
+            continue;
         }
+        throttle.recovered(Instant::now().into_std());
         debug!(cgroup, "Eviction manager: processes wait for memory");
         manager.begin_round();
         sleep(REST).await;
@@ -84,9 +93,9 @@ async fn watch_crossings(
     cgroup: &str,
 ) {
     let signal = threshold.signal;
+    let (mut throttle, mut node) = (LogThrottle::default(), manager.node());
     loop {
-        let node = manager.usage().node().await.ok();
-        let level = node.and_then(|node| notification_level(threshold, &node));
+        let level = notification_level(threshold, &node.borrow_and_update());
         let crossed = async {
             match level {
                 Some(level) => alarm.crossed(cgroup, level).await,
@@ -97,12 +106,23 @@ async fn watch_crossings(
         let crossed = tokio::select! {
             biased;
             crossed = crossed => crossed,
-            () = sleep(REFRESH) => continue,
+            changed = node.changed() => match changed {
+                // The usage of files changes the level.
+                Ok(()) => continue,
+                Err(_) => return,
+            },
         };
         if let Err(error) = crossed {
-            info!(%signal, %error, "Eviction manager: failed to create memory threshold notifier");
-            return;
+            if throttle.failed(Instant::now().into_std()) {
+                info!(%signal, %error, "Eviction manager: failed to create memory threshold notifier");
+            }
+            if error.is_unsupported() {
+                return;
+            }
+            sleep(RETRY).await;
+            continue;
         }
+        throttle.recovered(Instant::now().into_std());
         debug!(%signal, ?level, "Eviction manager: memory usage crossed the threshold");
         manager.begin_round();
         sleep(REST).await;

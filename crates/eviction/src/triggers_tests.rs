@@ -1,5 +1,7 @@
 //! Reports of the kernel between rounds.
 
+use std::io::ErrorKind;
+
 use testkit::memory_alarm::TestAlarm;
 
 use super::*;
@@ -50,8 +52,9 @@ async fn crossed_threshold_begins_a_round_and_its_level_follows_the_usage() {
         // Inactive files of 50 MiB.
         summary.node.memory.as_mut().unwrap().usage_bytes = Some(550 << 20);
     });
-    sleep(REFRESH).await;
+    sleep(Duration::from_secs(10)).await;
     assert_eq!(alarm.levels(), [level(900), level(950)]);
+    assert_eq!(bench.rounds(), 2, "only rounds measure the node");
     let pressure = bench.handle().pressure();
     bench.set(|summary| set_memory(summary, 50));
     alarm.ring("/");
@@ -69,4 +72,22 @@ async fn rounds_go_on_without_reports() {
     assert!(!pressure.borrow().memory);
     sleep(Duration::from_secs(2)).await;
     assert!(pressure.borrow().memory);
+}
+
+// behaviour: EVI-44, EVI-48
+#[tokio::test(start_paused = true)]
+async fn failed_wait_is_retried_unless_reports_are_unsupported() {
+    for trigger in [rules(true, false), rules(false, true)] {
+        for (kind, reports) in [(ErrorKind::NotFound, 1), (ErrorKind::Unsupported, 0)] {
+            let alarm = TestAlarm::default();
+            alarm.set_failure(Some(kind));
+            let (bench, alarm) = start(trigger.clone(), alarm).await;
+            alarm.set_failure(None);
+            sleep(RETRY).await;
+            let before = bench.rounds();
+            alarm.ring("/");
+            sleep(Duration::from_millis(1)).await;
+            assert_eq!(bench.rounds(), before + reports, "{trigger:?} {kind}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Reports of memory shortage that a test makes.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,14 +16,19 @@ pub struct TestAlarm {
     bells: Mutex<BTreeMap<String, Arc<Notify>>>,
     /// The levels that were requested.
     levels: Mutex<Vec<(String, u64)>>,
-    /// Whether the kernel has no reports.
-    absent: bool,
+    /// Why each wait fails.
+    failure: Mutex<Option<ErrorKind>>,
 }
 
 impl TestAlarm {
     /// A kernel without reports.
     pub fn absent() -> Self {
-        Self { absent: true, ..Self::default() }
+        Self { failure: Mutex::new(Some(ErrorKind::Unsupported)), ..Self::default() }
+    }
+
+    /// Makes all waits fail from now on, or none.
+    pub fn set_failure(&self, failure: Option<ErrorKind>) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
     }
 
     fn bell(&self, cgroup: &str) -> Arc<Notify> {
@@ -41,10 +47,10 @@ impl TestAlarm {
     }
 
     async fn wait(&self, cgroup: &str) -> Result<(), CgroupError> {
-        if self.absent {
+        let failure = *self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kind) = failure {
             let (operation, path) = ("wait for".to_owned(), PathBuf::from(cgroup));
-            let source = std::io::ErrorKind::NotFound.into();
-            return Err(CgroupError::File { operation, path, source });
+            return Err(CgroupError::File { operation, path, source: kind.into() });
         }
         self.bell(cgroup).notified().await;
         Ok(())

@@ -9,7 +9,7 @@ use model::pressure::Pressure;
 use podspec::view;
 
 use super::layout::{CountedParts, DiskLayout};
-use super::local_storage::{Violation, violation};
+use super::local_storage::{Violation, has_limit, violation};
 use super::observation::{Observations, Observed};
 use super::rank::{PodUsage, Ranked, rank};
 use super::signal::{Resource, Signal};
@@ -108,9 +108,10 @@ pub fn violations(
     pods: &[Arc<Pod>],
     usage: PodUsage<'_>,
 ) -> Vec<(Arc<Pod>, Violation)> {
-    let evictable = pods.iter().filter(|pod| !view::is_critical(pod));
+    let stats = usage.by_uid();
+    let evictable = pods.iter().filter(|pod| has_limit(pod) && !view::is_critical(pod));
     let found = evictable.filter_map(|pod| {
-        let stats = usage.get(&view::uid(pod))?;
+        let stats = stats.get(&view::uid(pod))?;
         Some((Arc::clone(pod), violation(pod, stats, layout)?))
     });
     found.collect()

@@ -32,7 +32,8 @@ impl<'a> PodUsage<'a> {
         self.pods.iter().find(|stats| stats.pod_ref.uid == *uid)
     }
 
-    fn by_uid(&self) -> BTreeMap<&'a PodUid, &'a PodStats> {
+    /// All statistics, for the lookup of many pods.
+    pub(super) fn by_uid(&self) -> BTreeMap<&'a PodUid, &'a PodStats> {
         self.pods.iter().map(|stats| (&stats.pod_ref.uid, stats)).collect()
     }
 }

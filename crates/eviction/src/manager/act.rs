@@ -1,5 +1,6 @@
 //! What a round does: evicts pods beyond their limits, reclaims resources of the node, or evicts one pod.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +44,15 @@ struct Eviction {
     incident: Option<Incident>,
 }
 
+/// The result of reclaim on the node.
+#[derive(Debug)]
+struct Reclaimed {
+    /// Whether all thresholds are resolved.
+    is_resolved: bool,
+    /// How many objects were removed.
+    removed: u64,
+}
+
 impl EvictionTask {
     /// Acts on the statistics of pods. Returns the evicted ones.
     pub(super) async fn act(
@@ -50,25 +60,46 @@ impl EvictionTask {
         layout: DiskLayout,
         round: &Round,
         pods: Vec<Arc<Pod>>,
+        check_limits: bool,
     ) -> Vec<PodUid> {
-        let summary = match self.shared.parts.usage.summary(Duration::ZERO).await {
-            Ok(summary) => summary,
-            Err(error) => {
-                error!(%error, "Eviction manager: failed to get summary stats of pods");
-                return Vec::new();
-            }
-        };
-        if self.shared.settings.local_limits {
+        let Some(summary) = self.measure_pods().await else { return Vec::new() };
+        if check_limits {
             let evicted = self.enforce_limits(layout, &pods, &summary).await;
             if !evicted.is_empty() {
                 return evicted;
             }
         }
         let Some(crossed) = round.active.first() else { return Vec::new() };
-        if self.reclaim_from_node(layout, crossed).await {
+        let reclaimed = self.reclaim_from_node(layout, crossed).await;
+        if reclaimed.is_resolved {
             return Vec::new();
         }
-        self.evict_first(layout, round, &pods, &summary).await
+        let (pods, summary) = if reclaimed.removed == 0 {
+            (pods, summary)
+        } else {
+            let pods = self.shared.parts.pods.candidates();
+            let Some(summary) = self.measure_pods().await else { return Vec::new() };
+            (pods, summary)
+        };
+        self.evict_first(layout, round, &self.still_active(pods), &summary).await
+    }
+
+    async fn measure_pods(&self) -> Option<Arc<Summary>> {
+        let summary = self.shared.parts.usage.summary(Duration::ZERO).await;
+        summary
+            .inspect_err(|error| {
+                error!(%error, "Eviction manager: failed to get summary stats of pods");
+            })
+            .ok()
+    }
+
+    /// The pods without those that terminated since they were listed: reclaim may take minutes. Pods that started since
+    /// are not added, because they have no statistics and would rank first.
+    fn still_active(&self, mut pods: Vec<Arc<Pod>>) -> Vec<Arc<Pod>> {
+        let active = self.shared.parts.pods.candidates();
+        let active: BTreeSet<PodUid> = active.iter().map(|pod| view::uid(pod)).collect();
+        pods.retain(|pod| active.contains(&view::uid(pod)));
+        pods
     }
 
     /// Evicts all pods beyond a limit of local storage.
@@ -91,9 +122,8 @@ impl EvictionTask {
         join_all(evictions.map(|eviction| self.evict(eviction))).await
     }
 
-    /// Removes dead containers and unused images, as far as they are on the disk that is full. Returns whether all
-    /// thresholds are resolved.
-    async fn reclaim_from_node(&self, layout: DiskLayout, crossed: &Crossed) -> bool {
+    /// Removes dead containers and unused images, as far as they are on the disk that is full.
+    async fn reclaim_from_node(&self, layout: DiskLayout, crossed: &Crossed) -> Reclaimed {
         let (signal, resource) = (crossed.threshold.signal, crossed.resource());
         info!(
             %signal, %resource, threshold = %crossed.quantity(), available = %crossed.available(),
@@ -118,7 +148,7 @@ impl EvictionTask {
         if is_resolved {
             info!(%resource, "Eviction manager: able to reduce resource pressure without evicting pods");
         }
-        is_resolved
+        Reclaimed { is_resolved, removed }
     }
 
     /// Measures until all thresholds are resolved, or the disk has released what was removed.

@@ -64,6 +64,13 @@ pub enum CgroupError {
     NoCgroup(Subject),
 }
 
+impl CgroupError {
+    /// Whether the kernel lacks the operation, so that a retry fails, too.
+    pub fn is_unsupported(&self) -> bool {
+        matches!(self, Self::File { source, .. } if source.kind() == io::ErrorKind::Unsupported)
+    }
+}
+
 /// Which values were written to a new cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limits {

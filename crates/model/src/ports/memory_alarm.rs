@@ -6,7 +6,8 @@ use async_trait::async_trait;
 
 use crate::ports::cgroups::CgroupError;
 
-/// Waits for reports of the kernel. A wait that is dropped leaves nothing behind.
+/// Waits for reports of the kernel. A wait that is dropped leaves nothing behind. The error of a kernel without such
+/// reports is [unsupported](CgroupError::is_unsupported).
 #[async_trait]
 pub trait MemoryAlarm: Debug + Send + Sync {
     /// Waits until processes of a cgroup are delayed because memory is short (pressure stall information). The path is that
