@@ -101,7 +101,7 @@ impl MemoryDisk {
         self.state().walks
     }
 
-    /// The number of measurements.
+    /// The number of measurements, without those of volumes.
     pub fn looks(&self) -> usize {
         self.state().looks
     }
@@ -113,7 +113,6 @@ impl MemoryDisk {
 
 impl State {
     fn look(&mut self, directory: &Path, path: &Path) -> Result<DiskSpace, ErrorKind> {
-        self.looks += 1;
         if let Some(kind) = self.broken {
             return Err(kind);
         }
@@ -142,6 +141,11 @@ impl State {
 #[async_trait]
 impl Disks for MemoryDisk {
     async fn space(&self, path: &Path) -> Result<DiskSpace, FileError> {
+        self.state().looks += 1;
+        self.volume_space(path).await
+    }
+
+    async fn volume_space(&self, path: &Path) -> Result<DiskSpace, FileError> {
         let looked = self.state().look(&self.directory, path);
         looked.map_err(|kind| failed(path, kind))
     }
