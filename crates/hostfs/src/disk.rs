@@ -22,6 +22,9 @@ const BLOCK: u64 = 512;
 /// The threads for walks through volumes: no other operation waits for one.
 const WALKS: Size = Size { threads: 1, spare: 2 };
 
+/// The memory for names and inode numbers that a walk may take: pods decide how many there are.
+const MOST_KEPT: usize = 16 << 20;
+
 /// How much longer than its budget a walk may take, for a single slow directory.
 const GRACE: Duration = Duration::from_mins(1);
 
@@ -100,7 +103,8 @@ impl Disks for Host {
     ) -> Result<FileUsage, FileError> {
         let (path, place) = (place.path(), place.clone());
         let call = Call { operation: "walk through", subject: &path, limit: budget.time + GRACE };
-        calls::within(&self.walks.0, call, move |_| walk::usage(&place, budget)).await
+        let work = move |_: &Path| walk::usage(&place, budget, MOST_KEPT);
+        calls::within(&self.walks.0, call, work).await
     }
 }
 
@@ -198,6 +202,31 @@ mod tests {
         let place = Place { root: root.path().to_owned(), below: "".into() };
         let found = Host::default().walked_usage(&place, BUDGET).await.unwrap();
         assert_eq!(found.inodes, 31);
+    }
+
+    #[test]
+    fn walk_ends_when_it_keeps_too_much() {
+        let root = tempfile::tempdir().unwrap();
+        let place = |below: &str| Place { root: root.path().to_owned(), below: below.into() };
+        fs::create_dir_all(root.path().join("links")).unwrap();
+        fs::create_dir_all(root.path().join("one/by/one")).unwrap();
+        for number in 0..100 {
+            fs::create_dir_all(root.path().join(format!("siblings/{number}"))).unwrap();
+            fs::create_dir_all(root.path().join("deep").join("d/".repeat(number + 1))).unwrap();
+            let file = root.path().join(format!("links/{number}"));
+            fs::write(&file, "").unwrap();
+            fs::hard_link(&file, root.path().join(format!("links/{number}-again"))).unwrap();
+        }
+        let found = |below, kept| walk::usage(&place(below), BUDGET, kept).unwrap().inodes;
+        for below in ["siblings", "deep", "links"] {
+            assert_eq!(found(below, MOST_KEPT), 101, "{below}");
+            assert!((5..60).contains(&found(below, 1000)), "{below}: {}", found(below, 1000));
+        }
+        // Names of counted directories are not kept.
+        for number in 0..100 {
+            fs::create_dir_all(root.path().join(format!("wide/{}/{number}", number % 10))).unwrap();
+        }
+        assert_eq!(found("wide", 1200), 111);
     }
 
     #[tokio::test]
