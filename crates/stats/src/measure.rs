@@ -324,7 +324,8 @@ impl Measurer {
     /// The images of the pods' sandboxes, as far as the runtime reports them.
     async fn sandbox_images(&self, pods: &[RunningPod]) -> BTreeMap<SandboxId, String> {
         let mut known = lock(&self.sandbox_images).clone();
-        known.retain(|id, _| pods.iter().any(|pod| pod.sandbox == *id));
+        let reported: BTreeSet<&SandboxId> = pods.iter().map(|pod| &pod.sandbox).collect();
+        known.retain(|id, _| reported.contains(id));
         let deadline = Instant::now() + SANDBOXES;
         for pod in pods {
             if known.contains_key(&pod.sandbox) {

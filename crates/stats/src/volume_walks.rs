@@ -1,6 +1,6 @@
 //! Measures volumes in the background: one after another, with pauses, never in the way of a pod.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -124,7 +124,8 @@ impl VolumeWalks {
     async fn walk_forever(&self) {
         loop {
             let pods = self.pods.pods_to_walk();
-            self.usage.entries().retain(|uid, _| pods.iter().any(|pod| pod.uid == *uid));
+            let present: BTreeSet<&PodUid> = pods.iter().map(|pod| &pod.uid).collect();
+            self.usage.entries().retain(|uid, _| present.contains(uid));
             for pod in &pods {
                 if self.is_due(&pod.uid) {
                     self.measure(pod).await;
