@@ -37,7 +37,7 @@ struct State {
     /// The files of directories, and what whole directories or single files take.
     listed: BTreeMap<PathBuf, ListedUsage>,
     taken: BTreeMap<PathBuf, FileUsage>,
-    walks: usize,
+    walks: Vec<(PathBuf, WalkBudget)>,
 }
 
 impl MemoryDisk {
@@ -54,7 +54,7 @@ impl MemoryDisk {
             looks: 0,
             listed: BTreeMap::new(),
             taken: BTreeMap::new(),
-            walks: 0,
+            walks: Vec::new(),
         };
         Self { directory: directory.into(), state: Mutex::new(state) }
     }
@@ -98,7 +98,12 @@ impl MemoryDisk {
 
     /// The number of walks through directories.
     pub fn walks(&self) -> usize {
-        self.state().walks
+        self.state().walks.len()
+    }
+
+    /// The directories of these walks, with their budgets.
+    pub fn walked(&self) -> Vec<(PathBuf, WalkBudget)> {
+        self.state().walks.clone()
     }
 
     /// The number of measurements, without those of volumes.
@@ -163,9 +168,9 @@ impl Disks for MemoryDisk {
     async fn walked_usage(
         &self,
         place: &Place,
-        _budget: WalkBudget,
+        budget: WalkBudget,
     ) -> Result<FileUsage, FileError> {
-        self.state().walks += 1;
+        self.state().walks.push((place.path(), budget));
         self.file_usage(&place.path()).await
     }
 }
