@@ -41,7 +41,9 @@ impl UsagePorts {
         let tree = Tree::of_machine().context("find the cgroups of this machine")?;
         let alarm = Arc::new(MemoryAlarms::new(tree.clone()));
         let cgroups = UsageReader::new(tree);
-        pools.extend([cgroups.pool().clone(), host.walk_pool().clone()]);
+        let of_volumes = [host.walk_pool().clone(), host.volume_space_pool().clone()];
+        pools.push(cgroups.pool().clone());
+        pools.extend(of_volumes);
         let node = Arc::new(HostUsage::new(host.clone()));
         Ok(Self { cgroups: Arc::new(cgroups), node, alarm: Some(alarm) })
     }

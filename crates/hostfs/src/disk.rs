@@ -3,6 +3,7 @@
 mod listed;
 mod walk;
 
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,6 +22,9 @@ const BLOCK: u64 = 512;
 /// The threads for walks through volumes: no other operation waits for one.
 const WALKS: Size = Size { threads: 1, spare: 2 };
 
+/// The memory for names and inode numbers that a walk may take: pods decide how many there are.
+const MOST_KEPT: usize = 16 << 20;
+
 /// How much longer than its budget a walk may take, for a single slow directory.
 const GRACE: Duration = Duration::from_mins(1);
 
@@ -34,6 +38,37 @@ impl Default for Walks {
     }
 }
 
+/// The threads that measure the file systems of volumes. A server that is gone blocks them, which must not stop the
+/// removal of its pod.
+const VOLUME_SPACES: Size = Size { threads: 1, spare: 15 };
+
+/// The timeout of such a measurement.
+const VOLUME_SPACE: Duration = Duration::from_secs(10);
+
+/// The threads that measure the file systems of volumes.
+#[derive(Debug, Clone)]
+pub(crate) struct VolumeSpaces(pub(crate) Pool);
+
+impl Default for VolumeSpaces {
+    fn default() -> Self {
+        Self(Pool::new("volume space", VOLUME_SPACES))
+    }
+}
+
+/// The space of a file system.
+fn space(path: &Path) -> io::Result<DiskSpace> {
+    let (found, device) = (statvfs(path)?, stat(path)?.st_dev);
+    let bytes = |blocks: u64| found.f_frsize.saturating_mul(blocks);
+    Ok(DiskSpace {
+        capacity: bytes(found.f_blocks),
+        available: bytes(found.f_bavail),
+        free: bytes(found.f_bfree),
+        inodes: found.f_files,
+        inodes_free: found.f_ffree,
+        device,
+    })
+}
+
 /// What one inode takes.
 fn taken(found: &rustix::fs::Stat) -> FileUsage {
     let blocks = u64::try_from(found.st_blocks).unwrap_or(0);
@@ -43,19 +78,13 @@ fn taken(found: &rustix::fs::Stat) -> FileUsage {
 #[async_trait]
 impl Disks for Host {
     async fn space(&self, path: &Path) -> Result<DiskSpace, FileError> {
-        self.call("measure the disk of", path, |path| {
-            let (found, device) = (statvfs(path)?, stat(path)?.st_dev);
-            let bytes = |blocks: u64| found.f_frsize.saturating_mul(blocks);
-            Ok(DiskSpace {
-                capacity: bytes(found.f_blocks),
-                available: bytes(found.f_bavail),
-                free: bytes(found.f_bfree),
-                inodes: found.f_files,
-                inodes_free: found.f_ffree,
-                device,
-            })
-        })
-        .await
+        self.call("measure the disk of", path, space).await
+    }
+
+    async fn volume_space(&self, path: &Path) -> Result<DiskSpace, FileError> {
+        let operation = "measure the disk of";
+        let call = Call { operation, subject: path, limit: VOLUME_SPACE };
+        calls::within(&self.volume_spaces.0, call, space).await
     }
 
     async fn listed_usage(&self, directory: &Path) -> Result<ListedUsage, FileError> {
@@ -74,7 +103,8 @@ impl Disks for Host {
     ) -> Result<FileUsage, FileError> {
         let (path, place) = (place.path(), place.clone());
         let call = Call { operation: "walk through", subject: &path, limit: budget.time + GRACE };
-        calls::within(&self.walks.0, call, move |_| walk::usage(&place, budget)).await
+        let work = move |_: &Path| walk::usage(&place, budget, MOST_KEPT);
+        calls::within(&self.walks.0, call, work).await
     }
 }
 
@@ -93,6 +123,27 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let nowhere = directory.path().join("nowhere");
         disks_contract(&Host::default(), directory.path(), &nowhere).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn hanging_volume_leaves_other_files_of_its_pod_usable() {
+        let root = tempfile::tempdir().unwrap();
+        let pod = root.path().join("pods/u1");
+        fs::create_dir_all(pod.join("volumes")).unwrap();
+        let (host, (answer, wait)) = (Host::default(), std::sync::mpsc::channel::<()>());
+        let (pool, subject) = (host.volume_space_pool().clone(), pod.join("nfs"));
+        let hung = tokio::spawn(async move {
+            let call = Call { operation: "measure", subject: &subject, limit: VOLUME_SPACE };
+            pool.run(call, move || _ = wait.recv()).await
+        });
+        tokio::task::yield_now().await;
+        tokio::time::advance(VOLUME_SPACE).await;
+        hung.await.unwrap().unwrap_err();
+        assert_eq!(host.volume_space_pool().stuck(tokio::time::Instant::now()).len(), 1);
+        let refused = host.volume_space(&pod.join("volumes")).await.unwrap_err();
+        assert!(refused.source.to_string().starts_with("not tried: "), "{refused:?}");
+        host.space(&pod).await.unwrap();
+        drop(answer);
     }
 
     #[tokio::test]
@@ -151,6 +202,31 @@ mod tests {
         let place = Place { root: root.path().to_owned(), below: "".into() };
         let found = Host::default().walked_usage(&place, BUDGET).await.unwrap();
         assert_eq!(found.inodes, 31);
+    }
+
+    #[test]
+    fn walk_ends_when_it_keeps_too_much() {
+        let root = tempfile::tempdir().unwrap();
+        let place = |below: &str| Place { root: root.path().to_owned(), below: below.into() };
+        fs::create_dir_all(root.path().join("links")).unwrap();
+        fs::create_dir_all(root.path().join("one/by/one")).unwrap();
+        for number in 0..100 {
+            fs::create_dir_all(root.path().join(format!("siblings/{number}"))).unwrap();
+            fs::create_dir_all(root.path().join("deep").join("d/".repeat(number + 1))).unwrap();
+            let file = root.path().join(format!("links/{number}"));
+            fs::write(&file, "").unwrap();
+            fs::hard_link(&file, root.path().join(format!("links/{number}-again"))).unwrap();
+        }
+        let found = |below, kept| walk::usage(&place(below), BUDGET, kept).unwrap().inodes;
+        for below in ["siblings", "deep", "links"] {
+            assert_eq!(found(below, MOST_KEPT), 101, "{below}");
+            assert!((5..60).contains(&found(below, 1000)), "{below}: {}", found(below, 1000));
+        }
+        // Names of counted directories are not kept.
+        for number in 0..100 {
+            fs::create_dir_all(root.path().join(format!("wide/{}/{number}", number % 10))).unwrap();
+        }
+        assert_eq!(found("wide", 1200), 111);
     }
 
     #[tokio::test]

@@ -97,6 +97,7 @@ pub use volumes::HostVolumes;
 pub struct Host {
     watches: Arc<watch::Watches>,
     walks: disk::Walks,
+    volume_spaces: disk::VolumeSpaces,
 }
 
 impl Host {
@@ -118,6 +119,11 @@ impl Host {
     /// The threads for walks through volumes.
     pub fn walk_pool(&self) -> &Pool {
         &self.walks.0
+    }
+
+    /// The threads that measure the file systems of volumes.
+    pub fn volume_space_pool(&self) -> &Pool {
+        &self.volume_spaces.0
     }
 }
 

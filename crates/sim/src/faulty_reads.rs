@@ -46,6 +46,10 @@ impl Disks for FaultyReads {
         self.call(FaultPoint::Disk, "measure", path, self.outside.disk.space(path)).await
     }
 
+    async fn volume_space(&self, path: &Path) -> Result<DiskSpace, FileError> {
+        self.call(FaultPoint::Disk, "measure", path, self.outside.disk.volume_space(path)).await
+    }
+
     async fn listed_usage(&self, directory: &Path) -> Result<ListedUsage, FileError> {
         let work = self.outside.disk.listed_usage(directory);
         self.call(FaultPoint::Disk, "list", directory, work).await

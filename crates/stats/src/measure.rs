@@ -13,10 +13,10 @@ use model::log_layout::LogLayout;
 use model::ports::cgroup_usage::{Detail, Selection};
 use model::ports::disk::DiskSpace;
 use model::ports::node_usage::InterfaceCounters;
-use model::ports::runtime::{ImageFilesystem, ImageFsInfo};
+use model::ports::runtime::{Code, ImageFilesystem, ImageFsInfo};
 use model::ports::usage::UsageError;
 use model::stats::{NodeStats, Summary};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::{debug, warn};
 
 use crate::decide::cadvisor::{self, Machine, Shown};
@@ -30,6 +30,9 @@ use crate::source::{StatisticsParts, StatisticsSettings};
 /// How long the runtime may take for the sizes of its file systems. Without them the last known directories are
 /// measured.
 const RUNTIME: Duration = Duration::from_secs(5);
+
+/// How long the runtime may take for the images of all new sandboxes. The page is served without the others.
+const SANDBOXES: Duration = Duration::from_secs(5);
 
 /// The time between two measurements if there is no earlier one.
 const BETWEEN: Duration = Duration::from_secs(1);
@@ -321,14 +324,26 @@ impl Measurer {
     /// The images of the pods' sandboxes, as far as the runtime reports them.
     async fn sandbox_images(&self, pods: &[RunningPod]) -> BTreeMap<SandboxId, String> {
         let mut known = lock(&self.sandbox_images).clone();
-        known.retain(|id, _| pods.iter().any(|pod| pod.sandbox == *id));
+        let reported: BTreeSet<&SandboxId> = pods.iter().map(|pod| &pod.sandbox).collect();
+        known.retain(|id, _| reported.contains(id));
+        let deadline = Instant::now() + SANDBOXES;
         for pod in pods {
             if known.contains_key(&pod.sandbox) {
                 continue;
             }
-            match self.parts.runtime.sandboxes.sandbox_image(&pod.sandbox).await {
-                Ok(image) => drop(known.insert(pod.sandbox.clone(), image.unwrap_or_default())),
-                Err(error) => debug!(%error, "Cannot read the image of a sandbox"),
+            let image = self.parts.runtime.sandboxes.sandbox_image(&pod.sandbox);
+            match timeout_at(deadline, image).await {
+                Ok(Ok(image)) => drop(known.insert(pod.sandbox.clone(), image.unwrap_or_default())),
+                Ok(Err(error)) => {
+                    debug!(%error, "Cannot read the image of a sandbox");
+                    if error.code == Code::DeadlineExceeded {
+                        break;
+                    }
+                }
+                Err(_) => {
+                    debug!(sandbox = %pod.sandbox, "The runtime takes too long for the images of sandboxes");
+                    break;
+                }
             }
         }
         lock(&self.sandbox_images).clone_from(&known);

@@ -140,3 +140,36 @@ async fn cpu_and_memory_need_no_call_to_the_runtime() {
     let text = bench.measurer.cadvisor().await.unwrap();
     assert!(text.contains("id=\"/kubepods/podu1\""), "{text}");
 }
+
+fn pods_with_sandboxes(count: usize) -> Vec<RunningPod> {
+    use model::observed::{ContainerState, SandboxState};
+    let status = |number: usize| {
+        let sandboxes =
+            vec![testkit::observed::sandbox_status(&format!("s{number}"), SandboxState::Ready)];
+        let running = ContainerState::Running;
+        let containers = vec![testkit::observed::container_status("c", "main", running)];
+        let empty = RuntimePodStatus::empty(format!("u{number}").as_str().into());
+        Arc::new(RuntimePodStatus { sandboxes, containers, ..empty })
+    };
+    running_pods(&(0..count).map(status).collect::<Vec<_>>())
+}
+
+#[tokio::test(start_paused = true)]
+async fn images_of_sandboxes_are_given_up_together_when_the_runtime_hangs() {
+    let pods = pods_with_sandboxes(3);
+    assert_eq!(pods.len(), 3);
+    for (fault, took) in
+        [(Fault::hang(), SANDBOXES), (Fault::error(Code::DeadlineExceeded), Duration::ZERO)]
+    {
+        let bench = Bench::new();
+        bench.fail(Method::PodSandboxStatus, fault);
+        let started = Instant::now();
+        assert_eq!(bench.measurer.sandbox_images(&pods).await, BTreeMap::new());
+        assert_eq!((started.elapsed(), bench.runtime.count(Method::PodSandboxStatus)), (took, 1));
+    }
+    // Other failures concern one sandbox.
+    let bench = Bench::new();
+    bench.fail(Method::PodSandboxStatus, Fault::error(Code::NotFound));
+    bench.measurer.sandbox_images(&pods).await;
+    assert_eq!(bench.runtime.count(Method::PodSandboxStatus), 3);
+}

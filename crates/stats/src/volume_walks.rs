@@ -1,6 +1,6 @@
 //! Measures volumes in the background: one after another, with pauses, never in the way of a pod.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -23,6 +23,9 @@ const NEW_PODS: Duration = Duration::from_secs(10);
 
 /// The entries between two pauses of a walk.
 const TURN: u32 = 1000;
+
+/// The shortest time of a walk.
+const SHORTEST: Duration = Duration::from_secs(1);
 
 /// How the usage of a volume is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +103,11 @@ impl VolumeUsage {
     }
 }
 
+/// The last usage of a volume of a pod.
+fn last_of<'a>(volumes: &'a PodVolumes, volume: &VolumeToMeasure) -> Option<&'a VolumeStats> {
+    volumes.ephemeral.iter().chain(&volumes.others).find(|known| known.name == volume.name)
+}
+
 /// Measures volumes in the background.
 #[derive(Debug)]
 pub struct VolumeWalks {
@@ -124,30 +132,51 @@ impl VolumeWalks {
     async fn walk_forever(&self) {
         loop {
             let pods = self.pods.pods_to_walk();
-            self.usage.entries().retain(|uid, _| pods.iter().any(|pod| pod.uid == *uid));
-            for pod in &pods {
-                if self.is_due(&pod.uid) {
-                    self.measure(pod).await;
-                }
+            let present: BTreeSet<&PodUid> = pods.iter().map(|pod| &pod.uid).collect();
+            self.usage.entries().retain(|uid, _| present.contains(uid));
+            let due = self.due(&pods);
+            let time = self.time_of_walk(&due);
+            for pod in due {
+                self.measure(pod, time).await;
             }
             sleep(self.period.min(NEW_PODS)).await;
         }
     }
 
-    fn is_due(&self, uid: &PodUid) -> bool {
+    /// The pods to measure now: new ones first, then those whose last measurement is the oldest.
+    fn due<'a>(&self, pods: &'a [PodToWalk]) -> Vec<&'a PodToWalk> {
         let entries = self.usage.entries();
-        entries.get(uid).is_none_or(|entry| entry.measured.elapsed() >= self.period)
+        let last = |pod: &PodToWalk| entries.get(&pod.uid).map(|entry| entry.measured);
+        let is_due = |last: Option<Instant>| last.is_none_or(|at| at.elapsed() >= self.period);
+        let mut due: Vec<&PodToWalk> = pods.iter().filter(|pod| is_due(last(pod))).collect();
+        due.sort_by_key(|pod| last(pod));
+        due
     }
 
-    async fn measure(&self, pod: &PodToWalk) {
+    /// The time of each walk through volumes of these pods: together they take a period, so that a slow one delays no
+    /// other for long.
+    fn time_of_walk(&self, due: &[&PodToWalk]) -> Duration {
+        let entries = self.usage.entries();
+        let walks = due.iter().flat_map(|pod| {
+            let before = entries.get(&pod.uid).map(|entry| &entry.volumes);
+            pod.volumes.iter().filter(move |volume| match volume.measured_by {
+                MeasuredBy::Walk => true,
+                MeasuredBy::OneWalk => before.and_then(|before| last_of(before, volume)).is_none(),
+                MeasuredBy::Space => false,
+            })
+        });
+        let walks = u32::try_from(walks.count().max(1)).unwrap_or(u32::MAX);
+        (self.period / walks).max(SHORTEST)
+    }
+
+    async fn measure(&self, pod: &PodToWalk, time: Duration) {
         let before = self.usage.of_pod(&pod.uid).unwrap_or_default();
         let mut volumes = PodVolumes::default();
         for volume in &pod.volumes {
-            let known = before.ephemeral.iter().chain(&before.others);
-            let known = known.into_iter().find(|known| known.name == volume.name);
+            let known = last_of(&before, volume);
             let stats = match (known, volume.measured_by) {
                 (Some(known), MeasuredBy::OneWalk) => Some(known.clone()),
-                (known, _) => self.volume(pod, volume).await.or_else(|| known.cloned()),
+                (known, _) => self.volume(pod, volume, time).await.or_else(|| known.cloned()),
             };
             let list =
                 if volume.is_ephemeral { &mut volumes.ephemeral } else { &mut volumes.others };
@@ -158,8 +187,13 @@ impl VolumeWalks {
     }
 
     /// The usage of a volume; `None` if it cannot be measured now.
-    async fn volume(&self, pod: &PodToWalk, volume: &VolumeToMeasure) -> Option<VolumeStats> {
-        match self.measured(volume).await {
+    async fn volume(
+        &self,
+        pod: &PodToWalk,
+        volume: &VolumeToMeasure,
+        time: Duration,
+    ) -> Option<VolumeStats> {
+        match self.measured(volume, time).await {
             Ok(fs) => {
                 Some(VolumeStats { fs, name: volume.name.clone(), pvc_ref: volume.claim.clone() })
             }
@@ -171,15 +205,19 @@ impl VolumeWalks {
         }
     }
 
-    async fn measured(&self, volume: &VolumeToMeasure) -> Result<FsStats, FileError> {
+    async fn measured(
+        &self,
+        volume: &VolumeToMeasure,
+        time: Duration,
+    ) -> Result<FsStats, FileError> {
         let path = volume.place.path();
         if volume.measured_by == MeasuredBy::Space {
-            let space = self.disks.space(&path).await?;
+            let space = self.disks.volume_space(&path).await?;
             return Ok(storage::whole(self.clock.now(), &space));
         }
-        let budget = WalkBudget { entries: TURN, time: self.period };
+        let budget = WalkBudget { entries: TURN, time };
         let usage = self.disks.walked_usage(&volume.place, budget).await?;
-        let space = self.disks.space(&path).await?;
+        let space = self.disks.volume_space(&path).await?;
         Ok(storage::files(self.clock.now(), &space, usage))
     }
 }
@@ -286,6 +324,51 @@ mod tests {
             let ephemeral = vec![named("data", 8), named("config", 5)];
             assert_eq!(bench.found(), Some([ephemeral, vec![named("disk", 400)]]));
             assert_eq!(bench.disk.walks(), 3);
+            // Only by calls that may hang without harm to the pod.
+            assert_eq!(bench.disk.looks(), 0);
+        })
+        .await;
+    }
+
+    // behaviour: STA-8
+    #[tokio::test(start_paused = true)]
+    async fn due_walks_share_the_period_and_the_oldest_is_first() {
+        let volumes = vec![
+            volume("data", MeasuredBy::Walk, true),
+            volume("config", MeasuredBy::OneWalk, true),
+            volume("disk", MeasuredBy::Space, false),
+        ];
+        Bench::play(volumes, async |bench| {
+            let walked = || {
+                let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+                let all = bench.disk.walked().into_iter();
+                all.map(|(path, budget)| (name(&path), budget.time.as_secs())).collect::<Vec<_>>()
+            };
+            let of = |name: &str, time: u64| (name.to_owned(), time);
+            let first = [of("data", 30), of("config", 30)];
+            assert_eq!(walked(), first);
+            // A pod of a smaller UID, but measured later.
+            let new = PodToWalk {
+                uid: "u0".into(),
+                volumes: vec![volume("late", MeasuredBy::Walk, true)],
+            };
+            bench.pods.0.lock().unwrap().insert(0, new);
+            sleep(Duration::from_secs(20)).await;
+            let second = [of("late", 60)];
+            assert_eq!(walked(), [&first[..], &second].concat());
+            // Both become due while the loop sleeps.
+            for entry in bench.usage.entries().values_mut() {
+                entry.measured -= Duration::from_mins(1);
+            }
+            sleep(Duration::from_secs(10)).await;
+            let third = [of("data", 30), of("late", 30)];
+            assert_eq!(walked(), [&first[..], &second, &third].concat());
+            // However many there are, each has a second.
+            let many = (0..100).map(|number| volume(&format!("v{number}"), MeasuredBy::Walk, true));
+            let many = PodToWalk { uid: "u2".into(), volumes: many.collect() };
+            bench.pods.0.lock().unwrap().push(many);
+            sleep(Duration::from_secs(10)).await;
+            assert_eq!((bench.disk.walks(), walked().pop()), (105, Some(of("v99", 1))));
         })
         .await;
     }

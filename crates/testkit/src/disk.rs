@@ -37,7 +37,7 @@ struct State {
     /// The files of directories, and what whole directories or single files take.
     listed: BTreeMap<PathBuf, ListedUsage>,
     taken: BTreeMap<PathBuf, FileUsage>,
-    walks: usize,
+    walks: Vec<(PathBuf, WalkBudget)>,
 }
 
 impl MemoryDisk {
@@ -54,7 +54,7 @@ impl MemoryDisk {
             looks: 0,
             listed: BTreeMap::new(),
             taken: BTreeMap::new(),
-            walks: 0,
+            walks: Vec::new(),
         };
         Self { directory: directory.into(), state: Mutex::new(state) }
     }
@@ -98,10 +98,15 @@ impl MemoryDisk {
 
     /// The number of walks through directories.
     pub fn walks(&self) -> usize {
-        self.state().walks
+        self.state().walks.len()
     }
 
-    /// The number of measurements.
+    /// The directories of these walks, with their budgets.
+    pub fn walked(&self) -> Vec<(PathBuf, WalkBudget)> {
+        self.state().walks.clone()
+    }
+
+    /// The number of measurements, without those of volumes.
     pub fn looks(&self) -> usize {
         self.state().looks
     }
@@ -113,7 +118,6 @@ impl MemoryDisk {
 
 impl State {
     fn look(&mut self, directory: &Path, path: &Path) -> Result<DiskSpace, ErrorKind> {
-        self.looks += 1;
         if let Some(kind) = self.broken {
             return Err(kind);
         }
@@ -142,6 +146,11 @@ impl State {
 #[async_trait]
 impl Disks for MemoryDisk {
     async fn space(&self, path: &Path) -> Result<DiskSpace, FileError> {
+        self.state().looks += 1;
+        self.volume_space(path).await
+    }
+
+    async fn volume_space(&self, path: &Path) -> Result<DiskSpace, FileError> {
         let looked = self.state().look(&self.directory, path);
         looked.map_err(|kind| failed(path, kind))
     }
@@ -159,9 +168,9 @@ impl Disks for MemoryDisk {
     async fn walked_usage(
         &self,
         place: &Place,
-        _budget: WalkBudget,
+        budget: WalkBudget,
     ) -> Result<FileUsage, FileError> {
-        self.state().walks += 1;
+        self.state().walks.push((place.path(), budget));
         self.file_usage(&place.path()).await
     }
 }

@@ -1,7 +1,7 @@
 //! A walk through a directory that counts what its content takes.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -22,16 +22,22 @@ const STEP: usize = 3000;
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
-/// Counts a directory with all its content. A walk that exceeds its time returns what it has counted: a pod that makes
-/// walks slow must not look empty.
-pub(super) fn usage(place: &Place, budget: WalkBudget) -> io::Result<FileUsage> {
+/// The bytes that a kept inode number takes.
+const INODE: usize = 32;
+
+/// Counts a directory with all its content. A walk that exceeds its time, or keeps more than `most_kept` bytes, returns
+/// what it has counted: a pod that makes walks slow or large must not look empty.
+pub(super) fn usage(place: &Place, budget: WalkBudget, most_kept: usize) -> io::Result<FileUsage> {
     let top = beneath::open_directory(&place.root, &place.below)?;
     let found = fstat(&top)?;
     let started = Instant::now();
     let mut walk = Walk {
         top,
         device: found.st_dev,
-        pending: vec![PathBuf::new()],
+        below: PathBuf::new(),
+        unlisted: Vec::new(),
+        kept: 0,
+        most_kept,
         linked: BTreeSet::new(),
         usage: taken(&found),
         pace: Pace { budget, started, turn: started, entries: 0 },
@@ -43,8 +49,13 @@ pub(super) fn usage(place: &Place, budget: WalkBudget) -> io::Result<FileUsage> 
 struct Walk {
     top: OwnedFd,
     device: u64,
-    /// Directories that were not listed yet, by their paths below the top.
-    pending: Vec<PathBuf>,
+    /// The path of the current directory below the top.
+    below: PathBuf,
+    /// For the top and each directory on that path: the names of its subdirectories that were not visited yet.
+    unlisted: Vec<Vec<OsString>>,
+    /// About how many bytes the names and inode numbers take, and how many they may take.
+    kept: usize,
+    most_kept: usize,
     /// Counted files with several links.
     linked: BTreeSet<u64>,
     usage: FileUsage,
@@ -53,16 +64,34 @@ struct Walk {
 
 impl Walk {
     fn run(&mut self) -> io::Result<()> {
-        while let Some(below) = self.pending.pop() {
-            match self.open(&below).and_then(|directory| self.list(&directory, &below)) {
-                Ok(true) => {}
-                Ok(false) => break,
-                // Content changes while it is counted, and a mount is another file system.
-                Err(error) if is_skipped(&error) && !below.as_os_str().is_empty() => {}
-                Err(error) => return Err(error),
+        let mut goes_on = self.visit()?;
+        while goes_on && let Some(names) = self.unlisted.last_mut() {
+            match names.pop() {
+                Some(name) => {
+                    self.below.push(name);
+                    goes_on = self.visit()?;
+                }
+                None => self.leave(),
             }
         }
         Ok(())
+    }
+
+    /// Counts the entries of the current directory. Returns false at the end of the walk.
+    fn visit(&mut self) -> io::Result<bool> {
+        self.unlisted.push(Vec::new());
+        match self.open(&self.below).and_then(|directory| self.list(&directory)) {
+            // Content changes while it is counted, and a mount is another file system.
+            Err(error) if is_skipped(&error) && !self.below.as_os_str().is_empty() => Ok(true),
+            result => result,
+        }
+    }
+
+    /// Goes back to the parent of the current directory.
+    fn leave(&mut self) {
+        self.unlisted.pop();
+        self.kept -= self.below.file_name().map_or(0, taken_by_name);
+        self.below.pop();
     }
 
     /// Opens a directory, in several steps if its path is too long for one.
@@ -81,15 +110,15 @@ impl Walk {
         inside(&directory, if step.as_os_str().is_empty() { Path::new(".") } else { &step })
     }
 
-    /// Counts the entries of a directory. Returns false once the time is over.
-    fn list(&mut self, directory: &OwnedFd, below: &Path) -> io::Result<bool> {
+    /// Counts the entries of the opened current directory. Returns false at the end of the walk.
+    fn list(&mut self, directory: &OwnedFd) -> io::Result<bool> {
         for entry in Dir::read_from(directory)? {
             let entry = entry?;
             let name = entry.file_name();
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            if !self.pace.next() {
+            if self.kept > self.most_kept || !self.pace.next() {
                 return Ok(false);
             }
             let found = match statat(directory.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -101,14 +130,30 @@ impl Walk {
             }
             let is_directory = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
             if is_directory {
-                self.pending.push(below.join(OsStr::from_bytes(name.to_bytes())));
-            } else if found.st_nlink > 1 && !self.linked.insert(found.st_ino) {
-                continue;
+                self.keep(OsStr::from_bytes(name.to_bytes()));
+            } else if found.st_nlink > 1 {
+                if !self.linked.insert(found.st_ino) {
+                    continue;
+                }
+                self.kept += INODE;
             }
             self.usage = self.usage.and(taken(&found));
         }
         Ok(true)
     }
+
+    /// Keeps the name of a subdirectory of the current directory until its content is counted.
+    fn keep(&mut self, name: &OsStr) {
+        self.kept += taken_by_name(name);
+        if let Some(names) = self.unlisted.last_mut() {
+            names.push(name.to_owned());
+        }
+    }
+}
+
+/// The bytes that the name of a directory takes: alone, in the path, and with the list of its subdirectories.
+fn taken_by_name(name: &OsStr) -> usize {
+    2 * (name.len() + size_of::<OsString>())
 }
 
 fn inside(directory: &OwnedFd, below: &Path) -> io::Result<OwnedFd> {

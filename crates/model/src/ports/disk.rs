@@ -69,6 +69,10 @@ pub trait Disks: Debug + Send + Sync {
     /// that does not exist is an error.
     async fn space(&self, path: &Path) -> Result<DiskSpace, FileError>;
 
+    /// The current space of the file system of a volume. It may not respond, so this happens on a thread apart from
+    /// other operations of its pod.
+    async fn volume_space(&self, path: &Path) -> Result<DiskSpace, FileError>;
+
     /// The space that plain files directly in a directory take, and those directly in its subdirectories. Links are not
     /// followed. A directory that does not exist is an error.
     async fn listed_usage(&self, directory: &Path) -> Result<ListedUsage, FileError>;

@@ -17,11 +17,14 @@ pub async fn disks_contract(disks: &dyn Disks, there: &Path, nowhere: &Path) -> 
         anyhow::bail!("missing {} was measured", nowhere.display());
     };
     ensure!(error.is_not_found() && error.path == nowhere, "{error:?}");
+    let volume = disks.volume_space(there).await?;
+    ensure!(volume.capacity == space.capacity, "{space:?}, as a volume {volume:?}");
     let (root, name) = (nowhere.parent(), nowhere.file_name());
     let below = PathBuf::from(name.context("a path has a name")?);
     let place = Place { root: root.context("a path has a parent")?.to_owned(), below };
     let budget = WalkBudget { entries: 100, time: Duration::from_secs(10) };
     let missing = [
+        disks.volume_space(nowhere).await.err(),
         disks.listed_usage(nowhere).await.err(),
         disks.file_usage(nowhere).await.err(),
         disks.walked_usage(&place, budget).await.err(),
