@@ -16,10 +16,16 @@ pub struct PodCgroup {
 /// `/kubepods.slice/kubepods-podUID.slice/cri-containerd-ID.scope`. In a cgroup namespace more may be before it; a
 /// container may have cgroups below its own.
 pub fn pod_cgroup(path: &str) -> Option<PodCgroup> {
-    let mut names = path.split('/');
+    let mut names = path.split('/').skip_while(|name| !is_kubepods(name)).skip(1);
     let uid = names.find_map(pod_uid)?;
     let container = names.next().map(container_id).filter(|id| !id.is_empty());
     Some(PodCgroup { uid, container: container.map(ContainerId::from) })
+}
+
+/// Whether this is the name of the cgroup of all pods, which may have a prefix. Others have names such as
+/// `podman.service`.
+fn is_kubepods(name: &str) -> bool {
+    name.starts_with("kubepods") || name.contains("-kubepods")
 }
 
 /// The UID in the name of a pod's cgroup: `podUID`, or `kubepods-burstable-podUID.slice` with underscores.
@@ -87,8 +93,19 @@ mod tests {
             let expected = PodCgroup { uid: UID.into(), container: container.map(Into::into) };
             assert_eq!(pod_cgroup(&path), Some(expected), "{path}");
         }
-        for path in ["/", "", "/kubepods", "/kubepods.slice", "/system.slice/db.service", "/a/pod"]
-        {
+        let others = [
+            "/",
+            "",
+            "/kubepods",
+            "/kubepods.slice",
+            "/kubepods/pod",
+            "/system.slice/db.service",
+            "/system.slice/podman.service",
+            "/system.slice/system-podman.slice/a.service",
+            "/podman/a",
+            "/a/podu/kubepods",
+        ];
+        for path in others {
             assert_eq!(pod_cgroup(path), None, "{path}");
         }
     }
@@ -96,7 +113,9 @@ mod tests {
     #[test]
     fn static_pod_has_the_hash_as_its_uid() {
         let hash = "0123456789abcdef0123456789abcdef";
-        for path in [format!("/kubepods/pod{hash}"), format!("/kubepods-pod{hash}.slice")] {
+        let paths =
+            [format!("/kubepods/pod{hash}"), format!("/kubepods.slice/kubepods-pod{hash}.slice")];
+        for path in paths {
             assert_eq!(pod_cgroup(&path).unwrap().uid, hash.into());
         }
     }

@@ -35,7 +35,7 @@ pub struct LoggedKill {
 pub struct MessageParser {
     memory: Option<MemoryUsage>,
     victim: Option<Victim>,
-    /// The cgroup all of whose processes are killed, and the limited one.
+    /// The cgroup of the last kill: all of its processes may be killed.
     group: Option<Group>,
 }
 
@@ -52,6 +52,8 @@ struct Victim {
 struct Group {
     limited: Option<String>,
     cgroup: String,
+    /// Whether the kernel logged that all of its processes are killed.
+    announced: bool,
 }
 
 /// A line `Killed process`.
@@ -74,9 +76,10 @@ impl MessageParser {
             self.victim = Some(victim);
             self.group = None;
         } else if let Some(cgroup) = group(text) {
+            // If the first kill was overwritten, a cgroup most likely reached its limit.
             let group = self.group.take();
-            let limited = group.and_then(|group| group.limited);
-            self.group = Some(Group { limited, cgroup: cgroup.to_owned() });
+            let limited = group.map_or_else(|| Some(String::new()), |group| group.limited);
+            self.group = Some(Group { limited, cgroup: cgroup.to_owned(), announced: true });
         } else if let Some(killed) = killed(text) {
             return Some(self.kill(&killed));
         }
@@ -93,8 +96,9 @@ impl MessageParser {
         let is_same = |victim: &Victim| victim.process.as_ref().is_none_or(|(_, of)| *of == pid);
         if let Some(victim) = self.victim.take().filter(is_same) {
             let Victim { limited, cgroup, process: named } = victim;
-            // Group kills follow, if there are any.
-            self.group = Some(Group { limited: limited.clone(), cgroup: cgroup.clone() });
+            // Its group may be announced next.
+            self.group =
+                Some(Group { limited: limited.clone(), cgroup: cgroup.clone(), announced: false });
             let memory = self.memory.take().filter(|_| limited.is_some());
             let process = named.map_or_else(|| process.to_owned(), |(name, _)| name);
             return LoggedKill {
@@ -108,16 +112,22 @@ impl MessageParser {
         }
         let process = process.to_owned();
         match &self.group {
-            Some(Group { limited, cgroup }) if by_cgroup == Some(true) => LoggedKill {
-                pid,
-                process,
-                limited: limited.clone(),
-                cgroup: Some(cgroup.clone()),
-                memory: None,
-                by_group: true,
-            },
+            Some(Group { announced: true, limited, cgroup })
+                if by_cgroup.is_none_or(|one| one == limited.is_some()) =>
+            {
+                LoggedKill {
+                    pid,
+                    process,
+                    limited: limited.clone(),
+                    cgroup: Some(cgroup.clone()),
+                    memory: None,
+                    by_group: true,
+                }
+            }
             _ => {
                 let limited = (by_cgroup == Some(true)).then(String::new);
+                let (of, cgroup) = (limited.clone(), String::new());
+                self.group = Some(Group { limited: of, cgroup, announced: false });
                 LoggedKill { pid, process, limited, cgroup: None, memory: None, by_group: false }
             }
         }

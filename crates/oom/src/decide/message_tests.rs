@@ -81,6 +81,50 @@ fn further_processes_of_a_group_are_marked() {
     assert_eq!(kills(&text), [by_cgroup(), child(2757), child(2758)]);
 }
 
+// behaviour: OOM-1
+#[test]
+fn group_of_a_machine_wide_kill_is_one_kill() {
+    let rest = "\
+        Tasks in /system.slice are going to be killed due to memory.oom.group set\n\
+        Out of memory: Killed process 11 (child) total-vm:1kB\n\
+        Out of memory: Killed process 12 (child) total-vm:1kB\n";
+    let kills = kills(&format!("{BY_CGROUP}{OF_MACHINE}{rest}"));
+    let marks: Vec<_> = kills.iter().map(|kill| (kill.pid, kill.by_group)).collect();
+    assert_eq!(marks, [(2756, false), (10, false), (11, true), (12, true)]);
+    assert_eq!(kills[3].cgroup.as_deref(), Some("/system.slice"));
+    assert_eq!(kills[3].limited, None);
+}
+
+#[test]
+fn kill_is_of_an_earlier_group_only_if_it_was_announced_and_has_the_same_cause() {
+    let tasks = "Tasks in /a are going to be killed due to memory.oom.group set\n";
+    let by_limit = "Memory cgroup out of memory: Killed process 5 (hog)\n";
+    let by_machine = "Out of memory: Killed process 5 (hog)\n";
+    let by_unknown = "Killed process 5 (hog)\n";
+    let limited = (Some("/kubepods/podX"), Some("/a"), true);
+    let rows = [
+        // Without the announcement it is another kill.
+        (format!("{BY_CGROUP}{by_limit}"), (Some(""), None, false)),
+        (format!("{OF_MACHINE}{by_machine}"), (None, None, false)),
+        (format!("{BY_CGROUP}{tasks}{by_limit}"), limited),
+        (format!("{BY_CGROUP}{tasks}{by_unknown}"), limited),
+        (format!("{BY_CGROUP}{tasks}{by_machine}"), (None, None, false)),
+        (format!("{OF_MACHINE}{tasks}{by_limit}"), (Some(""), None, false)),
+        // It ends the group.
+        (format!("{BY_CGROUP}{tasks}{by_machine}{by_limit}"), (Some(""), None, false)),
+        // The kernel logs only these lines in a burst of kills.
+        (format!("{OF_MACHINE}{by_limit}{tasks}{by_limit}"), (Some(""), Some("/a"), true)),
+        (format!("{BY_CGROUP}{by_machine}{tasks}{by_machine}"), (None, Some("/a"), true)),
+        // The first kill was overwritten.
+        (format!("{tasks}{by_limit}"), (Some(""), Some("/a"), true)),
+    ];
+    for (text, expected) in rows {
+        let kill = kills(&text).pop().unwrap();
+        let found = (kill.limited.as_deref(), kill.cgroup.as_deref(), kill.by_group);
+        assert_eq!((kill.pid, found), (5, expected), "{text}");
+    }
+}
+
 #[test]
 fn line_of_a_kill_alone_is_a_kill() {
     let alone = |pid, limited: Option<&str>| LoggedKill {
