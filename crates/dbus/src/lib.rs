@@ -5,12 +5,15 @@
 //! Invariant: a lost connection is opened again by the next call after [`SystemBus::disconnect`].
 #![warn(missing_docs)]
 
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::timeout;
 use zbus::proxy::CacheProperties;
 use zbus::{Connection, Proxy, connection, proxy};
 
-/// The timeout of a call.
+/// The timeout of a call, and of connecting.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An object of a service.
@@ -71,7 +74,35 @@ impl SystemBus {
             None => connection::Builder::system(),
             Some(address) => connection::Builder::address(address.as_str()),
         };
-        let connection = builder.method_timeout(PATIENCE).build().await?;
+        let connecting = builder.method_timeout(PATIENCE).build();
+        let connection = timeout(PATIENCE, connecting).await.map_err(|_| timed_out())??;
         Ok(known.insert(connection).clone())
+    }
+}
+
+fn timed_out() -> zbus::Error {
+    let error = io::Error::new(io::ErrorKind::TimedOut, "connecting to the bus timed out");
+    zbus::Error::InputOutput(Arc::new(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn connecting_ends_when_the_bus_does_not_respond() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = silent.local_addr().unwrap().port();
+        let bus = SystemBus::at(&format!("tcp:host=127.0.0.1,port={port}"));
+        let (begin, object) =
+            (Instant::now(), Object { service: "a.b", path: "/", interface: "a.b" });
+        let error = bus.proxy(object).await.unwrap_err();
+        assert_eq!(begin.elapsed().as_secs(), PATIENCE.as_secs());
+        let zbus::Error::InputOutput(error) = error else { panic!("{error}") };
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 }
