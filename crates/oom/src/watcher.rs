@@ -46,7 +46,7 @@ pub struct OomParts {
     pub incidents: Arc<dyn IncidentRecord>,
     /// The time of day.
     pub clock: Arc<dyn WallClock>,
-    /// Counts kills.
+    /// Receives the last kill of each container.
     pub kills: OomKills,
 }
 
@@ -133,11 +133,11 @@ impl OomWatcher {
             scope: oom_scope(logged.limited.as_deref(), victim.as_ref()),
             memory: logged.memory,
         };
-        let container = victim.as_ref().and_then(|victim| victim.container.clone());
-        self.parts.kills.add(cgroup, container, kill.clone());
-        if let Some(victim) = victim {
-            self.report_victim(&victim, &kill).await;
+        let Some(victim) = victim else { return };
+        if let Some(container) = &victim.container {
+            self.parts.kills.add(container.clone(), kill.clone());
         }
+        self.report_victim(&victim, &kill).await;
     }
 
     async fn report_victim(&self, cgroup: &PodCgroup, kill: &OomKill) {
