@@ -24,6 +24,9 @@ use crate::sync_loop::{LoopHandle, Termination};
 /// How long the agent may take to learn which pods there are: it may have started during the shutdown.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a phase waits for the API server to get the ends of its pods. It may be away.
+const SENDING: Duration = Duration::from_secs(5);
+
 /// The pods of the node at its shutdown.
 #[derive(Debug)]
 pub(crate) struct PodsAtShutdown {
@@ -102,7 +105,9 @@ impl ShutdownPods for PodsAtShutdown {
             if let Err(error) = self.volumes.release(&uid, Some(name.clone())).await {
                 warn!(pod = %name, %error, "Volumes are not unmounted before the shutdown");
             }
-            self.sent(&uid).await;
+            if timeout(SENDING, self.sent(&uid)).await.is_err() {
+                warn!(pod = %name, "Status was not sent before the shutdown");
+            }
         });
         join_all(settled).await;
     }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::ids::ContainerId;
 use crate::verdict::{Detail, Input};
 
-/// How many cgroups are remembered. Their containers end, so the oldest are not needed any more.
-const MOST_CGROUPS: usize = 1024;
+/// How many containers are remembered. They end, so the oldest are not needed any more.
+const MOST_CONTAINERS: usize = 1024;
 
 /// Whose memory was exhausted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl OomKill {
     }
 }
 
-/// Kills by cgroup, since the agent started. Clones share them. The OOM watcher writes them.
+/// The last kill in each container, since the agent started. Clones share them. The OOM watcher writes them.
 #[derive(Debug, Clone, Default)]
 pub struct OomKills {
     /// Never held across an await.
@@ -76,16 +76,9 @@ pub struct OomKills {
 
 #[derive(Debug, Default)]
 struct State {
-    cgroups: BTreeMap<String, CgroupKills>,
-    /// Their names, the first killed one first.
-    order: VecDeque<String>,
-}
-
-#[derive(Debug)]
-struct CgroupKills {
-    count: u64,
-    container: Option<ContainerId>,
-    last: OomKill,
+    kills: BTreeMap<ContainerId, OomKill>,
+    /// Their containers, the first killed one first.
+    order: VecDeque<ContainerId>,
 }
 
 impl OomKills {
@@ -93,39 +86,23 @@ impl OomKills {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a kill in a cgroup, by its path in the kernel's log, and in the container that it belongs to.
-    pub fn add(&self, cgroup: &str, container: Option<ContainerId>, kill: OomKill) {
-        let State { cgroups, order } = &mut *self.lock();
-        if let Some(known) = cgroups.get_mut(cgroup) {
-            known.count += 1;
-            known.last = kill;
+    /// Adds a kill in a container.
+    pub fn add(&self, container: ContainerId, kill: OomKill) {
+        let State { kills, order } = &mut *self.lock();
+        if kills.insert(container.clone(), kill).is_some() {
             return;
         }
-        cgroups.insert(cgroup.to_owned(), CgroupKills { count: 1, container, last: kill });
-        order.push_back(cgroup.to_owned());
-        if order.len() > MOST_CGROUPS
+        order.push_back(container);
+        if order.len() > MOST_CONTAINERS
             && let Some(oldest) = order.pop_front()
         {
-            cgroups.remove(&oldest);
+            kills.remove(&oldest);
         }
     }
 
     /// The last kill in a container.
     pub fn last(&self, container: &ContainerId) -> Option<OomKill> {
-        let state = self.lock();
-        let of = |kills: &&CgroupKills| kills.container.as_ref() == Some(container);
-        state.cgroups.values().find(of).map(|kills| kills.last.clone())
-    }
-
-    /// How many times the kernel was out of memory and killed in this cgroup, not counting those below it. The path
-    /// is the agent's: in a cgroup namespace the kernel logs a longer one.
-    pub fn count(&self, cgroup: &str) -> u64 {
-        let state = self.lock();
-        if let Some(kills) = state.cgroups.get(cgroup) {
-            return kills.count;
-        }
-        let is_same = |path: &str| cgroup.len() > 1 && path.ends_with(cgroup);
-        state.cgroups.iter().find(|(path, _)| is_same(path)).map_or(0, |(_, kills)| kills.count)
+        self.lock().kills.get(container).cloned()
     }
 }
 
@@ -139,25 +116,23 @@ mod tests {
     }
 
     #[test]
-    fn kills_are_counted_by_cgroup_also_in_a_cgroup_namespace() {
+    fn last_kill_of_a_container_is_kept() {
         let (kills, id) = (OomKills::default(), ContainerId::from("c1"));
-        kills.add("/outer/kubepods/podu/c1", Some(id.clone()), kill(1));
-        kills.add("/outer/kubepods/podu/c1", Some(id.clone()), kill(2));
-        kills.add("/", None, kill(3));
-        let counts = ["/kubepods/podu/c1", "/outer/kubepods/podu/c1", "/c2", "/kubepods/podu", "/"]
-            .map(|cgroup| kills.count(cgroup));
-        assert_eq!(counts, [2, 2, 0, 0, 1]);
+        kills.add(id.clone(), kill(1));
+        kills.add(id.clone(), kill(2));
+        kills.add("c3".into(), kill(3));
         assert_eq!(kills.last(&id), Some(kill(2)));
         assert_eq!(kills.last(&"c2".into()), None);
     }
 
     #[test]
-    fn oldest_cgroups_are_forgotten() {
+    fn oldest_containers_are_forgotten() {
         let kills = OomKills::default();
-        for number in 0..=MOST_CGROUPS {
-            kills.add(&format!("/{number}"), None, kill(1));
+        for number in 0..=MOST_CONTAINERS {
+            kills.add(number.to_string().as_str().into(), kill(1));
         }
-        assert_eq!(["/0", "/1", "/1024"].map(|cgroup| kills.count(cgroup)), [0, 1, 1]);
+        let known = ["0", "1", "1024"].map(|id| kills.last(&id.into()).is_some());
+        assert_eq!(known, [false, true, true]);
     }
 
     #[test]

@@ -3,12 +3,12 @@
 //! ```text
 //!  kernel log ──lines──> MessageParser ──kill──> victim's cgroup ──> pod and container
 //!                                                      │
-//!                     node event, pod event, incident, counts <──┘
+//!                     node event, pod event, incident, last kill <──┘
 //! ```
 //!
 //! Inputs: the lines of the kernel's log from the start of the agent on, and the pods of the node. Outputs: the
 //! event `SystemOOM` of the node, the event `OOMKilling` of a pod, incidents for the journal, and
-//! [`OomKills`](model::oom::OomKills) for statistics.
+//! the last kill of each container, [`OomKills`](model::oom::OomKills).
 //!
 //! Invariants:
 //! - lines that programs write into the log are ignored;

@@ -55,7 +55,8 @@ pub trait ShutdownPods: Debug + Send + Sync {
     /// given up.
     async fn terminate(&self, pod: &PlannedPod);
 
-    /// Waits until the volumes of terminated pods are unmounted and their statuses were sent.
+    /// Waits until the volumes of terminated pods are unmounted and their statuses were sent. The wait for the latter
+    /// is short: the API server may be away.
     async fn settled(&self, pods: &[Arc<Pod>]);
 }
 

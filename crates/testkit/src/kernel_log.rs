@@ -15,7 +15,8 @@ const KEPT: usize = 512;
 /// A log that a test writes.
 #[derive(Debug)]
 pub struct MemoryKernelLog {
-    lines: Sender<KernelLogItem>,
+    /// None is a failed read.
+    lines: Sender<Option<KernelLogItem>>,
     is_denied: AtomicBool,
 }
 
@@ -43,6 +44,11 @@ impl MemoryKernelLog {
         self.send(KernelLogItem::Overrun);
     }
 
+    /// Fails the next read of each reader.
+    pub fn fail(&self) {
+        self.lines.send(None).ok();
+    }
+
     /// Refuses to be opened from now on.
     pub fn deny(&self) {
         self.is_denied.store(true, Ordering::Relaxed);
@@ -55,7 +61,7 @@ impl MemoryKernelLog {
 
     fn send(&self, item: KernelLogItem) {
         // Without readers no line is missed.
-        self.lines.send(item).ok();
+        self.lines.send(Some(item)).ok();
     }
 }
 
@@ -71,13 +77,17 @@ impl KernelLog for MemoryKernelLog {
 }
 
 #[derive(Debug)]
-struct Reader(Receiver<KernelLogItem>);
+struct Reader(Receiver<Option<KernelLogItem>>);
 
 #[async_trait]
 impl KernelLogReader for Reader {
     async fn next(&mut self) -> Result<KernelLogItem, FileError> {
         match self.0.recv().await {
-            Ok(item) => Ok(item),
+            Ok(Some(item)) => Ok(item),
+            Ok(None) => {
+                let source = io::Error::other("input/output error");
+                Err(FileError { operation: "read", path: "/dev/kmsg".into(), source })
+            }
             Err(RecvError::Lagged(_)) => Ok(KernelLogItem::Overrun),
             Err(RecvError::Closed) => std::future::pending().await,
         }

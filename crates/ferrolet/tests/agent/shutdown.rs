@@ -91,6 +91,25 @@ async fn shutdown_terminates_pods_by_priority_and_reports_them_before_it_goes_on
     assert!(reasons.iter().any(|event| event.reason == "Shutdown"), "{reasons:?}");
 }
 
+// behaviour: SHD-8
+#[tokio::test(start_paused = true)]
+async fn shutdown_waits_briefly_for_statuses_when_the_api_server_is_away() {
+    let (harness, api) = harness();
+    api.make(stubborn("web", 0, 5));
+    api.make(stubborn("dns", 2_000_000_000, 3));
+    let _agent = harness.start();
+    ready(&harness, &api, "web").await;
+    ready(&harness, &api, "dns").await;
+    delayed(&harness).await;
+    let begin = Instant::now();
+    api.away(true);
+    harness.login.prepare(true);
+    harness.login.unlocked().await;
+    // Without a limit both phases take all of their 30 s.
+    let took = begin.elapsed();
+    assert!(took >= Duration::from_secs(18) && took < Duration::from_secs(24), "{took:?}");
+}
+
 // behaviour: SHD-10
 #[tokio::test(start_paused = true)]
 async fn agent_that_starts_during_a_shutdown_terminates_the_pods_that_are_left() {

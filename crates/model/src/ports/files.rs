@@ -28,6 +28,11 @@ impl FileError {
     pub fn is_not_found(&self) -> bool {
         self.source.kind() == io::ErrorKind::NotFound
     }
+
+    /// Whether a permission is missing.
+    pub fn is_denied(&self) -> bool {
+        self.source.kind() == io::ErrorKind::PermissionDenied
+    }
 }
 
 /// The kind of a directory entry.
