@@ -91,16 +91,15 @@ impl OomWatcher {
             let begin = Instant::now();
             let Err(error) = watch.read_log().await;
             let is_final = error.is_not_found() || error.is_denied();
-            let error = Chain(&error);
             if is_final {
-                warn!(%error, "Cannot read the kernel log, OOM kills are not reported");
+                warn!(error = %Chain(&error), "Cannot read the kernel log, OOM kills are not reported");
                 // A long task ends with the agent.
                 return watch.reports.run_beside(pending()).await;
             }
             if begin.elapsed() > LONGEST_RETRY {
                 wait = RETRY;
             }
-            warn!(%error, ?wait, "Cannot read the kernel log, retrying");
+            warn!(error = %Chain(&error), ?wait, "Cannot read the kernel log, retrying");
             watch.reports.run_beside(sleep(wait)).await;
             wait = (wait * 2).min(LONGEST_RETRY);
         }
